@@ -1,0 +1,315 @@
+// Package idgen makes IDs of a time, a worker ID and a sequence: the snowflakes of shardid and of the
+// programs that lease a worker ID of it, and its UIDs.
+//
+// A [Generator] turns a clock and a granted worker ID into IDs. It never waits, logs or remembers
+// anything beyond its last ID. Whoever grants the worker ID says two bounds: IDs carry a time later
+// than everything an earlier holder may have used, and no later than the time that has durably been
+// reserved for this one. So no ID repeats, whatever the clock does.
+//
+// Between the bounds there is one number, the time above the sequence, which only rises. A caller takes
+// the numbers by which he raised it, with one compare-and-swap. The end of a term puts a value there
+// that no call under way expects, so nothing is issued once it has ended.
+package idgen
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// What a [Refusal] wraps.
+var (
+	// ErrNoLease: no worker ID is held, or no time is left of it.
+	ErrNoLease = errors.New("no worker ID is held")
+	// ErrTooEarly: the present time may have been used with this worker ID before it was taken over.
+	ErrTooEarly = errors.New("this time may have been used")
+	// ErrClockBack: the clock is behind the time of the last ID by more than is waited for.
+	ErrClockBack = errors.New("the clock went back")
+	// ErrTimeExhausted: the clock is before the epoch, or past what the bits of time can hold.
+	ErrTimeExhausted = errors.New("the time does not fit into the ID")
+)
+
+// Options of a Generator.
+type Options struct {
+	// Unit of the time in an ID: a millisecond for snowflakes, a second for UIDs. It divides a second.
+	Unit time.Duration
+	// Epoch is where the time begins, in units since 1970-01-01 UTC.
+	Epoch int64
+	// TimeBits, WorkerBits and SeqBits are the widths of the parts, from the highest bit on: at least 1
+	// each, and 63 together at most.
+	TimeBits, WorkerBits, SeqBits uint
+	// SequenceStart bounds the random sequence that a new unit starts at: 0…SequenceStart-1, so that IDs
+	// of a low rate are not all even. 0 and 1 start at 0. At most 2^SeqBits.
+	SequenceStart int
+	// Tolerance is how far the clock may be behind the last ID and still be waited for.
+	Tolerance time.Duration
+	// CatchUp is for how long after a unit that was used up in time the IDs may lag behind the clock.
+	CatchUp time.Duration
+	// Now is the clock; nil means SystemClock.
+	Now Clock
+}
+
+// Generator makes IDs. Take is lock-free and safe for concurrent use, as are LastIssued and Remaining;
+// Begin, Extend and End belong to one keeper.
+//
+// IDs rise, and the time in one is never ahead of the clock. Mostly it is the clock's; only a saturated
+// generator lags. Whenever a unit is used up before it has passed, the generator may, until the clock is
+// CatchUp further, go on with what it left of the past since: so callers that slept, or were stopped, past
+// the end of a unit lose none of it, timers need not be exact and no core spins. With fewer callers than
+// IDs no unit is used up in time any more, and CatchUp after the last that was, the lag is 0.
+type Generator struct {
+	opts    Options
+	mask    int64 // of the sequence in a number
+	maxTime int64 // the last time, in units since the epoch
+	catchUp int64 // CatchUp in units
+	unit    int64 // Unit in nanoseconds
+	epochNs int64 // Epoch in nanoseconds since 1970
+
+	term atomic.Pointer[term]
+	last atomic.Int64 // time of the last ID of the terms that ended, in units since 1970
+}
+
+// term is a worker ID between Begin and End. A number is the time since the epoch above the sequence.
+type term struct {
+	worker int64        // shifted into its place in an ID
+	start  int64        // the first number
+	number atomic.Int64 // the next to issue, or closed
+	until  atomic.Int64 // the last time that IDs may carry, in units since the epoch; -1 before Extend
+	trust  atomic.Int64 // when, by the monotonic clock, the grant ends, in nanoseconds
+	lag    atomic.Int64 // until when, by the wall clock in nanoseconds, IDs may lag behind it
+	ended  error        // why there is no worker ID; the other fields are then of no use
+}
+
+// closed is the number of a term that has ended: the fast path takes it for the last of its unit, which
+// it leaves alone, and no number that a call has read equals it.
+const closed = -1
+
+// New makes a generator that refuses until Begin and Extend. It refuses options beyond their ranges.
+func New(opts Options) (*Generator, error) {
+	widths := []uint{opts.TimeBits, opts.WorkerBits, opts.SeqBits}
+	if slices.Min(widths) < 1 || slices.Max(widths) > 61 || widths[0]+widths[1]+widths[2] > 63 {
+		return nil, fmt.Errorf("IDs of %d bits of time, %d of the worker ID and %d of the sequence",
+			opts.TimeBits, opts.WorkerBits, opts.SeqBits)
+	}
+	if opts.Unit < 1 || time.Second%opts.Unit != 0 {
+		return nil, fmt.Errorf("the time of IDs in units of %v: a second is none", opts.Unit)
+	}
+	if opts.SequenceStart < 0 || int64(opts.SequenceStart) > 1<<opts.SeqBits {
+		return nil, fmt.Errorf("the bound of the sequence's start is %d, not in 0…%d",
+			opts.SequenceStart, int64(1)<<opts.SeqBits)
+	}
+	if opts.Now == nil {
+		opts.Now = SystemClock()
+	}
+	g := &Generator{
+		opts: opts, mask: 1<<opts.SeqBits - 1, maxTime: 1<<opts.TimeBits - 1, catchUp: int64(opts.CatchUp / opts.Unit),
+		unit: int64(opts.Unit), epochNs: opts.Epoch * int64(opts.Unit),
+	}
+	g.End(fmt.Errorf("%w: none has been acquired yet", ErrNoLease))
+	return g, nil
+}
+
+// Begin takes up a worker ID whose IDs of times up to after, in units since 1970, may have been issued.
+// Nothing is issued before Extend, and nothing at all with a worker ID that the layout has no room for:
+// its IDs would be those of others.
+func (g *Generator) Begin(worker int, after int64) {
+	if workers := int64(1) << g.opts.WorkerBits; worker < 0 || int64(worker) >= workers {
+		g.End(fmt.Errorf("%w: worker ID %d is not 0…%d", ErrNoLease, worker, workers-1))
+		return
+	}
+	g.replaceTerm(&term{worker: int64(worker) << g.opts.SeqBits}, after)
+}
+
+// Extend lets the term issue IDs of times up to until, in units since 1970, as long as the monotonic
+// clock has not reached trust. It does nothing without a term.
+func (g *Generator) Extend(until int64, trust time.Duration) {
+	if t := g.term.Load(); t.ended == nil {
+		t.trust.Store(int64(trust))
+		t.until.Store(max(min(until, g.opts.Epoch+g.maxTime)-g.opts.Epoch, -1))
+	}
+}
+
+// End gives the worker ID up: no ID of it is issued once End has returned. Take refuses with the reason
+// from then on.
+func (g *Generator) End(reason error) { g.replaceTerm(&term{ended: reason}, 0) }
+
+// replaceTerm ends the present term before the next one can issue: their worker IDs may be the same.
+func (g *Generator) replaceTerm(t *term, after int64) {
+	if old := g.term.Load(); old != nil && old.ended == nil {
+		if number := old.number.Swap(closed); number != old.start {
+			g.last.Store((number-1)>>g.opts.SeqBits + g.opts.Epoch)
+		}
+	}
+	t.start = closed
+	if t.ended == nil {
+		used := min(max(after, g.last.Load(), g.opts.Epoch-1)-g.opts.Epoch, g.maxTime)
+		t.start = (used + 1) << g.opts.SeqBits
+	}
+	t.number.Store(t.start)
+	t.until.Store(-1)
+	g.term.Store(t)
+}
+
+// LastIssued is the time of the latest ID, in units since 1970, and 0 before the first.
+func (g *Generator) LastIssued() int64 {
+	t := g.term.Load()
+	if number := t.number.Load(); number != t.start && number != closed {
+		return (number-1)>>g.opts.SeqBits + g.opts.Epoch
+	}
+	return g.last.Load()
+}
+
+// Remaining is how long the bits of time last from the clock's now; negative when they have ended.
+func (g *Generator) Remaining() time.Duration {
+	wall, _ := g.opts.Now()
+	return g.timeOf(g.maxTime).Sub(time.Unix(0, wall))
+}
+
+// Take issues up to n IDs: first, first+1, … first+got-1, all of one unit of time, n at least 1. With got
+// 0 and no error there is none right now and the caller tries again after wait. The error is the reason
+// of End, or a *Refusal.
+func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err error) {
+	t := g.term.Load()
+	number := t.number.Load()
+	wall, mono := g.opts.Now()
+	// Here the unit of the last ID goes on, and keeps one number: its last one may let the IDs lag. No
+	// division here: it is the hot path.
+	at := number >> (g.opts.SeqBits & 63)
+	past := wall - g.epochNs - at*g.unit
+	if int64(n) <= g.mask-number&g.mask && past >= 0 && (past < g.unit || wall < t.lag.Load()) &&
+		at <= t.until.Load() && int64(mono) < t.trust.Load() && t.number.CompareAndSwap(number, number+int64(n)) {
+		return g.compose(t, number), n, 0, nil
+	}
+	return g.takeAnew(int64(n))
+}
+
+// takeAnew is Take for all that is not to go on where the last call ended.
+func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration, err error) {
+	bits := g.opts.SeqBits
+	for {
+		t := g.term.Load()
+		if t.ended != nil {
+			return 0, 0, 0, t.ended
+		}
+		number := t.number.Load()
+		if number == closed {
+			continue // the next term is stored in a moment
+		}
+		wall, mono := g.opts.Now()
+		// last is the time of the last ID or, at the start, the last that an earlier holder may have used.
+		now, at, last, from := wall/g.unit-g.opts.Epoch, number>>bits, (number-1)>>bits, number
+		switch {
+		case now < 0 || now > g.maxTime:
+			return 0, 0, 0, &Refusal{Reason: ErrTimeExhausted, generator: g, Now: now + g.opts.Epoch}
+		case now < last:
+			if wait = g.waitFor(last, wall); wait <= g.opts.Tolerance {
+				return 0, 0, wait, nil
+			}
+			reason := ErrClockBack
+			if number == t.start {
+				reason = ErrTooEarly
+			}
+			return 0, 0, 0, &Refusal{
+				Reason: reason, generator: g, Now: now + g.opts.Epoch, Bound: last + g.opts.Epoch, Wait: wait,
+			}
+		case now < at:
+			return 0, 0, g.waitFor(at, wall), nil // the last unit is used up
+		case at < now && wall >= t.lag.Load():
+			at = now
+			from = now<<bits + g.startSequence(n)
+		}
+		until := t.until.Load()
+		if at > until || int64(mono) >= t.trust.Load() {
+			return 0, 0, 0, &Refusal{
+				Reason: ErrNoLease, generator: g, Now: now + g.opts.Epoch, Bound: until + g.opts.Epoch,
+				unreserved: until < 0, untrusted: at <= until,
+			}
+		}
+		next := (at + 1) << bits
+		count := min(n, next-from)
+		if !t.number.CompareAndSwap(number, from+count) {
+			continue
+		}
+		if at == now && from+count == next {
+			t.lag.Store((now + g.opts.Epoch + g.catchUp + 1) * g.unit)
+		}
+		return g.compose(t, from), int(count), 0, nil
+	}
+}
+
+// compose is the ID of a number of a term.
+func (g *Generator) compose(t *term, number int64) int64 {
+	seq := number & g.mask
+	return (number-seq)<<(g.opts.WorkerBits&63) | t.worker | seq
+}
+
+// startSequence is the first sequence of a new unit: random, and low enough that n fit if they can.
+func (g *Generator) startSequence(n int64) int64 {
+	if g.opts.SequenceStart < 2 {
+		return 0
+	}
+	return min(rand.Int64N(int64(g.opts.SequenceStart)), max(g.mask+1-n, 0))
+}
+
+// timeOf is when a time since the epoch begins.
+func (g *Generator) timeOf(at int64) time.Time {
+	at += g.opts.Epoch
+	second := int64(time.Second / g.opts.Unit)
+	return time.Unix(at/second, at%second*g.unit)
+}
+
+// waitFor is how long the wall clock takes to a time since the epoch.
+func (g *Generator) waitFor(at, wall int64) time.Duration {
+	return g.timeOf(at).Sub(time.Unix(0, wall))
+}
+
+// Refusal is why there is no ID now.
+type Refusal struct {
+	// Reason is ErrNoLease, ErrTooEarly, ErrClockBack or ErrTimeExhausted.
+	Reason error
+	// Now is the clock's time, in units since 1970.
+	Now int64
+	// Bound is the last time that was issued or that an earlier holder may have used, for ErrTooEarly and
+	// ErrClockBack; and the last that is reserved for ErrNoLease. In units since 1970.
+	Bound int64
+	// Wait is how long the clock takes to Bound, for ErrTooEarly and ErrClockBack.
+	Wait time.Duration
+
+	generator             *Generator
+	unreserved, untrusted bool
+}
+
+// Unwrap is the reason.
+func (r *Refusal) Unwrap() error { return r.Reason }
+
+func (r *Refusal) Error() string {
+	g := r.generator
+	bound, left := g.format(r.Bound), r.Wait.Round(time.Millisecond)
+	switch {
+	case r.Reason == ErrTimeExhausted && r.Now < g.opts.Epoch: //nolint:errorlint // it is that one
+		return fmt.Sprintf("%v: the clock says %s, before the epoch %s: set the clock or the epoch",
+			r.Reason, g.format(r.Now), g.format(g.opts.Epoch))
+	case r.Reason == ErrTimeExhausted: //nolint:errorlint // it is that one
+		return fmt.Sprintf("%v: %d bits of time from %s ended at %s: a new epoch and a new database are needed",
+			r.Reason, g.opts.TimeBits, g.format(g.opts.Epoch), g.format(g.opts.Epoch+g.maxTime))
+	case r.Reason == ErrTooEarly: //nolint:errorlint // it is that one
+		return fmt.Sprintf("%v: the last holder of the worker ID may have issued IDs up to %s, %v from now",
+			r.Reason, bound, left)
+	case r.Reason == ErrClockBack: //nolint:errorlint // it is that one
+		return fmt.Sprintf("%v: IDs were issued up to %s, %v from now: nothing is issued before", r.Reason, bound, left)
+	case r.unreserved:
+		return fmt.Sprintf("%v: its time has not been reserved yet", r.Reason)
+	case r.untrusted:
+		return fmt.Sprintf("%v: its lease was not renewed in time", r.Reason)
+	}
+	return fmt.Sprintf("%v: time is reserved up to %s only and the reservation was not renewed",
+		r.Reason, bound)
+}
+
+// format writes a time in units since 1970.
+func (g *Generator) format(at int64) string {
+	return g.timeOf(at - g.opts.Epoch).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
