@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"shardid/client/idgen"
 	"shardid/client/idtext"
 )
 
@@ -45,15 +46,15 @@ var (
 	ErrSegmentEmpty = errors.New("no segment is left")
 	// ErrClockBack: the clock is behind the time of an ID that was issued or
 	// reserved (code -8).
-	ErrClockBack = errors.New("the clock went back")
+	ErrClockBack = idgen.ErrClockBack
 	// ErrTooEarly: the present time may have been used with this worker ID before
 	// it was taken over (code -8).
-	ErrTooEarly = errors.New("this time may have been used")
+	ErrTooEarly = idgen.ErrTooEarly
 	// ErrTimeExhausted: the clock is before the epoch, or past what the bits of
 	// the ID's time can hold (code -8).
-	ErrTimeExhausted = errors.New("the time does not fit into the ID")
+	ErrTimeExhausted = idgen.ErrTimeExhausted
 	// ErrNoLease: no worker ID is held, or it is not trusted any more (code -8).
-	ErrNoLease = errors.New("no worker ID is held")
+	ErrNoLease = idgen.ErrNoLease
 	// ErrSaturated: callers ask for more than 4096 IDs a millisecond (code -8).
 	ErrSaturated = errors.New("every ID of each millisecond is taken")
 	// ErrRingEmpty: the ring of prepared IDs ran dry (code -8).

@@ -12,10 +12,11 @@ const (
 )
 
 const (
-	snowflakeTimeBits = 41 // of milliseconds: 69.7 years
+	// SnowflakeTimeBits is the width of the milliseconds: 69.7 years.
+	SnowflakeTimeBits = 41
 	// maxWorkerBits bounds the registries, whose tables and scripts have 1024 worker IDs.
 	maxWorkerBits = 10
-	// maxSeqBits is what the generator's mark has room for.
+	// maxSeqBits is as recorded layouts have had it: more would take the place of worker IDs.
 	maxSeqBits = 14
 )
 
@@ -29,9 +30,9 @@ type SnowflakeLayout struct {
 // Check refuses, with ErrInvalidArgument, a layout that gives no valid IDs.
 func (l SnowflakeLayout) Check() error {
 	if l.WorkerBits < 1 || l.WorkerBits > maxWorkerBits || l.SeqBits < 1 || l.SeqBits > maxSeqBits ||
-		l.WorkerBits+l.SeqBits > 63-snowflakeTimeBits {
+		l.WorkerBits+l.SeqBits > 63-SnowflakeTimeBits {
 		return fmt.Errorf("%w: snowflakes of %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most",
-			ErrInvalidArgument, l.WorkerBits, l.SeqBits, maxWorkerBits, maxSeqBits, 63-snowflakeTimeBits)
+			ErrInvalidArgument, l.WorkerBits, l.SeqBits, maxWorkerBits, maxSeqBits, 63-SnowflakeTimeBits)
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func (l SnowflakeLayout) Workers() int { return 1 << l.WorkerBits }
 func (l SnowflakeLayout) Sequences() int { return 1 << l.SeqBits }
 
 // MaxMs is the last Unix millisecond that IDs can carry.
-func (l SnowflakeLayout) MaxMs() int64 { return l.EpochMs + 1<<snowflakeTimeBits - 1 }
+func (l SnowflakeLayout) MaxMs() int64 { return l.EpochMs + 1<<SnowflakeTimeBits - 1 }
 
 // worker is the worker ID of an ID.
 func (l SnowflakeLayout) worker(id int64) int64 { return id >> l.SeqBits & int64(l.Workers()-1) }

@@ -25,7 +25,7 @@ func rules() []rule {
 		{imported: "shardid/repository", never: []string{"service", "model", "client"}},
 		{imported: "shardid/service", never: []string{"repository", "model", "client"}},
 		{imported: "shardid/model", never: []string{"client"}},
-		{imported: "shardid/client", only: []string{"client", "model", "scripts", "docs/examples"}},
+		{imported: "shardid/client", only: []string{"client", "model", "scripts", "docs/examples", "service", "cmd"}},
 		{imported: "shardid/cmd", only: []string{"cmd"}},
 		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest", "repository/sequencetest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},

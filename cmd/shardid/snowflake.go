@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
@@ -34,7 +35,7 @@ const (
 
 // snowflakeMode is the snowflake mode as it is wired.
 type snowflakeMode struct {
-	generator *snowflake.Generator
+	generator *idgen.Generator
 	service   *snowflake.Service
 	keeper    *worker.Keeper
 }
@@ -55,7 +56,7 @@ func registryLayout(cfg Config) model.SnowflakeLayout {
 
 // regional is a generator that takes up the worker IDs of a region, the first of which is from.
 type regional struct {
-	*snowflake.Generator
+	*idgen.Generator
 	from int
 }
 
@@ -110,12 +111,11 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	if !s.Enabled {
 		return nil
 	}
-	now := snowflake.SystemClock() // one for both, as they compare its readings
+	now := idgen.SystemClock() // one for both, as they compare its readings
 	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
-	m.generator, err = snowflake.New(snowflake.Options{
-		EpochMs: layout.EpochMs, WorkerBits: layout.WorkerBits, SeqBits: layout.SeqBits,
-		SequenceStart: s.SequenceStart, Tolerance: s.ClockTolerance, Now: now,
+	m.generator, err = snowflake.NewGenerator(snowflake.Options{
+		Layout: layout, SequenceStart: s.SequenceStart, Tolerance: s.ClockTolerance, Now: now,
 	})
 	if err != nil {
 		return err

@@ -2,14 +2,9 @@
 // worker ID and a sequence, of 10 and 12 bits as Twitter's Snowflake and Meituan's Leaf
 // have them, or of others.
 //
-// A [Generator] turns a clock and a granted worker ID into IDs. It never waits,
-// logs or remembers anything beyond its last ID, and it issues only inside the
-// bounds it was granted: IDs carry a time later than everything an earlier holder
-// of the worker ID may have used, and no later than the time that has durably
-// been reserved for this one. Who grants the bounds is package worker.
-//
-// A [Service] waits where waiting helps: for the next millisecond when the
-// sequence is used up, and for a clock that went back a little.
+// Package idgen makes them, inside the bounds that package worker grants. A [Service]
+// waits where waiting helps: for the next millisecond when the sequence is used up, and
+// for a clock that went back a little.
 package snowflake
 
 import (
@@ -20,13 +15,52 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 )
+
+// Options of a generator.
+type Options struct {
+	// Layout of the IDs; without widths it has Leaf's.
+	Layout model.SnowflakeLayout
+	// SequenceStart bounds the random sequence that a new millisecond starts at:
+	// 0…SequenceStart-1. Leaf has 100; 0 and 1 start at 0. At most 2^SeqBits.
+	SequenceStart int
+	// Tolerance is how far the clock may be behind and still be waited for; Leaf
+	// has 5 ms.
+	Tolerance time.Duration
+	// Now is the clock; nil means idgen.SystemClock.
+	Now idgen.Clock
+}
+
+// catchUp is for how long after a millisecond that was used up in time IDs may lag behind the
+// clock: 100 ms is the period after which a container that used up its share of CPU goes on.
+const catchUp = 100 * time.Millisecond
+
+// NewGenerator makes a generator of snowflakes that refuses until Begin and Extend. The error
+// is model.ErrInvalidArgument.
+func NewGenerator(o Options) (*idgen.Generator, error) {
+	if o.Layout.WorkerBits == 0 && o.Layout.SeqBits == 0 {
+		o.Layout.WorkerBits, o.Layout.SeqBits = model.LeafWorkerBits, model.LeafSeqBits
+	}
+	if err := o.Layout.Check(); err != nil {
+		return nil, err
+	}
+	g, err := idgen.New(idgen.Options{
+		Unit: time.Millisecond, Epoch: o.Layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
+		WorkerBits: o.Layout.WorkerBits, SeqBits: o.Layout.SeqBits, SequenceStart: o.SequenceStart,
+		Tolerance: o.Tolerance, CatchUp: catchUp, Now: o.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
+	}
+	return g, nil
+}
 
 // Service serves IDs from a generator and waits where that helps. Safe for
 // concurrent use.
 type Service struct {
-	gen     *Generator
+	gen     *idgen.Generator
 	timeout time.Duration
 	missing func() string
 	need    func(context.Context) bool
@@ -44,13 +78,13 @@ type Stats struct {
 // NewService serves from gen; a call waits for timeout at most. missing says what
 // keeps gen from having a worker ID that it trusts, "" when nothing is known to. need is told
 // that an ID was asked for and not had for want of one; true means that it may be had now.
-func NewService(gen *Generator, timeout time.Duration, missing func() string, need func(context.Context) bool) *Service {
+func NewService(gen *idgen.Generator, timeout time.Duration, missing func() string, need func(context.Context) bool) *Service {
 	return &Service{gen: gen, timeout: timeout, missing: missing, need: need}
 }
 
 // Next issues count IDs, 1…10 000, ascending, and appends them to dst, all or
 // none. Errors: model.ErrInvalidArgument, ErrSaturated, those of
-// Generator.Take, the context's.
+// idgen.Generator.Take, the context's.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
 	if count < 1 || count > model.MaxBatch {
 		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, count)
@@ -81,8 +115,11 @@ func (s *Service) needed(ctx context.Context) bool {
 	return s.need(ctx)
 }
 
-// explain adds why there is no worker ID, which only its keeper knows.
+// explain adds why there is no worker ID, which only its keeper knows, and where the epoch is set.
 func (s *Service) explain(err error) error {
+	if errors.Is(err, model.ErrTimeExhausted) {
+		return fmt.Errorf("%w: the epoch is snowflake.epoch_ms", err)
+	}
 	if !errors.Is(err, model.ErrNoLease) {
 		return err
 	}

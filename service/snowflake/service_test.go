@@ -12,17 +12,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/snowflake"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func unneeded(context.Context) bool { return false }
 
 // running is a service on the real clock, or on that of a synctest bubble.
-func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflake.Generator) {
+func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator) {
 	t.Helper()
-	g, err := snowflake.New(snowflake.Options{EpochMs: 0, SequenceStart: 100, Tolerance: 5 * time.Millisecond})
+	g, err := snowflake.NewGenerator(snowflake.Options{SequenceStart: 100, Tolerance: 5 * time.Millisecond})
 	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
@@ -32,7 +37,7 @@ func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflak
 // A refusal for want of a worker ID names its cause, once; other refusals do not.
 func TestARefusalNamesItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := snowflake.New(snowflake.Options{})
+		g, err := snowflake.NewGenerator(snowflake.Options{})
 		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
 		s := snowflake.NewService(g, time.Second, func() string { return cause }, unneeded)
@@ -139,28 +144,36 @@ func TestNextGivesUp(t *testing.T) {
 	})
 }
 
-// BenchmarkTake is the generator below the cap: a clock that advances far enough.
-func BenchmarkTake(b *testing.B) {
-	b.Run("serial", func(b *testing.B) {
-		g, h := granted(b, 100)
-		for i := range int64(b.N) {
-			if i%2048 == 0 {
-				h.set(someday + i/2048)
-			}
-			if _, _, _, err := g.Take(1); err != nil {
-				b.Fatal(err)
-			}
+// Layouts and bounds that give no valid IDs are refused, and those without widths are Leaf's. What is
+// said where the time does not fit names the key to change.
+func TestOptions(t *testing.T) {
+	for _, o := range []snowflake.Options{
+		{SequenceStart: -1}, {SequenceStart: 4097}, {Layout: model.SnowflakeLayout{WorkerBits: 10}},
+		{Layout: model.SnowflakeLayout{WorkerBits: 11, SeqBits: 11}},
+		{Layout: model.SnowflakeLayout{WorkerBits: 7, SeqBits: 15}},
+	} {
+		check.Is(t, check.Err(snowflake.NewGenerator(o)), model.ErrInvalidArgument, o)
+	}
+	later := model.SnowflakeLayout{EpochMs: math.MaxInt64 / 2_000_000} // than any clock of today
+	g, err := snowflake.NewGenerator(snowflake.Options{Layout: later})
+	check.Must(t, err)
+	g.Begin(1023, 0)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	s := snowflake.NewService(g, time.Second, func() string { return "" }, unneeded)
+	_, err = s.Next(t.Context(), 1, nil)
+	if !errors.Is(err, model.ErrTimeExhausted) || !strings.Contains(err.Error(), "snowflake.epoch_ms") {
+		t.Error(err)
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	s, _ := running(b, time.Second)
+	ids := make([]int64, 0, 1)
+	for range b.N {
+		if _, err := s.Next(b.Context(), 1, ids); err != nil {
+			b.Fatal(err)
 		}
-	})
-	b.Run("system clock", func(b *testing.B) {
-		s, _ := running(b, time.Second)
-		ids := make([]int64, 0, 1)
-		for range b.N {
-			if _, err := s.Next(b.Context(), 1, ids); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	}
 }
 
 // BenchmarkBatch shows the cap: 4096 IDs a millisecond, whoever sleeps. The metric

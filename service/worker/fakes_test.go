@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/snowflake"
@@ -265,7 +266,7 @@ func fileless(t *testing.T) *machine {
 type life struct {
 	*Keeper
 	m       *machine
-	gen     *snowflake.Generator
+	gen     *idgen.Generator
 	reports *check.Reports
 	log     *bytes.Buffer
 }
@@ -312,7 +313,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 	m.Helper()
 	l := &life{m: m, reports: &check.Reports{}, log: &bytes.Buffer{}}
 	var err error
-	if l.gen, err = snowflake.New(snowflake.Options{Now: now}); err != nil {
+	if l.gen, err = snowflake.NewGenerator(snowflake.Options{Now: now}); err != nil {
 		m.Fatal(err)
 	}
 	o := m.options(l, now)

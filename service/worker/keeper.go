@@ -82,7 +82,7 @@ type Options struct {
 	Reporter       background.Reporter // told how the worker ID is doing
 	Log            *slog.Logger
 	// Now is the wall clock in Unix nanoseconds and the monotonic clock, as
-	// snowflake.Clock.
+	// idgen.Clock.
 	Now func() (int64, time.Duration)
 }
 

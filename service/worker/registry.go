@@ -44,7 +44,7 @@ type File interface {
 	Close() error
 }
 
-// Generator issues IDs inside the bounds it is granted; see snowflake.Generator.
+// Generator issues IDs inside the bounds it is granted; see idgen.Generator.
 type Generator interface {
 	// Begin takes up a worker ID whose IDs up to Unix ms after may be in use.
 	Begin(workerID int, after int64)

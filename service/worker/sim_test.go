@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/simtest"
@@ -84,7 +85,7 @@ type instance struct {
 	term    int
 	durable int64 // highest reservation stored for the present term
 	keeper  *Keeper
-	gen     *snowflake.Generator
+	gen     *idgen.Generator
 	due     int64 // true time of its next step
 }
 
@@ -328,10 +329,7 @@ func (w *world) setClock(i *instance) {
 func (w *world) boot(i *instance) {
 	w.lives++
 	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
-	gen, err := snowflake.New(snowflake.Options{
-		EpochMs: w.layout.EpochMs, WorkerBits: w.layout.WorkerBits, SeqBits: w.layout.SeqBits,
-		Tolerance: 5 * time.Millisecond, Now: i.clock,
-	})
+	gen, err := snowflake.NewGenerator(snowflake.Options{Layout: w.layout, Tolerance: 5 * time.Millisecond, Now: i.clock})
 	if err != nil {
 		panic(err)
 	}
