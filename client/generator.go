@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shardid/client/idgen"
 )
 
 var (
@@ -28,8 +30,6 @@ const (
 	// starts bounds the random sequence that a new millisecond starts at, so that IDs of a low
 	// rate are not all divisible by a power of 2.
 	starts = 100
-	// closed is the mark of a term that has ended.
-	closed = -1
 )
 
 // Generator makes snowflakes in the process, with a worker ID of a name that it leases from
@@ -45,8 +45,7 @@ const (
 // with its memory makes IDs twice, as the package's comment says.
 type Generator struct {
 	term  atomic.Pointer[term] // nil in a zero value
-	begun time.Time            // where the monotonic clock of clock begins
-	clock func() (wall int64, mono time.Duration)
+	clock idgen.Clock
 
 	client  *Client
 	name    string
@@ -60,8 +59,7 @@ type Generator struct {
 	// What follows belongs to keep, and then to Close.
 	lease lease
 	held  bool
-	used  int64  // the latest time of the last term, Unix ms
-	last  int64  // that of all terms
+	last  int64  // the time of the last ID of the terms that ended, Unix ms
 	lost  string // since when there is no lease
 
 	mu    sync.Mutex    // guards what follows
@@ -69,50 +67,37 @@ type Generator struct {
 	ahead time.Duration // how far the clock was ahead of the database's then
 }
 
-// term is a lease as the generator uses it, or the want of one.
+// term is a lease as the generator uses it, or used it when it has ended.
 type term struct {
-	ended error // why there is none; the other fields are of no use then
+	gen   *idgen.Generator
 	lease lease
-	shift uint // where the time begins in an ID
-	// worker is the worker ID in its place in an ID.
-	worker int64
-	start  int64 // the first mark
-	// mark is the next number to issue: the milliseconds since the epoch above the sequence.
-	// A number in the midst of a millisecond says that this millisecond was held against until.
-	mark atomic.Int64
-	// until is the last Unix ms that IDs may have.
-	until atomic.Int64
-	// fresh is until when, by the monotonic clock, the millisecond of mark may be gone on with
-	// without a look at the wall clock.
-	fresh atomic.Int64
-	// lag is until when, by the wall clock in ns, the millisecond of mark may be behind it.
-	lag atomic.Int64
+	until atomic.Int64 // the last Unix ms that IDs may have
+	ended error        // why it has ended
 }
 
-// newTerm is a term whose IDs are later than after, Unix ms, and as the lease allows.
-func newTerm(l lease, after int64) *term {
-	t := &term{lease: l, shift: l.WorkerBits + l.SeqBits, worker: l.WorkerID << l.SeqBits}
-	t.start = max(max(l.After, after)+1-l.Epoch, 0) << l.SeqBits
-	t.mark.Store(t.start)
+// newTerm is a term whose IDs are later than after, Unix ms, and as the lease allows, which was
+// checked.
+func newTerm(l lease, after int64, clock idgen.Clock) *term {
+	gen, err := idgen.New(idgen.Options{
+		Unit: time.Millisecond, Epoch: l.Epoch, TimeBits: 63 - l.WorkerBits - l.SeqBits,
+		WorkerBits: l.WorkerBits, SeqBits: l.SeqBits, SequenceStart: min(starts, 1<<l.SeqBits),
+		Tolerance: tolerance, CatchUp: catchUp, Now: clock,
+	})
+	if err != nil {
+		panic(err)
+	}
+	t := &term{gen: gen, lease: l}
+	gen.Begin(int(l.WorkerID), max(l.After, after))
 	t.extend(l.Until)
 	return t
 }
 
-func (t *term) extend(until int64) { t.until.Store(min(max(until, t.until.Load()), t.lease.maxMs())) }
-
-// id is the ID of a number.
-func (t *term) id(number int64) int64 {
-	return number>>t.lease.SeqBits<<t.shift | t.worker | number&(1<<t.lease.SeqBits-1)
-}
-
-// end ends the term, if it is one: no ID of it is issued any more. last is the latest time of
-// its IDs, Unix ms; what the lease leaves out where there were none.
-func (t *term) end() (last int64) {
-	mark := t.mark.Swap(closed)
-	if mark == t.start {
-		return t.lease.After
-	}
-	return (mark-1)>>t.lease.SeqBits + t.lease.Epoch
+// extend never takes back what was granted. Only the time of an ID ends a lease, whatever the
+// clocks do.
+func (t *term) extend(until int64) {
+	until = min(max(until, t.until.Load()), t.lease.maxMs())
+	t.until.Store(until)
+	t.gen.Extend(until, math.MaxInt64)
 }
 
 // Next is one ID. At the most that the layout has in a millisecond it waits for the next, for
@@ -122,16 +107,8 @@ func (g *Generator) Next() (int64, error) {
 	if t == nil {
 		return 0, ErrZero
 	}
-	mono, mask := int64(time.Since(g.begun)), int64(1)<<(t.lease.SeqBits&63)-1
-	for {
-		// The millisecond of the last ID goes on, and this is not its last number, nor closed.
-		mark := t.mark.Load()
-		if at := mark & mask; at == 0 || at == mask || mono >= t.fresh.Load() {
-			break
-		}
-		if t.mark.CompareAndSwap(mark, mark+1) {
-			return t.id(mark), nil
-		}
+	if id, got, _, _ := t.gen.Take(1); got == 1 {
+		return id, nil
 	}
 	first, _, err := g.some(1, nil)
 	return first, err
@@ -167,72 +144,42 @@ func (g *Generator) some(n int, since *time.Time) (first int64, got int, err err
 		since = new(time.Time)
 	}
 	for {
-		first, got, wait, err := g.try(n)
-		if got > 0 || err != nil {
-			return first, got, err
+		t := g.term.Load()
+		first, got, wait, err := t.gen.Take(n)
+		if err != nil {
+			return 0, 0, g.explain(t, err)
+		}
+		if got > 0 {
+			return first, got, nil
 		}
 		switch {
 		case since.IsZero():
 			*since = time.Now()
 		case time.Since(*since) > g.client.opts.Timeout:
-			return 0, 0, fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.term.Load().lease.SeqBits)
+			return 0, 0, fmt.Errorf("%w: more are asked for than %d in a millisecond",
+				ErrTimeout, 1<<t.lease.SeqBits)
 		}
 		time.Sleep(wait)
 	}
 }
 
-// try is up to n consecutive IDs of one millisecond, or how long to wait for one.
-func (g *Generator) try(n int) (first int64, got int, wait time.Duration, err error) {
-	for {
-		t := g.term.Load()
-		mark := t.mark.Load()
-		if t.ended != nil {
-			return 0, 0, 0, t.ended
-		}
-		if mark == closed {
-			continue // the next term is stored in a moment
-		}
-		wall, mono := g.clock()
-		bits, sequences := t.lease.SeqBits, 1<<t.lease.SeqBits
-		now, at, from := wall/int64(time.Millisecond)-t.lease.Epoch, mark>>bits, mark
-		if now < at {
-			wait, err = t.behind(at, wall)
-			return 0, 0, wait, err
-		}
-		goesOn := at == now || wall < t.lag.Load()
-		if !goesOn {
-			at = now
-		}
-		if ms := at + t.lease.Epoch; ms > t.until.Load() {
-			return 0, 0, 0, g.over(t, ms)
-		}
-		if !goesOn {
-			from = at<<bits + int64(min(rand.IntN(min(starts, sequences)), max(sequences-n, 0)))
-		}
-		next := (at + 1) << bits
-		got = int(min(int64(n), next-from))
-		if !t.mark.CompareAndSwap(mark, from+int64(got)) {
-			continue
-		}
-		if at == now && from+int64(got) == next {
-			t.lag.Store(wall + int64(catchUp))
-		}
-		end := max((now+t.lease.Epoch+1)*int64(time.Millisecond), t.lag.Load())
-		t.fresh.Store(int64(mono) + end - wall)
-		return t.id(from), got, 0, nil
+// explain is the error of a caller, for one of a term.
+func (g *Generator) explain(t *term, err error) error {
+	var r *idgen.Refusal
+	if !errors.As(err, &r) {
+		return err // why the term has ended
 	}
-}
-
-// behind answers for a clock before the time of the next ID, in ms since the epoch.
-func (t *term) behind(at, wall int64) (time.Duration, error) {
-	wait := time.Duration((at+t.lease.Epoch)*int64(time.Millisecond) - wall)
-	if wait <= tolerance {
-		return wait, nil
+	bound, left := formatMs(r.Bound), r.Wait.Round(time.Millisecond)
+	switch {
+	case errors.Is(err, idgen.ErrTooEarly):
+		return fmt.Errorf("%w whose time has begun: an earlier holder of worker ID %d of the name %q may have issued "+
+			"IDs of times up to %s, which the clock reaches in %v", ErrNoLease, t.lease.WorkerID, t.lease.Name, bound, left)
+	case errors.Is(err, idgen.ErrClockBack):
+		return fmt.Errorf("%w: IDs of the name %q were issued up to %s, which the clock reaches in %v",
+			ErrClockBack, t.lease.Name, bound, left)
+	case r.Now < t.lease.Epoch:
+		return fmt.Errorf("%w: it says %s, and the IDs of the name %q begin at %s",
+			ErrClockBack, formatMs(r.Now), t.lease.Name, formatMs(t.lease.Epoch))
 	}
-	from, left := formatMs(at+t.lease.Epoch), wait.Round(time.Millisecond)
-	if at<<t.lease.SeqBits == t.start {
-		return 0, fmt.Errorf("%w whose time has begun: an earlier holder of worker ID %d of the name %q may have issued IDs of a time before %s, which the clock reaches in %v",
-			ErrNoLease, t.lease.WorkerID, t.lease.Name, from, left)
-	}
-	return 0, fmt.Errorf("%w: the next ID of the name %q is of %s at the earliest, which the clock reaches in %v", ErrClockBack, t.lease.Name, from, left)
+	return g.over(t, r.Now)
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/client/idgen"
 )
 
 func newGenerator(tb testing.TB, addrs ...string) *Generator {
@@ -179,6 +181,7 @@ func ahead(g *Generator) *atomic.Int64 {
 		wall, mono := clock()
 		return wall + by.Load(), mono
 	}
+	g.term.Store(newTerm(g.lease, 0, g.clock))
 	return &by
 }
 
@@ -260,8 +263,7 @@ func TestGeneratorWaitsForItsTime(t *testing.T) {
 		{After: 1, Until: time.Now().Add(-time.Hour).UnixMilli(), Now: time.Now().Add(-2 * time.Hour).UnixMilli()},
 	} {
 		l.Name, l.Epoch, l.WorkerBits, l.SeqBits = "orders", testEpoch, 10, 12
-		g := &Generator{name: "orders", client: c, begun: time.Now(), hurry: make(chan struct{}, 1)}
-		g.clock = func() (int64, time.Duration) { return time.Now().UnixNano(), time.Since(g.begun) }
+		g := &Generator{name: "orders", client: c, clock: idgen.SystemClock(), hurry: make(chan struct{}, 1)}
 		g.begin(l)
 		g.note(nil, l)
 		if err := g.usable(t.Context(), l); !errors.Is(err, ErrNoLease) || !strings.Contains(err.Error(), "clock") {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"shardid/client/idgen"
 )
 
 const (
@@ -29,11 +31,7 @@ func (c *Client) Generator(ctx context.Context, name string) (*Generator, error)
 	if c.base == nil {
 		return nil, ErrZero
 	}
-	g := &Generator{client: c, name: name, hurry: make(chan struct{}, 1), begun: time.Now()}
-	g.clock = func() (int64, time.Duration) {
-		now := time.Now()
-		return now.UnixNano(), now.Sub(g.begun)
-	}
+	g := &Generator{client: c, name: name, hurry: make(chan struct{}, 1), clock: idgen.SystemClock()}
 	if err := g.open(ctx); err != nil {
 		return nil, err
 	}
@@ -87,8 +85,7 @@ func (g *Generator) usable(ctx context.Context, l lease) error {
 		case ms > until && until > t.lease.After:
 			return g.over(t, ms)
 		case wait > longest:
-			_, err := t.behind(t.lease.After+1-t.lease.Epoch, wall)
-			return err
+			return g.explain(t, &idgen.Refusal{Reason: idgen.ErrTooEarly, Now: ms, Bound: t.lease.After, Wait: wait})
 		}
 		select {
 		case <-time.After(min(max(wait, time.Millisecond), 50*time.Millisecond)):
@@ -118,8 +115,9 @@ func (g *Generator) Close() error {
 		g.keeping.Wait()
 		g.end(ErrClosed)
 		if g.held {
-			// Where no ID was issued, after may still be above until.
-			g.closed = g.client.release(context.Background(), g.lease, max(min(g.used, g.lease.Until), 1))
+			// Where no ID was issued, After may still be above Until.
+			used := min(max(g.last, g.lease.After), g.lease.Until)
+			g.closed = g.client.release(context.Background(), g.lease, max(used, 1))
 		}
 		g.client.mu.Lock()
 		defer g.client.mu.Unlock()
@@ -142,16 +140,15 @@ func closeAll(generators []*Generator) error {
 // begin takes up a lease, after the last term has ended. Its IDs are later.
 func (g *Generator) begin(l lease) {
 	g.lease, g.held = l, true
-	g.term.Store(newTerm(l, g.last))
+	g.term.Store(newTerm(l, g.last, g.clock))
 }
 
 // end ends the term: no ID of it is issued once this returns.
 func (g *Generator) end(reason error) {
-	if t := g.term.Load(); t.ended == nil {
-		g.used = t.end()
-		g.last = max(g.last, g.used)
-	}
-	g.term.Store(&term{ended: reason})
+	t := g.term.Load()
+	t.gen.End(reason)
+	g.last = max(g.last, t.gen.LastIssued())
+	g.term.Store(&term{gen: t.gen, lease: t.lease, ended: reason})
 }
 
 // note remembers how a request ended, for the errors of callers.
