@@ -529,6 +529,7 @@ func TestLayoutWaitsForTheFirstID(t *testing.T) {
 		if _, got, _, err := l.gen.Take(1); got != 1 {
 			t.Errorf("no ID: %v", err)
 		}
+		check.Equal(t, strings.Count(l.log.String(), Condition+" acquired"), 1, "lines about one worker ID in", l.log)
 	})
 }
 

@@ -206,10 +206,13 @@ func (k *Keeper) beginTerm(lease model.Lease) {
 // After counts as reserved: whatever is stored for the term, a life that follows
 // starts no lower than this one.
 func (k *Keeper) begin(lease model.Lease) {
+	if !k.held || k.lease.WorkerID != lease.WorkerID { // not one that is admitted, or confirmed by the registry
+		k.opts.Log.Info(Condition+" acquired",
+			"worker_id", lease.WorkerID, "registry", k.opts.Mode, "address", k.owner.Address)
+	}
 	lease.Owner, lease.Reserved = k.owner, lease.After
 	k.lease, k.held, k.offline, k.confirmed = lease, true, false, 0
 	k.denied = false
-	k.opts.Log.Info(Condition+" acquired", "worker_id", lease.WorkerID, "registry", k.opts.Mode, "address", k.owner.Address)
 	k.opts.Generator.Begin(lease.WorkerID, lease.After)
 }
 
