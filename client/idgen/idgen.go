@@ -52,8 +52,8 @@ type Options struct {
 	Now Clock
 }
 
-// Generator makes IDs. Take is lock-free and safe for concurrent use, as are LastIssued and Remaining;
-// Begin, Extend and End belong to one keeper.
+// Generator makes IDs. Take is lock-free and safe for concurrent use, as are Ready, LastIssued and
+// Remaining; Begin, Extend and End belong to one keeper.
 //
 // IDs rise, and the time in one is never ahead of the clock. Mostly it is the clock's; only a saturated
 // generator lags. Whenever a unit is used up before it has passed, the generator may, until the clock is
@@ -186,7 +186,13 @@ func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err e
 	return g.takeAnew(int64(n))
 }
 
-// takeAnew is Take for all that is not to go on where the last call ended.
+// Ready is the error that Take would give now; nil where it issues IDs or says how long to wait.
+func (g *Generator) Ready() error {
+	_, _, _, err := g.takeAnew(0)
+	return err
+}
+
+// takeAnew is Take for all that is not to go on where the last call ended. With an n of 0 it changes nothing.
 func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration, err error) {
 	bits := g.opts.SeqBits
 	for {
@@ -227,6 +233,9 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 				Reason: ErrNoLease, generator: g, Now: now + g.opts.Epoch, Bound: until + g.opts.Epoch,
 				unreserved: until < 0, untrusted: at <= until,
 			}
+		}
+		if n == 0 {
+			return 0, 0, 0, nil
 		}
 		next := (at + 1) << bits
 		count := min(n, next-from)

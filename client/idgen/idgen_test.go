@@ -217,6 +217,9 @@ func refuses(t *testing.T, g *Generator, when string, reason error, words string
 	if !errors.Is(err, reason) || id != 0 || got != 0 || wait != 0 || !strings.Contains(err.Error(), words) {
 		t.Errorf("%s: %d, %d, %v, %v; want %v, … %s", when, id, got, wait, err, reason, words)
 	}
+	if ready := g.Ready(); fmt.Sprint(ready) != fmt.Sprint(err) {
+		t.Errorf("%s: ready says %v, not %v", when, ready, err)
+	}
 }
 
 func TestClockRules(t *testing.T) {
@@ -261,6 +264,9 @@ func TestBounds(t *testing.T) {
 	g, h := granted(t, 0)
 	issues := func(when string, ms int64) {
 		t.Helper()
+		if err := g.Ready(); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
 		if id, got, _, err := g.Take(1); err != nil || got != 1 || id>>22+leafEpoch != ms {
 			t.Errorf("%s: %d, %d, %v", when, id, got, err)
 		}

@@ -6,62 +6,31 @@ import (
 	"fmt"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
 )
 
-// errSecondUsed: all sequence numbers of the second have been issued.
-var errSecondUsed = errors.New("the second is used up")
-
-// takeSeconds issues up to n IDs of a Unix second: count of them, first and those after
-// it. Errors: errSecondUsed, model.ErrClockBack, and those of second.
-func (g *grant) takeSeconds(second, n int64) (first, count int64, err error) {
-	if _, err = g.second(second); err != nil {
-		return 0, 0, err
+// newByClock makes the generator of default mode for a layout that was checked: the second of an ID is
+// the clock's, and one that is used up is used up for good.
+func newByClock(layout model.UIDLayout, clock idgen.Clock) *idgen.Generator {
+	g, err := idgen.New(idgen.Options{
+		Unit: time.Second, Epoch: layout.Epoch.Unix(), TimeBits: layout.TimeBits,
+		WorkerBits: layout.WorkerBits, SeqBits: layout.SeqBits, Now: clock,
+	})
+	if err != nil {
+		panic(err)
 	}
-	relative := second - g.layout.Epoch.Unix()
-	for {
-		state := g.state.Load()
-		if err = g.notBefore(state, relative); err != nil {
-			return 0, 0, err
-		}
-		start := max(state+1, relative<<g.layout.SeqBits)
-		if start>>g.layout.SeqBits > relative {
-			return 0, 0, errSecondUsed
-		}
-		seq := start & (g.layout.Sequences() - 1)
-		count = min(n, g.layout.Sequences()-seq)
-		if g.state.CompareAndSwap(state, start+count-1) {
-			return g.layout.Compose(second, g.node.WorkerID, seq), count, nil
-		}
-	}
-}
-
-// notBefore refuses a second, since the epoch, that is before that of a state; the
-// error is model.ErrClockBack.
-func (g *grant) notBefore(state, relative int64) error {
-	if back := state>>g.layout.SeqBits - relative; back > 0 {
-		return fmt.Errorf("%w by %d s since the last ID: wait, or set the clock", model.ErrClockBack, back)
-	}
-	return nil
-}
-
-// readyAt is the error that take would give for a Unix second, but for one that is
-// used up.
-func (g *grant) readyAt(second int64) error {
-	if _, err := g.second(second); err != nil {
-		return err
-	}
-	return g.notBefore(g.state.Load(), second-g.layout.Epoch.Unix())
+	return g
 }
 
 // nextByClock is Next in default mode. A batch that needs several seconds is taken
 // second by second; if it cannot be completed, what it took is a gap.
 func (s *Service) nextByClock(ctx context.Context, count int, dst []int64) ([]int64, error) {
 	end := len(dst) + count
-	ids, err := s.takeByClock(end, dst)
-	if errors.Is(err, errSecondUsed) {
-		ids, err = s.awaitSeconds(ctx, end, ids)
+	ids, wait, err := s.takeByClock(end, dst)
+	if wait > 0 {
+		ids, err = s.awaitSeconds(ctx, end, wait, ids)
 	}
 	if err != nil {
 		s.stats.dropped.Add(int64(len(ids) - len(dst)))
@@ -71,35 +40,46 @@ func (s *Service) nextByClock(ctx context.Context, count int, dst []int64) ([]in
 	return ids, nil
 }
 
-// takeByClock appends IDs until there are end of them or the second is used up.
-func (s *Service) takeByClock(end int, ids []int64) ([]int64, error) {
+// takeByClock appends IDs until there are end of them, or says how long the next second is away.
+func (s *Service) takeByClock(end int, ids []int64) (_ []int64, wait time.Duration, err error) {
 	for len(ids) < end {
 		g := s.grant.Load()
 		if g == nil {
-			return ids, s.noGrant()
+			return ids, 0, s.noGrant()
 		}
-		first, count, err := g.takeSeconds(s.opts.Now().Unix(), int64(end-len(ids)))
-		if err != nil {
-			return ids, err
+		first, got, wait, err := g.byClock.Take(end - len(ids))
+		if wait > 0 || err != nil {
+			return ids, wait, s.explainByClock(g, err)
 		}
-		for id := first; id < first+count; id++ {
+		for id := first; id < first+int64(got); id++ {
 			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	return ids, 0, nil
 }
 
-// awaitSeconds goes on with takeByClock in the seconds that follow.
-func (s *Service) awaitSeconds(ctx context.Context, end int, ids []int64) ([]int64, error) {
+// awaitSeconds goes on with takeByClock in the seconds that follow, the first of them after a wait.
+func (s *Service) awaitSeconds(ctx context.Context, end int, wait time.Duration, ids []int64) (_ []int64, err error) {
 	ctx, cancel := s.patience(ctx)
 	defer cancel()
-	err := errSecondUsed
-	for errors.Is(err, errSecondUsed) {
-		now := s.opts.Now()
-		if !background.Pause(ctx, now.Truncate(time.Second).Add(time.Second).Sub(now), nil) {
-			return ids, s.gaveUp(ctx, fmt.Errorf("%w: all %d IDs of the second are used up", model.ErrRingEmpty, s.opts.Layout.Sequences()))
+	for wait > 0 {
+		if !background.Pause(ctx, wait, nil) {
+			used := fmt.Errorf("%w: all %d IDs of the second are used up", model.ErrRingEmpty, s.opts.Layout.Sequences())
+			return ids, s.gaveUp(ctx, used)
 		}
-		ids, err = s.takeByClock(end, ids)
+		ids, wait, err = s.takeByClock(end, ids)
 	}
 	return ids, err
+}
+
+// explainByClock is the error of a caller for one of the generator.
+func (s *Service) explainByClock(g *grant, err error) error {
+	var r *idgen.Refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	if _, why := g.second(r.Now); why != nil {
+		return why // the time does not fit, or the mark is used up
+	}
+	return fmt.Errorf("%w by %d s since the last ID: wait, or set the clock", model.ErrClockBack, r.Bound-r.Now)
 }

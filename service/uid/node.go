@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	mathrand "math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
 )
@@ -56,7 +58,7 @@ func (s *Service) register() *grant {
 		s.opts.Reporter.Report(ConditionNode, err)
 		if err == nil {
 			s.opts.Reporter.Report(ConditionMark, nil) // the node has one
-			return newGrant(s.opts.Layout, start, node)
+			return newGrant(s.opts.Layout, start, node, s.opts.clock)
 		}
 		s.reason.Store(&err)
 		s.markOpened() // who waits for the first node hears why there is none
@@ -119,6 +121,7 @@ func (s *Service) hold(g *grant) {
 		s.opts.Log.Warn("UID node lost, getting another", "worker_id", g.node.WorkerID, "node", g.node.ID, "error", lost)
 	}
 	s.grant.Store(nil)
+	g.byClock.End(s.noGrant())
 	cancel()
 	filler.Wait()
 	s.drop()
@@ -202,6 +205,7 @@ func (k *keeper) raise(now time.Time, position int64) error {
 	k.g.markErr.Store(nil)
 	k.g.lead.Store(target - position)
 	k.g.mark.Store(target)
+	k.g.byClock.Extend(target, math.MaxInt64)
 	poke(k.g.raised)
 	return nil
 }
@@ -239,9 +243,8 @@ type grant struct {
 	// last is, in cached mode, the last second put into the ring, 0 before the
 	// first. Only the filler writes it.
 	last atomic.Int64
-	// state is, in default mode, the last ID: seconds since the epoch, and the
-	// sequence number in the low bits. It only rises.
-	state atomic.Int64
+	// byClock makes the IDs of default mode; in cached mode it only is there.
+	byClock *idgen.Generator
 
 	fillErr atomic.Pointer[error] // why the ring cannot be filled; nil when it can
 	markErr atomic.Pointer[error] // how the last attempt to raise the mark failed; nil when it went well
@@ -250,7 +253,7 @@ type grant struct {
 }
 
 // newGrant is for a node that was registered by start.
-func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node) *grant {
+func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node, clock idgen.Clock) *grant {
 	g := &grant{layout: layout, node: node, after: node.AfterSecond,
 		raised: make(chan struct{}, 1), due: make(chan struct{}, 1)}
 	if node.Recycled { // its mark was below the clock of the start
@@ -259,8 +262,9 @@ func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node) *g
 	g.mark.Store(start.UsedUntil)
 	g.lead.Store(2 * markHour)
 	g.rate.Store(1)
-	used := min(max(g.after-layout.Epoch.Unix(), -1), layout.MaxSecond()-layout.Epoch.Unix())
-	g.state.Store((used+1)<<layout.SeqBits - 1) // the last ID of that second
+	g.byClock = newByClock(layout, clock)
+	g.byClock.Begin(int(node.WorkerID), max(g.after, layout.Epoch.Unix()))
+	g.byClock.Extend(start.UsedUntil, math.MaxInt64)
 	return g
 }
 
@@ -288,8 +292,7 @@ func (g *grant) position(now int64) int64 {
 	if last := g.last.Load(); last > 0 {
 		return last
 	}
-	issued := g.state.Load()>>g.layout.SeqBits + g.layout.Epoch.Unix()
-	return max(issued, now)
+	return max(g.byClock.LastIssued(), g.after, now)
 }
 
 // target is how far to raise the mark from a position.

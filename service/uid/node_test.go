@@ -306,46 +306,16 @@ func TestStopAlone(t *testing.T) {
 
 const second0 = int64(946684800) // 2000-01-01 00:00 UTC
 
-func grantOf(layout model.UIDLayout, node model.Node) *grant {
-	return newGrant(layout, model.NodeStart{NowSecond: second0, UsedUntil: second0 + 100}, node)
+// granted is a grant on a clock at second0, which at sets.
+func granted(layout model.UIDLayout, start model.NodeStart, node model.Node) (g *grant, at func(second int64)) {
+	var wall int64
+	at = func(second int64) { wall = second * int64(time.Second) }
+	at(second0)
+	return newGrant(layout, start, node, func() (int64, time.Duration) { return wall, 0 }), at
 }
 
-// In default mode the sequence goes on within a second, begins again in the next,
-// and stops at its end; a clock that goes back is refused.
-func TestTakeByTheSecond(t *testing.T) {
-	g := grantOf(tiny(), model.Node{WorkerID: 5})
-	for i, c := range []struct {
-		at, n      int64
-		seq, count int64
-		err        error
-	}{
-		{0, 1, 0, 1, nil},
-		{0, 3, 1, 3, nil},
-		{0, 9, 4, 4, nil}, // what is left of the second
-		{0, 1, 0, 0, errSecondUsed},
-		{1, 8, 0, 8, nil},
-		{0, 1, 0, 0, model.ErrClockBack},
-		{1, 1, 0, 0, errSecondUsed},
-		{7, 2, 0, 2, nil},
-		{6, 1, 0, 0, model.ErrClockBack},
-		{7, 1, 2, 1, nil},
-		{100, 1, 0, 1, nil},
-		{101, 1, 0, 0, model.ErrNoLease}, // beyond the mark
-		{-second0, 1, 0, 0, model.ErrTimeExhausted},
-	} {
-		first, count, err := g.takeSeconds(second0+c.at, c.n)
-		want := int64(0)
-		if c.err == nil {
-			want = tiny().Compose(second0+c.at, 5, c.seq)
-		}
-		if first != want || count != c.count || !errors.Is(err, c.err) {
-			t.Errorf("%d: take(%d, %d) = %d, %d, %v, want %d, %d, %v", i, c.at, c.n, first, count, err, want, c.count, c.err)
-		}
-	}
-}
-
-// A worker ID that another start had is used only after that one's mark, and after
-// the clock that saw the mark as past.
+// In default mode a worker ID that another start had is used only after that one's mark, and after the
+// clock that saw the mark as past; up to its own mark, which follows that of the node.
 func TestTakeAfterAnotherStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		node  model.Node
@@ -356,12 +326,11 @@ func TestTakeAfterAnotherStart(t *testing.T) {
 		"recycled, a later bound": {model.Node{Recycled: true, AfterSecond: second0 + 3}, 4},
 		"not said to be recycled": {model.Node{AfterSecond: second0 + 3}, 4},
 	} {
-		g := grantOf(tiny(), c.node)
-		for at := int64(-10); at < 10; at++ {
-			_, _, err := g.takeSeconds(second0+at, 1)
-			if (err == nil) != (at >= c.first) || err != nil && !errors.Is(err, model.ErrClockBack) && !errors.Is(err, errSecondUsed) {
-				t.Errorf("%s: second %d: %v", name, at, err)
-			}
+		g, at := granted(tiny(), model.NodeStart{NowSecond: second0, UsedUntil: second0 + 8}, c.node)
+		for second := int64(-10); second < 10; second++ {
+			at(second0 + second)
+			_, got, _, _ := g.byClock.Take(1)
+			check.Equal(t, got == 1, second >= c.first && second <= 8, name, "at second", second)
 		}
 	}
 }
@@ -370,36 +339,54 @@ func TestTakeAfterAnotherStart(t *testing.T) {
 func TestTakeWithAnOddBound(t *testing.T) {
 	wide := model.UIDLayout{TimeBits: 1, WorkerBits: 1, SeqBits: 61, Epoch: epoch()}
 	for _, after := range []int64{0, -1 << 62, 1 << 62} {
-		g := grantOf(wide, model.Node{AfterSecond: after})
-		first, _, err := g.takeSeconds(wide.MaxSecond(), 1)
-		if after > 0 && err == nil || after <= 0 && (err != nil || first <= 0) {
-			t.Errorf("after %d: %d, %v", after, first, err)
+		g, at := granted(wide, model.NodeStart{UsedUntil: wide.MaxSecond()}, model.Node{AfterSecond: after})
+		at(wide.MaxSecond())
+		first, got, _, _ := g.byClock.Take(1)
+		if (got == 1) != (after <= 0) || (first > 0) != (after <= 0) {
+			t.Errorf("after %d: %d, %d", after, first, got)
 		}
 	}
 }
 
-// Past the time bits there is an error and never a negative ID.
+// Every second after the epoch's has all its IDs, up to the end of the time bits.
 func TestTakeToTheLastSecond(t *testing.T) {
 	short := model.UIDLayout{TimeBits: 4, WorkerBits: 56, SeqBits: 3, Epoch: epoch()}
-	g := newGrant(short, model.NodeStart{UsedUntil: 1 << 60}, model.Node{WorkerID: short.Workers() - 1})
+	g, at := granted(short, model.NodeStart{UsedUntil: 1 << 60}, model.Node{WorkerID: short.Workers() - 1})
 	var last int64
 	for second := epoch().Unix() - 3; second < epoch().Unix()+40; second++ {
-		first, count, err := g.takeSeconds(second, 8)
+		at(second)
+		first, got, _, err := g.byClock.Take(9)
 		in := second >= short.MinSecond() && second <= short.MaxSecond()
-		if in != (err == nil) || !in && !errors.Is(err, model.ErrTimeExhausted) || in && (first <= last || count != 8) {
-			t.Errorf("second %d: %d, %d, %v", second-epoch().Unix(), first, count, err)
+		if in != (got == 8) || in && first <= last || !in && second != epoch().Unix() && !errors.Is(err, model.ErrTimeExhausted) {
+			t.Errorf("second %d: %d, %d, %v", second-epoch().Unix(), first, got, err)
 		}
 		if in {
-			last = first + count - 1
+			last = first + int64(got) - 1
 		}
 	}
 	check.Equal(t, last, 1<<63-1, "the last ID")
 }
 
+// What the generator refuses is said in the words of the mode.
+func TestRefusalsByTheClock(t *testing.T) {
+	s, err := New(options(newTable()))
+	check.Must(t, err)
+	g, at := granted(tiny(), model.NodeStart{NowSecond: second0, UsedUntil: second0 + 100}, model.Node{WorkerID: 5})
+	_, _, _, _ = g.byClock.Take(1)
+	for second, want := range map[int64]error{
+		-second0: model.ErrTimeExhausted, -1: model.ErrClockBack, 0: nil, 100: nil, 101: model.ErrNoLease,
+	} {
+		at(second0 + second)
+		if err := s.explainByClock(g, g.byClock.Ready()); !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("at second %d: %v, want %v", second, err, want)
+		}
+	}
+}
+
 // The mark stays an hour, or ten minutes at the present rate, ahead, and within the
 // time bits.
 func TestMarkTarget(t *testing.T) {
-	g := grantOf(tiny(), model.Node{})
+	g, _ := granted(tiny(), model.NodeStart{UsedUntil: second0 + 100}, model.Node{})
 	for _, c := range []struct{ rate, position, want int64 }{
 		{1, second0, second0 + 7200},
 		{6, second0, second0 + 7200},

@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
 )
@@ -91,6 +92,8 @@ type Options struct {
 	Reporter background.Reporter
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now
+
+	clock idgen.Clock // reads Now
 }
 
 // Service issues UIDs. Safe for concurrent use.
@@ -117,8 +120,9 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	opts.clock = func() (int64, time.Duration) { return opts.Now().UnixNano(), 0 }
 	if opts.Now == nil {
-		opts.Now = time.Now
+		opts.Now, opts.clock = time.Now, idgen.SystemClock()
 	}
 	s := &Service{opts: opts, background: background.NewGroup("UID service"), opened: make(chan struct{})}
 	if opts.Mode == ModeCached {
@@ -240,7 +244,7 @@ func (s *Service) Ready() error {
 	case g == nil:
 		return s.noGrant()
 	case s.ring == nil:
-		return g.readyAt(s.opts.Now().Unix())
+		return s.explainByClock(g, g.byClock.Ready())
 	case s.ring.Len() == 0 && (g.fillErr.Load() != nil || g.last.Load() == 0):
 		return s.dry()
 	}

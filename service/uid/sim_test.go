@@ -149,7 +149,7 @@ func (i *instance) register() {
 	if node.Recycled {
 		i.world.recycled++
 	}
-	g := newGrant(i.opts.Layout, i.start, node)
+	g := newGrant(i.opts.Layout, i.start, node, i.svc.opts.clock)
 	i.svc.grant.Store(g)
 	i.svc.stats.nodes.Add(1)
 	i.keeper = newKeeper(i.svc, g)
@@ -190,7 +190,7 @@ func (i *instance) leap(seconds int64) {
 func (i *instance) take(n int) error {
 	var ids []int64
 	if i.opts.Mode == ModeDefault {
-		ids, _ = i.svc.takeByClock(n, nil) // with an error, what came before it
+		ids, _, _ = i.svc.takeByClock(n, nil) // with an error, what came before it
 	} else {
 		ids, _ = i.svc.Next(context.Background(), n, nil)
 	}
