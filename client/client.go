@@ -9,9 +9,8 @@
 //
 // For each app and shard, each tag, snowflakes and UIDs, a client holds a buffer of IDs. It
 // grows with use to what about two seconds take, and is refilled in the background when
-// half of it is used. What stays in a buffer for a minute is thrown away, as is everything
-// when the client or its process ends: these IDs are never used. So IDs are unique, and
-// neither dense nor in the order of time between clients.
+// half of it is used. What is held when the client or its process ends is never used. So IDs
+// are unique, and neither dense nor in the order of time between clients.
 //
 // A [Number] or a [Sequence] holds nothing ahead: each call asks a replica. The numbers of a key of
 // a sequence rise strictly, whoever asks:
@@ -42,6 +41,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shardid/client/hold"
 )
 
 // Defaults of Options.
@@ -108,7 +109,8 @@ type Options struct {
 	// With 1 each ID is fetched when it is asked for.
 	MaxHeld int
 	// Timeout is how long one fetch may take, other replicas and repetitions included;
-	// 0 means DefaultTimeout. A call whose buffer is dry waits no longer.
+	// 0 means DefaultTimeout. A call whose buffer is dry gets the error of the fetch that it waits
+	// for; one for more than 10,000 IDs waits for several.
 	Timeout time.Duration
 	// Instance is what the holder of a worker ID calls itself, such as a host name: at most 128
 	// printable characters, "" for nothing. People see it, and a Generator of a later process
@@ -146,9 +148,8 @@ type Client struct {
 
 	mu       sync.Mutex // guards what follows
 	segments map[string]*Source
-	buffers  map[*buffer]struct{} // those that may hold IDs, for the janitor
+	buffers  []*hold.Pool
 	closed   bool
-	janitor  *time.Timer
 	// generators are those that were not closed.
 	generators map[*Generator]struct{}
 }
@@ -169,7 +170,7 @@ func New(opts Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, http: opts.HTTPClient,
-		segments: map[string]*Source{}, buffers: map[*buffer]struct{}{}, generators: map[*Generator]struct{}{},
+		segments: map[string]*Source{}, generators: map[*Generator]struct{}{},
 	}
 	for _, addr := range opts.Addrs {
 		if err := checkAddr(addr); err != nil {
@@ -186,7 +187,6 @@ func New(opts Options) (*Client, error) {
 	c.base, c.cancel = context.WithCancel(context.Background())
 	c.snowflake.buffer = c.addBuffer("/v1/snowflake/ids?") // nobody else knows c yet
 	c.uid.buffer = c.addBuffer("/v1/uid/ids?")
-	c.janitor = time.AfterFunc(sweepEvery, c.sweep)
 	return c, nil
 }
 
@@ -216,13 +216,12 @@ func (c *Client) Close() error {
 	}
 	c.mu.Lock()
 	c.closed = true
-	c.janitor.Stop()
-	buffers, generators := slices.Collect(maps.Keys(c.buffers)), slices.Collect(maps.Keys(c.generators))
+	generators := slices.Collect(maps.Keys(c.generators))
 	c.mu.Unlock()
 	err := closeAll(generators)
 	c.cancel()
-	for _, b := range buffers {
-		b.close()
+	for _, b := range c.buffers { // which do not change any more
+		b.Close(ErrClosed)
 	}
 	c.fetches.Wait()
 	if c.own != nil {
@@ -240,8 +239,7 @@ func (c *Client) Queue(app uint8) *Queue {
 	return c.queues[app].Load()
 }
 
-// Segment is the source of a tag's IDs. Keep it, or ask again: one that was in use within
-// the last minute is the same.
+// Segment is the source of a tag's IDs. Keep it, or ask again: it is always the same.
 func (c *Client) Segment(tag string) *Source {
 	if c.base == nil {
 		return &Source{}
@@ -251,7 +249,6 @@ func (c *Client) Segment(tag string) *Source {
 	s := c.segments[tag]
 	if s == nil {
 		s = &Source{buffer: c.addBuffer("/v1/segment/" + url.PathEscape(tag) + "/ids?")}
-		s.buffer.tag = tag
 		c.segments[tag] = s
 	}
 	return s
@@ -275,48 +272,3 @@ func (c *Client) Snowflake() *Source { return &c.snowflake }
 
 // UID is the source of UIDs.
 func (c *Client) UID() *Source { return &c.uid }
-
-// addBuffer makes a buffer that is fetched from a path, to which parameters are added. Callers
-// hold mu.
-func (c *Client) addBuffer(path string) *buffer {
-	b := &buffer{client: c, path: path, target: min(firstTarget, c.opts.MaxHeld)}
-	b.drop()
-	c.buffers[b] = struct{}{}
-	return b
-}
-
-// sweep throws away what has not been used for a while, and forgets its buffers.
-func (c *Client) sweep() {
-	c.mu.Lock()
-	buffers := slices.Collect(maps.Keys(c.buffers))
-	c.mu.Unlock()
-	forgot := false
-	for _, b := range buffers {
-		forgot = b.dropIdle() || forgot // which may lock mu
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if forgot { // a map keeps the room of what was deleted
-		c.buffers, c.segments = copied(c.buffers), copied(c.segments)
-	}
-	if !c.closed {
-		c.janitor.Reset(sweepEvery)
-	}
-}
-
-func copied[K comparable, V any](m map[K]V) map[K]V {
-	to := make(map[K]V, len(m))
-	maps.Copy(to, m)
-	return to
-}
-
-// forget takes an idle buffer out of what is swept, and its tag out of those that are known.
-// Who kept the Source goes on with it: fetch brings the buffer back.
-func (c *Client) forget(b *buffer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.buffers, b)
-	if s := c.segments[b.tag]; s != nil && s.buffer == b {
-		delete(c.segments, b.tag)
-	}
-}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	for till := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		if !bytes.Contains(stacks, []byte("client.(*buffer)")) && !bytes.Contains(stacks, []byte("client.(*Client)")) &&
+		if !bytes.Contains(stacks, []byte("hold.(*Pool)")) && !bytes.Contains(stacks, []byte("client.(*Client)")) &&
 			!bytes.Contains(stacks, []byte("client.(*Generator)")) {
 			break
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"shardid/client/hold"
 )
 
 const (
@@ -35,9 +37,6 @@ type replica struct {
 	failures atomic.Int64 // since its last answer
 	downTill atomic.Int64 // in nanoseconds since 1970; before, it is asked last
 }
-
-// idRange is first, first+stride, …, count of them.
-type idRange struct{ first, count, stride int64 }
 
 // answer is the body of /v1, of an error too.
 type answer struct {
@@ -65,7 +64,7 @@ type question struct {
 }
 
 // ask fetches count IDs, as ranges.
-func (c *Client) ask(ctx context.Context, path string, count int) (ranges []idRange, err error) {
+func (c *Client) ask(ctx context.Context, path string, count int) (ranges []hold.Run, err error) {
 	q := question{method: http.MethodPost, path: path + "ranges=true&count=" + strconv.Itoa(count)}
 	err = c.askInTurn(ctx, q, func(a answer) (err error) {
 		ranges, err = a.ranges(count)
@@ -234,10 +233,10 @@ func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, 
 }
 
 // ranges are those of an answer, which must have count IDs.
-func (a answer) ranges(count int) ([]idRange, error) {
-	ranges, total := make([]idRange, 0, len(a.Ranges)), int64(0)
+func (a answer) ranges(count int) ([]hold.Run, error) {
+	ranges, total := make([]hold.Run, 0, len(a.Ranges)), int64(0)
 	for _, one := range a.Ranges {
-		ranges = append(ranges, idRange{one.First, one.Count, one.Stride})
+		ranges = append(ranges, hold.Run{First: one.First, Count: one.Count, Stride: one.Stride})
 		if total += one.Count; one.First < 1 || one.Count < 1 || one.Stride < 1 {
 			return nil, fmt.Errorf("the range %+v", one)
 		}

@@ -43,12 +43,12 @@ func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64
 		if err != nil {
 			return err
 		}
-		if len(ranges) != 1 || ranges[0].stride > maxRegions {
+		if len(ranges) != 1 || ranges[0].Stride > maxRegions {
 			return errors.New("numbers that do not follow each other")
 		}
 		numbers = make([]int64, n)
 		for i := range numbers {
-			numbers[i] = ranges[0].first + int64(i)*ranges[0].stride
+			numbers[i] = ranges[0].First + int64(i)*ranges[0].Stride
 		}
 		return nil
 	})

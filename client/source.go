@@ -8,25 +8,26 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"shardid/client/hold"
 	"shardid/client/idtext"
 )
 
 // Source is where IDs come from that depend on nothing else. Safe for concurrent use.
-type Source struct{ buffer *buffer }
+type Source struct{ buffer *hold.Pool }
 
 // Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's; and
 // what is the same at every replica and for good, such as an unknown authority of TLS.
-func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.next(ctx) }
+func (s *Source) Next(ctx context.Context) (int64, error) { return nextOf(ctx, s.buffer) }
 
 // Take is n IDs, 1 to MaxTake, or an error.
-func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return s.buffer.take(ctx, n) }
+func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return takeOf(ctx, s.buffer, n) }
 
 // Queue is where the IDs of an app come from: a buffer for each of its 64 shards. Safe for
 // concurrent use.
 type Queue struct {
 	client *Client
 	app    uint8
-	shards [idtext.Shards]atomic.Pointer[buffer]
+	shards [idtext.Shards]atomic.Pointer[hold.Pool]
 }
 
 // Next is one ID of the shard of gatePass, as Source.Next.
@@ -35,7 +36,7 @@ func (q *Queue) Next(ctx context.Context, gatePass string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return b.next(ctx)
+	return b.Next(ctx)
 }
 
 // Take is n IDs of the shard of gatePass, as Source.Take.
@@ -44,10 +45,10 @@ func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, erro
 	if err != nil {
 		return nil, err
 	}
-	return b.take(ctx, n)
+	return takeOf(ctx, b, n)
 }
 
-func (q *Queue) buffer(gatePass string) (*buffer, error) {
+func (q *Queue) buffer(gatePass string) (*hold.Pool, error) {
 	n, err := idtext.CheckedShardOf(gatePass)
 	if err != nil {
 		return nil, fmt.Errorf("shardid: %w", err)

@@ -91,7 +91,7 @@ func TestNoIDTwice(t *testing.T) {
 			taken[g] = ids
 		})
 	}
-	for i := 0; p.Counts().Issued < 500_000; i++ {
+	for i := 0; p.Counts().Issued < 200_000; i++ {
 		p.Drop(func(r Run) Run { return Run{r.First, r.Count * int64(i%100) / 99, r.Stride} })
 	}
 	var ids []int64
