@@ -8,8 +8,8 @@
 // It provides every app and every tag. An app's shard and a tag count 1, 2, 3…, each on its
 // own, and so do snowflakes and UIDs; queue IDs have their shard and app in them. A business
 // number is its count, without a pattern. Each key of each space of sequences counts on its own, too.
-// Every name has leases of worker IDs, with the layout of
-// Twitter's snowflakes and a hold of a minute, so that client.Generator makes IDs of the time.
+// It has no leases of worker IDs: a program that takes a func() (int64, error) needs no
+// client.Generator in its tests.
 package clienttest
 
 import (
@@ -39,12 +39,11 @@ type Server struct {
 	code     int              // of the refusal; 0: none
 	message  string
 	requests int
-	leases   map[string][]*lease // by name and worker ID
 }
 
 // Start starts a server on a free port of loopback; Close ends it.
 func Start() *Server {
-	s := &Server{last: map[string]int64{}, leases: map[string][]*lease{}}
+	s := &Server{last: map[string]int64{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	return s
 }
@@ -70,7 +69,6 @@ type reply struct {
 	Message string   `json:"message,omitempty"`
 	IDs     []string `json:"ids,omitempty"`
 	Ranges  []ids    `json:"ranges,omitempty"`
-	Lease   *lease   `json:"lease,omitempty"`
 	Current *int64   `json:"current,string,omitempty"`
 }
 
@@ -105,9 +103,6 @@ func (s *Server) answer(method, path string, query url.Values) reply {
 	s.requests++
 	if s.code != 0 {
 		return reply{Code: s.code, Message: s.message}
-	}
-	if a, is := s.ofLeases(method, path, query); is {
-		return a
 	}
 	found := paths.FindStringSubmatch(path)
 	if found == nil || found[3] != "" && (found[2] == "" || method != http.MethodGet) {

@@ -51,16 +51,12 @@ func ExampleNew() {
 	type Event struct {
 		ID string `gorm:"primaryKey;size:32" shardid:"snowflake"` // or uid
 	}
-	type Invoice struct {
-		gorm.Model `shardid:"segment:invoices"` // fills Model.ID
-		Number     string                       `shardid:"number:invoices"` // a business number
-	}
 	c, err := client.New(client.Options{Addrs: []string{"http://127.0.0.1:8080"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer c.Close()
-	fmt.Println(gormid.New(c).Name(), Account{}, Event{}, Invoice{}.Number)
+	fmt.Println(gormid.New(c).Name(), Account{}, Event{})
 	// Output: shardid {0 } {}
 }

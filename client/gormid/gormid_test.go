@@ -14,38 +14,33 @@ import (
 )
 
 type (
-	embedded struct {
-		gorm.Model `shardid:"segment:embedded"`
-		Buyer      string
-	}
-	plain struct {
-		ID    int
-		Buyer string
-	}
 	signed struct {
-		ID int `shardid:"uid"`
+		ID    int64 `shardid:"uid"`
+		Other string
 	}
 	unsigned struct {
-		ID uint `shardid:"snowflake"`
+		ID uint64 `shardid:"snowflake"`
 	}
-	numbered struct {
-		ID     uint64 `shardid:"segment:numbered"`
-		Number string `shardid:"number:numbers"`
+	text struct {
+		ID string `gorm:"primaryKey" shardid:"segment:texts"`
 	}
-	wrongNumber struct {
-		ID int64 `shardid:"number:numbers"`
+	sharded struct {
+		ID    int64 `shardid:"queue:7:Email"`
+		Email string
 	}
 	small struct {
 		ID int32 `shardid:"uid"`
 	}
-	keyless struct {
-		inner `shardid:"uid"`
+	embedded struct {
+		gorm.Model `shardid:"uid"`
 	}
-	inner struct{ Name string }
+	nothing struct {
+		ID int64 `shardid:"nothing"`
+	}
 )
 
 // open is a gorm without a database, whose rows are filled all the same.
-func open(t *testing.T) (*gorm.DB, *gormid.Plugin, *clienttest.Server) {
+func open(t *testing.T) (*gorm.DB, *clienttest.Server) {
 	t.Helper()
 	ids := clienttest.Start()
 	t.Cleanup(ids.Close)
@@ -58,52 +53,40 @@ func open(t *testing.T) (*gorm.DB, *gormid.Plugin, *clienttest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := gormid.New(c)
-	if err := db.Use(p); err != nil {
+	if err := db.Use(gormid.New(c)); err != nil {
 		t.Fatal(err)
 	}
-	return db, p, ids
+	return db, ids
 }
 
 func TestKeysOfEveryKind(t *testing.T) {
-	db, p, _ := open(t)
-	p.Register(&plain{}, "segment:plain")
-	e, pl, s, u := []*embedded{{}, {}}, plain{}, signed{}, unsigned{}
-	n := make([]numbered, client.MaxNumbers+1)
-	for _, dest := range []any{&e, &pl, &s, &u, &n} {
+	db, _ := open(t)
+	s, u, x, q := []*signed{{}, {ID: 7}, {}}, unsigned{}, [2]text{}, sharded{Email: "alice"}
+	for _, dest := range []any{&s, &u, &x, &q} {
 		if err := db.Create(dest).Error; err != nil {
 			t.Error(err)
 		}
 	}
-	if e[0].ID != 1 || e[1].ID != 2 || pl.ID != 1 || s.ID != 1 || u.ID != 1 {
-		t.Errorf("embedded %d %d, registered %d, int %d, uint %d", e[0].ID, e[1].ID, pl.ID, s.ID, u.ID)
-	}
-	for i := range n {
-		if n[i].ID != uint64(i+1) || n[i].Number == "" || i > 0 && n[i].Number == n[i-1].Number {
-			t.Fatalf("row %d is %+v", i, n[i])
-		}
-	}
-	given := embedded{Model: gorm.Model{ID: 7}}
-	if err := db.Create(&given).Error; err != nil || given.ID != 7 {
-		t.Errorf("an ID that was given became %d, %v", given.ID, err)
+	if s[0].ID != 1 || s[1].ID != 7 || s[2].ID != 2 || u.ID != 1 || x[1].ID != "2" || q.ID&255 != 7 {
+		t.Errorf("%+v %+v %+v, %+v, %+v, %+v", s[0], s[1], s[2], u, x, q)
 	}
 }
 
-func TestTagsThatCannotBe(t *testing.T) {
-	db, p, ids := open(t)
-	p.Register(plain{}, "nothing")
+func TestWhatIsNotFilled(t *testing.T) {
+	db, ids := open(t)
 	for what, err := range map[string]error{
-		"a business number in an integer": db.Create(&wrongNumber{}).Error,
-		"an int32":                        db.Create(&small{}).Error,
-		"no primary key":                  db.Create(&keyless{}).Error,
-		"a tag of Register":               db.Create(&plain{}).Error,
+		"an int32":           db.Create(&small{}).Error,
+		"an embedded struct": db.Create(&embedded{}).Error,
+		"no tag":             db.Create(&nothing{}).Error,
+		"a map":              db.Model(&signed{}).Create(map[string]any{"other": "x"}).Error,
+		"no gatePass":        db.Create(&sharded{}).Error,
 	} {
 		if err == nil || !strings.Contains(err.Error(), "gormid: ") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	ids.Refuse(client.CodeLimit, "no more today")
-	if err := db.Create(&numbered{}).Error; err == nil || !strings.Contains(err.Error(), "no more today") {
+	if err := db.Create(&unsigned{}).Error; err == nil || !strings.Contains(err.Error(), "no more today") {
 		t.Errorf("a refusal: %v", err)
 	}
 }
