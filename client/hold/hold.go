@@ -77,14 +77,30 @@ type Pool struct {
 	counts  Counts     // but for Held and Waiting, and without the open part
 	waiters []*waiter
 	asking  bool  // a goroutine calls the source, or pauses after a call
+	retry   bool  // the source is to be called once, whatever is held
 	lastErr error // why the last call of the source gave nothing, if so; never nil
 	refused error // what is final, for the time of Options.Refuse
 	closed  error // of Close
+	demand  demand
+}
 
-	demand int64     // IDs issued within the last Options.Lasts
-	since  time.Time // begin of a time of that length, over which demand slides
+// demand is how many IDs were issued within the last Options.Lasts, which is a window that slides over
+// two of that length.
+type demand struct {
+	within int64
+	since  time.Time // where the second window begins
 	base   int64     // IDs issued until then
-	before float64   // IDs issued in the time before that
+	before float64   // IDs issued in the first window
+}
+
+// follow notes that so many IDs were issued until now.
+func (d *demand) follow(now time.Time, issued int64, lasts time.Duration) {
+	passed := float64(now.Sub(d.since)) / float64(lasts)
+	if passed >= 1 {
+		d.before, d.base, d.since = float64(issued-d.base)/passed, issued, now
+		passed = 0
+	}
+	d.within = int64(d.before*(1-passed)) + issued - d.base
 }
 
 // part is some of a run, and how many of its IDs are taken: who moves that counter owns the IDs that
@@ -261,28 +277,23 @@ func (p *Pool) serveWaiters(final error) {
 
 // goal is how many IDs should be held, and below how many the source is called. Callers hold mu.
 func (p *Pool) goal() (goal, low int64) {
-	goal = min(max(p.demand, p.opts.Least), p.opts.Most)
+	goal = min(max(p.demand.within, p.opts.Least), p.opts.Most)
 	return goal, int64(float64(goal) * p.opts.Low)
 }
 
 // wanted is how many IDs the source should be asked for now, 0 for none. Callers hold mu.
 func (p *Pool) wanted() int64 {
-	now, c, lasts := time.Now(), p.countLocked(), float64(p.opts.Lasts)
-	age := float64(now.Sub(p.since))
-	if age >= lasts {
-		p.before, p.base, p.since = float64(c.Issued-p.base)*lasts/age, c.Issued, now
-		age = 0
-	}
-	p.demand = int64(p.before*(1-age/lasts)) + c.Issued - p.base
+	c := p.countLocked()
+	p.demand.follow(time.Now(), c.Issued, p.opts.Lasts)
 	spare := c.Held
 	for _, w := range p.waiters {
 		spare -= int64(w.n)
 	}
 	goal, low := p.goal()
-	if p.closed != nil || spare >= low {
+	if p.closed != nil || spare >= low && !p.retry {
 		return 0
 	}
-	return goal - spare
+	return max(1, goal-spare)
 }
 
 // startAsking has the source called if that is due. Callers hold mu.
@@ -302,6 +313,7 @@ func (p *Pool) askSource() {
 		p.mu.Unlock()
 		runs, err := p.opts.Source.More(p.ctx, n)
 		p.mu.Lock()
+		p.retry = false
 		if p.lastErr = cmp.Or(err, errNothing); err != nil && p.opts.Final(err) {
 			p.serveWaiters(err)
 			if p.opts.Refuse > 0 {
@@ -353,15 +365,20 @@ func (p *Pool) sleepUnlocked(d time.Duration) {
 	}
 }
 
-// Retry ends a pause of the calls of the source, which works again as the caller knows.
+// Retry has the source called now, without a pause and also where enough is held: it works again, or
+// is to be tried.
 func (p *Pool) Retry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retry = true
+	p.startAsking()
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Bound sets Options.Least and Options.Most.
+// Bound sets Options.Least and Options.Most. It counts when the source is called next.
 func (p *Pool) Bound(least, most int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

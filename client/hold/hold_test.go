@@ -201,8 +201,12 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%d calls in ten seconds", n)
 		}
 		time.Sleep(time.Hour)
-		if n := c.calls.Load(); n > 12 {
-			t.Errorf("%d calls for nobody", n)
+		before := c.calls.Load()
+		time.Sleep(time.Hour)
+		p.Retry() // for nobody, too, but once
+		time.Sleep(time.Hour)
+		if n := c.calls.Load() - before; n != 1 || before > 12 {
+			t.Errorf("%d calls for nobody, and %d for a retry", before, n)
 		}
 		waits := make(chan error)
 		go func() { _, err := p.Next(t.Context()); waits <- err }()
@@ -217,7 +221,7 @@ func TestOutage(t *testing.T) {
 			_, _ = p.Next(t.Context())
 		}
 		c.fail(errEnd) // is told at once, and for a second without a call
-		before := c.calls.Load()
+		before = c.calls.Load()
 		for range 10 {
 			if _, err := p.Next(t.Context()); !errors.Is(err, errEnd) {
 				t.Error(err)
