@@ -173,7 +173,8 @@ func (g *Generator) explain(t *term, err error) error {
 	switch {
 	case errors.Is(err, idgen.ErrTooEarly):
 		return fmt.Errorf("%w whose time has begun: an earlier holder of worker ID %d of the name %q may have issued "+
-			"IDs of times up to %s, which the clock reaches in %v", ErrNoLease, t.lease.WorkerID, t.lease.Name, bound, left)
+			"IDs of times up to %s, which the clock reaches in %v",
+			ErrNoLease, t.lease.WorkerID, t.lease.Name, bound, left)
 	case errors.Is(err, idgen.ErrClockBack):
 		return fmt.Errorf("%w: IDs of the name %q were issued up to %s, which the clock reaches in %v",
 			ErrClockBack, t.lease.Name, bound, left)

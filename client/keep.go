@@ -171,8 +171,8 @@ func (g *Generator) over(t *term, ms int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	until := t.until.Load()
-	err := fmt.Errorf("%w: that of worker ID %d of the name %q ended at %s, %v ago", ErrNoLease, t.lease.WorkerID, t.lease.Name,
-		formatMs(until), time.Duration(ms-until)*time.Millisecond)
+	err := fmt.Errorf("%w: that of worker ID %d of the name %q ended at %s, %v ago",
+		ErrNoLease, t.lease.WorkerID, t.lease.Name, formatMs(until), time.Duration(ms-until)*time.Millisecond)
 	switch {
 	case g.cause != nil:
 		return fmt.Errorf("%w, as it was not renewed: %w", err, g.cause)

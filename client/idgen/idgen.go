@@ -297,25 +297,27 @@ func (r *Refusal) Unwrap() error { return r.Reason }
 func (r *Refusal) Error() string {
 	g := r.generator
 	bound, left := g.format(r.Bound), r.Wait.Round(time.Millisecond)
-	switch {
-	case r.Reason == ErrTimeExhausted && r.Now < g.opts.Epoch: //nolint:errorlint // it is that one
-		return fmt.Sprintf("%v: the clock says %s, before the epoch %s: set the clock or the epoch",
-			r.Reason, g.format(r.Now), g.format(g.opts.Epoch))
-	case r.Reason == ErrTimeExhausted: //nolint:errorlint // it is that one
+	switch r.Reason { //nolint:errorlint // it is one of these
+	case ErrTimeExhausted:
+		if r.Now < g.opts.Epoch {
+			return fmt.Sprintf("%v: the clock says %s, before the epoch %s: set the clock or the epoch",
+				r.Reason, g.format(r.Now), g.format(g.opts.Epoch))
+		}
 		return fmt.Sprintf("%v: %d bits of time from %s ended at %s: a new epoch and a new database are needed",
 			r.Reason, g.opts.TimeBits, g.format(g.opts.Epoch), g.format(g.opts.Epoch+g.maxTime))
-	case r.Reason == ErrTooEarly: //nolint:errorlint // it is that one
+	case ErrTooEarly:
 		return fmt.Sprintf("%v: the last holder of the worker ID may have issued IDs up to %s, %v from now",
 			r.Reason, bound, left)
-	case r.Reason == ErrClockBack: //nolint:errorlint // it is that one
+	case ErrClockBack:
 		return fmt.Sprintf("%v: IDs were issued up to %s, %v from now: nothing is issued before", r.Reason, bound, left)
-	case r.unreserved:
+	}
+	if r.unreserved {
 		return fmt.Sprintf("%v: its time has not been reserved yet", r.Reason)
-	case r.untrusted:
+	}
+	if r.untrusted {
 		return fmt.Sprintf("%v: its lease was not renewed in time", r.Reason)
 	}
-	return fmt.Sprintf("%v: time is reserved up to %s only and the reservation was not renewed",
-		r.Reason, bound)
+	return fmt.Sprintf("%v: time is reserved up to %s only and the reservation was not renewed", r.Reason, bound)
 }
 
 // format writes a time in units since 1970.
