@@ -64,7 +64,8 @@ func (s *Service) awaitSeconds(ctx context.Context, end int, wait time.Duration,
 	defer cancel()
 	for wait > 0 {
 		if !background.Pause(ctx, wait, nil) {
-			used := fmt.Errorf("%w: all %d IDs of the second are used up", model.ErrRingEmpty, s.opts.Layout.Sequences())
+			used := fmt.Errorf("%w: all %d IDs of the second are used up",
+				model.ErrRingEmpty, s.opts.Layout.Sequences())
 			return ids, s.gaveUp(ctx, used)
 		}
 		ids, wait, err = s.takeByClock(end, ids)
