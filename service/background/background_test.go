@@ -35,7 +35,8 @@ func TestStop(t *testing.T) {
 			defer cancel()
 			return g.Stop(ctx, func() { firsts++ })
 		}
-		if err := stop(time.Second); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stop test") {
+		if err := stop(time.Second); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "stop test") {
 			t.Errorf("while a minute's work is under way: %v", err)
 		}
 		if err := stop(time.Hour); err != nil || firsts != 1 || runs != 1 || <-slept {
@@ -75,7 +76,8 @@ func TestInitialise(t *testing.T) {
 			}
 			return away
 		})
-		if err := g.NotReady(); !ok || time.Since(began) != 1750*time.Millisecond || !errors.Is(err, away) { // 50+100+200+400+500+500
+		if err := g.NotReady(); !ok || time.Since(began) != 1750*time.Millisecond ||
+			!errors.Is(err, away) { // 50+100+200+400+500+500
 			t.Errorf("%t after %v, then %v", ok, time.Since(began), err)
 		}
 		go func() { time.Sleep(time.Minute); _ = g.Stop(t.Context(), nil) }()
@@ -255,7 +257,8 @@ func TestWaiters(t *testing.T) {
 		leave()
 		want(leaver, late)
 		mu.Lock()
-		if q.Fail(hopeless, func(n int) bool { return n > 5 }) || !q.Fail(hopeless, func(n int) bool { return n > 4 }) || len(q) != 0 {
+		if q.Fail(hopeless, func(n int) bool { return n > 5 }) ||
+			!q.Fail(hopeless, func(n int) bool { return n > 4 }) || len(q) != 0 {
 			t.Errorf("%d are left", len(q))
 		}
 		mu.Unlock()
@@ -273,13 +276,15 @@ func TestRateLimitedLog(t *testing.T) {
 			}
 			return a
 		}
-		l := background.RateLimitedLog{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain}))}
+		l := background.RateLimitedLog{Logger: slog.New(slog.NewTextHandler(&out,
+			&slog.HandlerOptions{ReplaceAttr: plain}))}
 		for i := range 21 {
 			l.Log(slog.LevelWarn, "gap", "list", i)
 			time.Sleep(100 * time.Millisecond)
 		}
 		l.Log(slog.LevelWarn, "other", "list", 1)
-		want := "msg=gap list=0\nmsg=gap list=10 more_since_the_last_line=9\nmsg=gap list=20 more_since_the_last_line=9\nmsg=other list=1\n"
+		want := "msg=gap list=0\nmsg=gap list=10 more_since_the_last_line=9\nmsg=gap list=20 " +
+			"more_since_the_last_line=9\nmsg=other list=1\n"
 		check.Equal(t, out.String(), want, "the log")
 	})
 }
@@ -310,7 +315,8 @@ func TestFailing(t *testing.T) {
 		told = nil
 		f.Note(step.key, step.err)
 		if got := fmt.Sprint(told); got != step.want || len(f.Keys()) != step.keys {
-			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(), step.want, step.keys)
+			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(),
+				step.want, step.keys)
 		}
 	}
 }

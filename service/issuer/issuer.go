@@ -161,11 +161,13 @@ func (s *Issuer) allow(token *access.Token, r Request) error {
 	}
 	switch {
 	case r.Count < 1 || r.Count > model.MaxBatch:
-		return fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, r.Count)
+		return fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch,
+			r.Count)
 	case r.Mode == access.Segment:
 		return mayTag(token, r.Tag)
 	case r.Mode == access.Queue && (r.App < 0 || r.App >= model.Apps):
-		return fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1, r.App)
+		return fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1,
+			r.App)
 	case r.Mode == access.Queue:
 		return token.App(r.App)
 	}
@@ -214,7 +216,8 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 	case turn <- struct{}{}:
 		return done, nil
 	case <-late.C:
-		return nil, fmt.Errorf("%w: %d batches of more than %d IDs are being made or read, and none ended within %v: nothing was issued, try again or ask another replica",
+		return nil, fmt.Errorf("%w: %d batches of more than %d IDs are being made or read, and none ended within %v: "+
+			"nothing was issued, try again or ask another replica",
 			model.ErrTooMany, turns, Large, patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()

@@ -26,7 +26,8 @@ func TestTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, other := range []Request{{Mode: access.Segment, Count: Large}, {Mode: access.Queue, Count: model.MaxBatch}} {
+		for _, other := range []Request{{Mode: access.Segment, Count: Large},
+			{Mode: access.Queue, Count: model.MaxBatch}} {
 			if done, err := s.Turn(t.Context(), other); err != nil {
 				t.Errorf("%+v: %v", other, err)
 			} else {

@@ -39,8 +39,10 @@ func (f *fakeSequence) Ask(_ context.Context, asks []*model.SequenceAsk) {
 func tokenOf(t *testing.T, may string) *access.Token {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, "- {name: a, sha256: '%x', role: get, %s}", sha256.Sum256([]byte("a")), may), 0o600))
-	guard, err := access.NewGuard(access.Options{File: file, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, "- {name: a, sha256: '%x', role: get, %s}",
+		sha256.Sum256([]byte("a")), may), 0o600))
+	guard, err := access.NewGuard(access.Options{File: file,
+		Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	check.Must(t, err)
 	token, err := guard.Client(http.Header{"Authorization": {"Bearer a"}})
 	check.Must(t, err)
@@ -57,10 +59,13 @@ func TestAskSequence(t *testing.T) {
 		return &model.SequenceAsk{Space: space, Key: key, Count: count}
 	}
 	asks := []*model.SequenceAsk{
-		ask("chat", "a", 90), ask("feed", "a", 1), ask("chat", "", 1), ask("chat", "bad", 8), ask("chat", strings.Repeat("k", 257), 1), ask("", "a", 1),
-		ask("chat", "a", -1), ask("chat", "a", 10_001), ask("chat", "b", 9), ask("chat", "a", 0), ask("chat", "a", 2), ask("chat", "\x00\n:", 1),
+		ask("chat", "a", 90), ask("feed", "a", 1), ask("chat", "", 1), ask("chat", "bad", 8),
+		ask("chat", strings.Repeat("k", 257), 1), ask("", "a", 1),
+		ask("chat", "a", -1), ask("chat", "a", 10_001), ask("chat", "b", 9), ask("chat", "a", 0),
+		ask("chat", "a", 2), ask("chat", "\x00\n:", 1),
 	}
-	want := []error{nil, model.ErrForbidden, model.ErrInvalidArgument, model.ErrNoNumber, model.ErrInvalidArgument, model.ErrInvalidArgument,
+	want := []error{nil, model.ErrForbidden, model.ErrInvalidArgument, model.ErrNoNumber, model.ErrInvalidArgument,
+		model.ErrInvalidArgument,
 		model.ErrInvalidArgument, model.ErrInvalidArgument, model.ErrTooMany, nil, nil, model.ErrTooMany}
 	s.AskSequence(t.Context(), token, asks)
 	for i, ask := range asks {
@@ -73,7 +78,8 @@ func TestAskSequence(t *testing.T) {
 	ids, _, err := s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 8}, nil)
 	check.Must(t, err)
 	check.Equal(t, fmt.Sprint(ids), "[93 94 95 96 97 98 99 100]")
-	if _, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1}, nil); !errors.Is(err, model.ErrTooMany) {
+	if _, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1},
+		nil); !errors.Is(err, model.ErrTooMany) {
 		t.Error(err)
 	}
 	ids, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a"}, nil)
@@ -91,7 +97,9 @@ func TestAskSequence(t *testing.T) {
 func TestNoSequence(t *testing.T) {
 	for want, s := range map[string]*Issuer{
 		"mode is disabled: set sequence.enabled to true and restart to use it": {},
-		"mode is disabled: sequences need Redis":                               {NoSequence: fmt.Errorf("%w: sequences need Redis", model.ErrModeDisabled)},
+		"mode is disabled: sequences need Redis": {
+			NoSequence: fmt.Errorf("%w: sequences need Redis", model.ErrModeDisabled),
+		},
 	} {
 		_, _, err := s.Issue(t.Context(), nil, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1}, nil)
 		check.Is(t, err, model.ErrModeDisabled)

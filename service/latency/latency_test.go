@@ -32,7 +32,8 @@ func TestReadings(t *testing.T) {
 	h.Observe(time.Millisecond)
 	h.Observe(time.Minute)
 	diff := h.Read().Since(before)
-	if diff.Counts[4] != 1 || diff.Counts[Buckets-1] != 1 || diff.Count() != 2 || diff.Sum != time.Minute+time.Millisecond {
+	if diff.Counts[4] != 1 || diff.Counts[Buckets-1] != 1 || diff.Count() != 2 ||
+		diff.Sum != time.Minute+time.Millisecond {
 		t.Errorf("since: %+v", diff)
 	}
 	if both := diff.Plus(before); both != h.Read() {

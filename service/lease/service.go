@@ -83,7 +83,10 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 	if err := model.CheckInstance(instance); err != nil {
 		return model.NameLease{}, err
 	}
-	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) { return s.store.GrantLease(ctx, name, instance) })
+	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease,
+		error) {
+		return s.store.GrantLease(ctx, name, instance)
+	})
 	switch {
 	case err == nil:
 		s.granted.Inc()
@@ -100,7 +103,10 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 // Renew makes a lease longer. Errors: model.ErrUnknownName, ErrLeaseLost, ErrLeaseStore, or that of
 // ctx; after the last two the lease may be longer than its holder knows.
 func (s *Service) Renew(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
-	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) { return s.store.RenewLease(ctx, key) })
+	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease,
+		error) {
+		return s.store.RenewLease(ctx, key)
+	})
 	switch {
 	case err == nil:
 		s.renewed.Inc()

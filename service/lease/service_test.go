@@ -71,7 +71,8 @@ func TestAnswers(t *testing.T) {
 	f := &fakeStore{}
 	s := New(f, slog.New(slog.DiscardHandler), nil)
 	check.Is(t, check.Err(s.Grant(t.Context(), "", "no/name", "")), model.ErrInvalidArgument)
-	check.Is(t, check.Err(s.Grant(t.Context(), "", "n", strings.Repeat("x", model.MaxInstanceBytes+1))), model.ErrInvalidArgument)
+	check.Is(t, check.Err(s.Grant(t.Context(), "", "n", strings.Repeat("x", model.MaxInstanceBytes+1))),
+		model.ErrInvalidArgument)
 	check.OK(t, check.Err(s.Grant(t.Context(), "", "n", "")))
 	check.OK(t, check.Err(s.Renew(t.Context(), model.LeaseKey{})))
 	check.OK(t, s.Release(t.Context(), "", model.LeaseKey{}, 0))

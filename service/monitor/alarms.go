@@ -167,22 +167,27 @@ func (r *rules) event(at time.Time, lasts time.Duration, severity Severity, name
 // indices has the rules of indices and segments that repeat or were left out.
 func (r *rules) indices(q queue.Stats, tags segment.Stats) {
 	r.when(q.Repeated > 0, Critical, "ShardidRepeatedIndices",
-		"a list gave %d indices for the second time or out of order, and this replica refused them: another program writes to the lists; find it before anything else", q.Repeated)
+		"a list gave %d indices for the second time or out of order, and this replica refused them: another program "+
+			"writes to the lists; find it before anything else", q.Repeated)
 	r.when(tags.Repeated > 0, Critical, "ShardidRepeatedSegments",
-		"leaf_alloc gave %d segments for the second time, and this replica refused them: find the second writer of the table", tags.Repeated)
+		"leaf_alloc gave %d segments for the second time, and this replica refused them: find "+
+			"the second writer of the table", tags.Repeated)
 	lifts, far := r.rose("lifts", q.Lifts+tags.Lifts), r.rose("far lifts", q.FarLifts)
 	r.event(far, fresh, Critical, "ShardidDatabaseWentBackFar",
-		"the database went back in time by more than queue.lift_alarm: max_id was lifted (%d times by so much); find out what restored it and what else it lost", q.FarLifts)
+		"the database went back in time by more than queue.lift_alarm: max_id was lifted (%d times by so much); find "+
+			"out what restored it and what else it lost", q.FarLifts)
 	if lifts.After(far) {
 		r.event(lifts, fresh, Warning, "ShardidDatabaseWentBack",
-			"max_id was below what had been handed out and was lifted: the database went back in time; no ID repeats, find out what restored it")
+			"max_id was below what had been handed out and was lifted: the database went back in time; no ID "+
+				"repeats, find out what restored it")
 	}
 	of := ""
 	if tags.MostJumped != "" {
 		of = fmt.Sprintf(", the most of tag %q", tags.MostJumped)
 	}
 	r.event(r.rose("jumps", q.Jumps+tags.Jumps), fresh, Warning, "ShardidIndicesLeftOut",
-		"the database and Redis both changed, and to be safe %d indices of lists and %d IDs of tags were left out%s: find out what changed them", q.Jumped, tags.Jumped, of)
+		"the database and Redis both changed, and to be safe %d indices of lists and %d IDs of tags were left "+
+			"out%s: find out what changed them", q.Jumped, tags.Jumped, of)
 }
 
 func (r *rules) apps(apps []queue.View) {
@@ -209,11 +214,13 @@ func (r *rules) apps(apps []queue.View) {
 		return "apps " + some(apps)
 	}
 	r.when(waiting != nil, Critical, "ShardidConfirmationNeeded",
-		"%s: lists wait for an operator, as max_id may have gone back: check it against the IDs in use, then run %s", names(waiting), some(commands))
+		"%s: lists wait for an operator, as max_id may have gone back: check it "+
+			"against the IDs in use, then run %s", names(waiting), some(commands))
 	r.when(full != nil, Critical, "ShardidLimitReached",
 		"%s: callers of some shards get -5: raise max_limit_id or provision another app", names(full))
 	r.when(near != nil, Warning, "ShardidLimitNear",
-		"%s: less than a tenth of the indices of a shard is left: raise max_limit_id or provision another app in time", names(near))
+		"%s: less than a tenth of the indices of a shard is left: raise max_limit_id "+
+			"or provision another app in time", names(near))
 	r.when(wrap != nil, Info, "ShardidWrapApp",
 		"%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is wanted", names(wrap))
 }
@@ -244,7 +251,8 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 	}
 	for _, v := range s.Apps {
 		if v.Emptied {
-			said = append(said, fmt.Sprintf("every list in use of app %d (%s) is empty: its next callers wait for a refill", v.App, v.Name))
+			said = append(said, fmt.Sprintf("every list in use of app %d (%s) is empty: its "+
+				"next callers wait for a refill", v.App, v.Name))
 		}
 	}
 	r.when(said != nil && away == nil, Warning, "ShardidConditionFailing", "%s", some(said))
@@ -257,10 +265,13 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 		starved += s.Sequence.Starved
 	}
 	r.event(r.rose("starved", starved), lasts, Critical, "ShardidStarved",
-		"callers got -4, as no index, segment or number of a sequence could be had in time: look at the stores and at how long refills take")
+		"callers got -4, as no index, segment or number of a sequence could be had in time: look at the "+
+			"stores and at how long refills take")
 	r.event(r.rose("none free", s.NoneFree), fresh, Critical, "ShardidNoWorkerIDFree",
-		"callers got -8, as every worker ID of the name %q is leased: its holders go on, but no further one can make IDs; stop holders that are not needed, or add a name with more worker bits", s.NoneFreeOf)
-	r.event(r.rose("faults", s.HTTP[issuer.CodeInternal]+s.RESP[issuer.CodeInternal]), fresh, Warning, "ShardidInternalErrors",
+		"callers got -8, as every worker ID of the name %q is leased: its holders go on, but no further one can make "+
+			"IDs; stop holders that are not needed, or add a name with more worker bits", s.NoneFreeOf)
+	r.event(r.rose("faults", s.HTTP[issuer.CodeInternal]+s.RESP[issuer.CodeInternal]), fresh, Warning,
+		"ShardidInternalErrors",
 		"callers got -11, a fault of shardid: the log has it; please report it")
 }
 
@@ -270,13 +281,17 @@ func (r *rules) snowflake(s *Snowflake) {
 	}
 	w := s.Worker
 	r.when(w.State == worker.StateWaiting, Critical, "ShardidLeaseNotTrusted",
-		"snowflake issues nothing, as no worker ID is held or trusted: %s", cmp.Or(w.Error, "none has been acquired yet"))
+		"snowflake issues nothing, as no worker ID is held or trusted: %s", cmp.Or(w.Error,
+			"none has been acquired yet"))
 	r.when(w.State == worker.StateOffline, Warning, "ShardidWorkerOffline",
-		"the registry of worker IDs is away and the local file reserves time for %s more: bring it back (%s)", w.Trust.Round(time.Second), w.Error)
+		"the registry of worker IDs is away and the local file reserves time "+
+			"for %s more: bring it back (%s)", w.Trust.Round(time.Second), w.Error)
 	r.when(w.ClockOffset.Abs() > s.MaxOffset/2, Warning, "ShardidClockOffset",
-		"this clock is %s from the registry's, at most %s are allowed: set the clocks (NTP)", w.ClockOffset.Round(time.Millisecond), s.MaxOffset)
+		"this clock is %s from the registry's, at most %s are allowed: set the clocks "+
+			"(NTP)", w.ClockOffset.Round(time.Millisecond), s.MaxOffset)
 	r.when(s.Remaining < shortLife, Warning, "ShardidSnowflakeLifetime",
-		"the 41 bits of time of snowflakes end in %d days: plan a later epoch, and another column for its IDs", days(s.Remaining))
+		"the 41 bits of time of snowflakes end in %d days: plan a later epoch, "+
+			"and another column for its IDs", days(s.Remaining))
 }
 
 func (r *rules) uid(u *UID) {
@@ -289,22 +304,27 @@ func (r *rules) uid(u *UID) {
 		dried = r.now
 	}
 	r.event(dried, fresh, Warning, "ShardidRingDry",
-		"the ring of UIDs ran dry: more are asked for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
+		"the ring of UIDs ran dry: more are asked for than are filled, or it cannot be filled; look at "+
+			"uid.boost_power and uid.padding_factor")
 	r.when(s.WorkerID >= 0 && s.RunwaySeconds < int64(shortRunway.Seconds()), Warning, "ShardidUIDRunway",
 		"UIDs end in %d s unless the mark in WORKER_NODE is raised: look at the database", s.RunwaySeconds)
 	left := time.Duration(min(s.RemainingSeconds, int64(shortLife.Seconds()))) * time.Second
 	r.when(left < shortLife, Warning, "ShardidUIDLifetime",
-		"the time bits of UIDs end in %d days: plan a layout with more of them, or a later epoch: docs/uid.md says which may follow", days(left))
+		"the time bits of UIDs end in %d days: plan a layout with more of them, or a later epoch: "+
+			"docs/uid.md says which may follow", days(left))
 }
 
 func (r *rules) settings(s Snapshot) {
 	settings := map[model.Level][]string{}
 	for _, f := range s.Settings {
-		settings[f.Level] = append(settings[f.Level], fmt.Sprintf("%s %s is %s, wanted %s", f.Store, f.Setting, f.Value, f.Want))
+		settings[f.Level] = append(settings[f.Level], fmt.Sprintf("%s %s is %s, wanted %s", f.Store, f.Setting,
+			f.Value, f.Want))
 	}
 	unsafe, doubtful := settings[model.LevelUnsafe], settings[model.LevelWarn]
-	r.when(unsafe != nil, Critical, "ShardidUnsafeSetting", "settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
-	r.when(doubtful != nil, Info, "ShardidDoubtfulSetting", "settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))
+	r.when(unsafe != nil, Critical, "ShardidUnsafeSetting",
+		"settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
+	r.when(doubtful != nil, Info, "ShardidDoubtfulSetting",
+		"settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))
 }
 
 // some is the first of a list, and how many more there are.

@@ -19,15 +19,20 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // well is a replica on which nothing is to be looked at.
 func well() Snapshot {
 	return Snapshot{
-		Conditions: []model.Condition{{Name: "database", OK: true}, {Name: "redis", OK: true}, {Name: "refill", OK: true}},
-		Settings:   []model.Finding{{Store: "redis", Setting: "maxmemory-policy", Level: model.LevelOK}, {Level: model.LevelUnknown}},
-		Apps:       []queue.View{{App: 1, Name: "orders", Left: 0.9, Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}},
+		Conditions: []model.Condition{{Name: "database", OK: true}, {Name: "redis", OK: true},
+			{Name: "refill", OK: true}},
+		Settings: []model.Finding{{Store: "redis", Setting: "maxmemory-policy", Level: model.LevelOK},
+			{Level: model.LevelUnknown}},
+		Apps: []queue.View{{App: 1, Name: "orders", Left: 0.9,
+			Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}},
 		Snowflake: &Snowflake{
-			Worker:    worker.Status{State: worker.StateServing, WorkerID: 3, Trust: time.Hour, ClockOffset: 2 * time.Second},
+			Worker: worker.Status{State: worker.StateServing, WorkerID: 3, Trust: time.Hour,
+				ClockOffset: 2 * time.Second},
 			MaxOffset: 5 * time.Second, Remaining: 2 * shortLife,
 		},
 		Segment: &segment.Stats{},
-		UID:     &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, RunwaySeconds: 3600, RemainingSeconds: 1 << 40}},
+		UID: &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, RunwaySeconds: 3600,
+			RemainingSeconds: 1 << 40}},
 	}
 }
 
@@ -40,7 +45,8 @@ func fails(name string) func(*Snapshot) {
 func settings(levels ...model.Level) func(*Snapshot) {
 	return func(s *Snapshot) {
 		for _, l := range levels {
-			s.Settings = append(s.Settings, model.Finding{Store: "redis", Setting: "appendonly", Value: "no", Want: "yes", Level: l})
+			s.Settings = append(s.Settings, model.Finding{Store: "redis", Setting: "appendonly", Value: "no",
+				Want: "yes", Level: l})
 		}
 	}
 }
@@ -59,50 +65,78 @@ func all() []rule {
 		{"all is well", func(*Snapshot) {}, "", "", ""},
 		{"only the queue", func(s *Snapshot) { s.Segment, s.Snowflake, s.UID = nil, nil, nil }, "", "", ""},
 		{"tripwire", func(s *Snapshot) { s.Queue.Repeated = 2 }, "ShardidRepeatedIndices", Critical, "gave 2 indices"},
-		{"tripwire of segments", func(s *Snapshot) { s.Segment.Repeated = 1 }, "ShardidRepeatedSegments", Critical, "leaf_alloc"},
+		{"tripwire of segments", func(s *Snapshot) { s.Segment.Repeated = 1 }, "ShardidRepeatedSegments", Critical,
+			"leaf_alloc"},
 		{"lift", func(s *Snapshot) { s.Queue.Lifts = 1 }, "ShardidDatabaseWentBack", Warning, "went back in time"},
-		{"lift of a tag", func(s *Snapshot) { s.Segment.Lifts = 1 }, "ShardidDatabaseWentBack", Warning, "went back in time"},
-		{"far lift", func(s *Snapshot) { s.Queue.Lifts, s.Queue.FarLifts = 1, 1 }, "ShardidDatabaseWentBackFar", Critical, "queue.lift_alarm"},
-		{"jump", func(s *Snapshot) { s.Queue.Jumps, s.Queue.Jumped = 1, 60_000 }, "ShardidIndicesLeftOut", Warning, "60000 indices"},
-		{"jump of a tag", func(s *Snapshot) { s.Segment.Jumps, s.Segment.Jumped, s.Segment.MostJumped = 1, 66_927_002, "orders" }, "ShardidIndicesLeftOut", Warning, `66927002 IDs of tags were left out, the most of tag "orders"`},
-		{"confirmation", func(s *Snapshot) { s.Apps[1].Unconfirmed = 64 }, "ShardidConfirmationNeeded", Critical, "app 7 (users)"},
-		{"limit", func(s *Snapshot) { s.Apps[0].Exhausted, s.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical, "app 1 (orders): callers"},
-		{"near the limit", func(s *Snapshot) { s.Apps[0].Left = 0.099 }, "ShardidLimitNear", Warning, "app 1 (orders): less"},
+		{"lift of a tag", func(s *Snapshot) { s.Segment.Lifts = 1 }, "ShardidDatabaseWentBack", Warning,
+			"went back in time"},
+		{"far lift", func(s *Snapshot) { s.Queue.Lifts, s.Queue.FarLifts = 1, 1 }, "ShardidDatabaseWentBackFar",
+			Critical, "queue.lift_alarm"},
+		{"jump", func(s *Snapshot) { s.Queue.Jumps, s.Queue.Jumped = 1, 60_000 }, "ShardidIndicesLeftOut", Warning,
+			"60000 indices"},
+		{"jump of a tag", func(s *Snapshot) {
+			s.Segment.Jumps, s.Segment.Jumped, s.Segment.MostJumped = 1, 66_927_002,
+				"orders"
+		}, "ShardidIndicesLeftOut", Warning, `66927002 IDs of tags were left out, the most of tag "orders"`},
+		{"confirmation", func(s *Snapshot) { s.Apps[1].Unconfirmed = 64 }, "ShardidConfirmationNeeded", Critical,
+			"app 7 (users)"},
+		{"limit", func(s *Snapshot) { s.Apps[0].Exhausted, s.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical,
+			"app 1 (orders): callers"},
+		{"near the limit", func(s *Snapshot) { s.Apps[0].Left = 0.099 }, "ShardidLimitNear", Warning,
+			"app 1 (orders): less"},
 		{"not yet near", func(s *Snapshot) { s.Apps[0].Left = 0.1 }, "", "", ""},
-		{"wrap", func(s *Snapshot) { s.Apps[0].Policy, s.Apps[1].Policy = "wrap", "wrap" }, "ShardidWrapApp", Info, "apps 1 (orders), 7 (users)"},
+		{"wrap", func(s *Snapshot) { s.Apps[0].Policy, s.Apps[1].Policy = "wrap", "wrap" }, "ShardidWrapApp", Info,
+			"apps 1 (orders), 7 (users)"},
 		{"database", fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
 		{"redis", fails("redis"), "ShardidStoreAway", Critical, "redis"},
 		{"zookeeper", fails("zookeeper"), "ShardidStoreAway", Critical, "zookeeper"},
-		{"store and what follows", func(s *Snapshot) { fails("redis")(s); fails("pop")(s); fails("refill")(s) }, "ShardidStoreAway", Critical, "redis"},
+		{"store and what follows", func(s *Snapshot) { fails("redis")(s); fails("pop")(s); fails("refill")(s) },
+			"ShardidStoreAway", Critical, "redis"},
 		{"refill", fails("refill"), "ShardidRefillFailing", Critical, "refill: refused"},
 		{"load", fails("segment load"), "ShardidRefillFailing", Critical, "segment load"},
 		{"something else", fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
-		{"lists were emptied", func(s *Snapshot) { s.Apps[1].Emptied = true }, "ShardidConditionFailing", Warning, "every list in use of app 7 (users) is empty"},
-		{"with the store away", func(s *Snapshot) { s.Apps[1].Emptied = true; fails("redis")(s) }, "ShardidStoreAway", Critical, "redis"},
+		{"lists were emptied", func(s *Snapshot) { s.Apps[1].Emptied = true }, "ShardidConditionFailing", Warning,
+			"every list in use of app 7 (users) is empty"},
+		{"with the store away", func(s *Snapshot) { s.Apps[1].Emptied = true; fails("redis")(s) }, "ShardidStoreAway",
+			Critical, "redis"},
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"starved of numbers", func(s *Snapshot) { s.Sequence = &Sequence{Starved: 1} }, "ShardidStarved", Critical, "-4"},
+		{"starved of numbers", func(s *Snapshot) { s.Sequence = &Sequence{Starved: 1} }, "ShardidStarved", Critical,
+			"-4"},
 		{"starved of segments", func(s *Snapshot) { s.Segment.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"none free", func(s *Snapshot) { s.NoneFree, s.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical, `the name "carts" is leased`},
+		{"none free", func(s *Snapshot) { s.NoneFree, s.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical,
+			`the name "carts" is leased`},
 		{"fault", func(s *Snapshot) { s.RESP = map[int]int64{-11: 1} }, "ShardidInternalErrors", Warning, "-11"},
-		{"no worker ID", func(s *Snapshot) { s.Snowflake.Worker = worker.Status{State: worker.StateWaiting} }, "ShardidLeaseNotTrusted", Critical, "none has been acquired yet"},
+		{"no worker ID", func(s *Snapshot) { s.Snowflake.Worker = worker.Status{State: worker.StateWaiting} },
+			"ShardidLeaseNotTrusted", Critical, "none has been acquired yet"},
 		{"lease lost", func(s *Snapshot) {
 			s.Snowflake.Worker = worker.Status{State: worker.StateWaiting, Error: "not renewed in time"}
 		}, "ShardidLeaseNotTrusted", Critical, "not renewed in time"},
-		{"offline", func(s *Snapshot) { s.Snowflake.Worker.State = worker.StateOffline }, "ShardidWorkerOffline", Warning, "1h0m0s more"},
-		{"clock ahead", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = 2501 * time.Millisecond }, "ShardidClockOffset", Warning, "2.501s"},
-		{"clock behind", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = -4 * time.Second }, "ShardidClockOffset", Warning, "-4s"},
-		{"end of snowflakes", func(s *Snapshot) { s.Snowflake.Remaining = 364 * 24 * time.Hour }, "ShardidSnowflakeLifetime", Warning, "364 days"},
-		{"end of UIDs", func(s *Snapshot) { s.UID.Status.RemainingSeconds = 86400 }, "ShardidUIDLifetime", Warning, "1 days"},
+		{"offline", func(s *Snapshot) { s.Snowflake.Worker.State = worker.StateOffline }, "ShardidWorkerOffline",
+			Warning, "1h0m0s more"},
+		{"clock ahead", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = 2501 * time.Millisecond },
+			"ShardidClockOffset", Warning, "2.501s"},
+		{"clock behind", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = -4 * time.Second }, "ShardidClockOffset",
+			Warning, "-4s"},
+		{"end of snowflakes", func(s *Snapshot) { s.Snowflake.Remaining = 364 * 24 * time.Hour },
+			"ShardidSnowflakeLifetime", Warning, "364 days"},
+		{"end of UIDs", func(s *Snapshot) { s.UID.Status.RemainingSeconds = 86400 }, "ShardidUIDLifetime", Warning,
+			"1 days"},
 		{"runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds = 299 }, "ShardidUIDRunway", Warning, "299 s"},
-		{"no node yet", func(s *Snapshot) { s.UID.Status = uid.Status{WorkerID: -1, RingSize: 10, RemainingSeconds: 1 << 40} }, "", "", ""},
+		{"no node yet", func(s *Snapshot) {
+			s.UID.Status = uid.Status{WorkerID: -1, RingSize: 10,
+				RemainingSeconds: 1 << 40}
+		}, "", "", ""},
 		{"ring not filled yet", func(s *Snapshot) { s.UID.Status.RingFill = 0 }, "", "", ""},
-		{"ring empty", func(s *Snapshot) { s.UID.Stats.Issued, s.UID.Status.RingFill = 1, 0 }, "ShardidRingDry", Warning, "uid.boost_power"},
+		{"ring empty", func(s *Snapshot) { s.UID.Stats.Issued, s.UID.Status.RingFill = 1, 0 }, "ShardidRingDry",
+			Warning, "uid.boost_power"},
 		{"ring was empty", func(s *Snapshot) { s.UID.Stats.Refused = 1 }, "ShardidRingDry", Warning, "uid.boost_power"},
 		{"default mode", func(s *Snapshot) { s.UID.Status.RingSize, s.UID.Status.RingFill = 0, 0 }, "", "", ""},
-		{"unsafe setting", settings(model.LevelUnsafe), "ShardidUnsafeSetting", Critical, "redis appendonly is no, wanted yes"},
+		{"unsafe setting", settings(model.LevelUnsafe), "ShardidUnsafeSetting", Critical,
+			"redis appendonly is no, wanted yes"},
 		{"doubtful setting", settings(model.LevelWarn), "ShardidDoubtfulSetting", Info, "redis appendonly"},
-		{"many settings", settings(slices.Repeat([]model.Level{model.LevelWarn}, 8)...), "ShardidDoubtfulSetting", Info, "and 3 more"},
+		{"many settings", settings(slices.Repeat([]model.Level{model.LevelWarn}, 8)...), "ShardidDoubtfulSetting",
+			Info, "and 3 more"},
 	}
 }
 
@@ -115,7 +149,8 @@ func TestRules(t *testing.T) {
 		case r.name == "" && len(got) == 0:
 		case r.name == "" || len(got) != 1:
 			t.Errorf("%s: %+v", r.what, got)
-		case got[0].Name != r.name || got[0].Severity != r.severity || !strings.Contains(got[0].Message, r.says) || got[0].Since != noon:
+		case got[0].Name != r.name || got[0].Severity != r.severity || !strings.Contains(got[0].Message, r.says) ||
+			got[0].Since != noon:
 			t.Errorf("%s: %+v, want %s, %s, %q", r.what, got[0], r.severity, r.name, r.says)
 		}
 	}
@@ -197,14 +232,17 @@ func TestAlarmEndsWithItsCause(t *testing.T) {
 	}
 	on := func(second int) {
 		t.Helper()
-		if a := starved(second); a.Severity != Critical || a.Scraped != Critical || !a.Over.IsZero() || a.Since != noon {
+		if a := starved(second); a.Severity != Critical || a.Scraped != Critical || !a.Over.IsZero() ||
+			a.Since != noon {
 			t.Errorf("second %d: %+v", second, a)
 		}
 	}
 	over := func(second, since, until int) {
 		t.Helper()
 		a, end := starved(second), noon.Add(time.Duration(until)*time.Second)
-		if a.Severity != Info || a.Over != end || !strings.HasPrefix(a.Message, "over, was critical until "+end.Format(time.RFC3339)) || a.Since != noon.Add(time.Duration(since)*time.Second) {
+		if a.Severity != Info || a.Over != end || !strings.HasPrefix(a.Message,
+			"over, was critical until "+end.Format(time.RFC3339)) ||
+			a.Since != noon.Add(time.Duration(since)*time.Second) {
 			t.Errorf("second %d: %+v", second, a)
 		}
 	}

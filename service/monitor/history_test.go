@@ -45,7 +45,8 @@ func TestSamples(t *testing.T) {
 		var c counters
 		var took, failed, refused latency.Histogram
 		traffic := func() map[string]issuer.Traffic {
-			return map[string]issuer.Traffic{"queue": {OK: took.Read(), Failed: failed.Read()}, "uid": {Refused: refused.Read()}}
+			return map[string]issuer.Traffic{"queue": {OK: took.Read(), Failed: failed.Read()},
+				"uid": {Refused: refused.Read()}}
 		}
 		c.s.Queue.Issued, c.s.Queue.Refills = 1000, 100 // before the start of the history
 		m := silent(c.snapshot)
@@ -86,7 +87,8 @@ func TestSamples(t *testing.T) {
 		synctest.Wait()
 
 		head := fmt.Sprintf(`{"periodSeconds":5,"times":[%d,%d,%d],"series":{`, began+5, began+10, began+15)
-		want := head + `"http.answers":[2,0,0],"queue.issued":[10,0,1.4],"queue.p50Ms":[0.025,750,null],"queue.p99Ms":[0.05,995,null],` +
+		want := head + `"http.answers":[2,0,0],"queue.issued":[10,0,1.4],"queue.p50Ms":[0.025,750,null],` +
+			`"queue.p99Ms":[0.05,995,null],` +
 			`"queue.pops":[7,0,0],"queue.refills":[3,0,0],"queue.wasted":[5,0,0],` +
 			`"refused":[3,0,0],"refused.caller":[2,0,0],"refused.service":[1,0,0],"resp.answers":[null,4,0],` +
 			`"segment.issued":[1,0,null],"segment.loads":[1,0,null],"segment.p50Ms":[null,null,null],` +
@@ -140,7 +142,8 @@ func TestTheRingIsBounded(t *testing.T) {
 			synctest.Wait()
 		}
 		got := m.History()
-		if n := len(got.Times); n != samples || got.Times[0] != began+8*5 || !slices.IsSorted(got.Times) || got.Times[n-1] != began+(samples+7)*5 {
+		if n := len(got.Times); n != samples || got.Times[0] != began+8*5 || !slices.IsSorted(got.Times) ||
+			got.Times[n-1] != began+(samples+7)*5 {
 			t.Errorf("times: %d, %d…%d", n, got.Times[0]-began, got.Times[n-1]-began)
 		}
 		for i, v := range got.Series["queue.refills"] {

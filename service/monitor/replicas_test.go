@@ -94,7 +94,8 @@ func TestReplicasSeeEachOther(t *testing.T) {
 		_ = b.group.Stop(t.Context(), nil) // as if it were killed: its record stays
 		check.Equal(t, hosts(t, a), "ab", "right after a kill")
 		time.Sleep(recordLasts + time.Millisecond)
-		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance || !view.Shared || view.Message != "" {
+		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance ||
+			!view.Shared || view.Message != "" {
 			t.Errorf("after a kill: %+v", view)
 		}
 	})

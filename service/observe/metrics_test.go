@@ -77,9 +77,10 @@ func full() Sources {
 			},
 			Remaining: 28 * time.Hour,
 		},
-		UID: &monitor.UID{Stats: uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, Status: uid.Status{
-			WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
-		}},
+		UID: &monitor.UID{Stats: uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35},
+			Status: uid.Status{
+				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
+			}},
 	}
 	known, unknown := &sample.Apps[0].Depths, &sample.Apps[1].Depths
 	for i := range model.Shards {
@@ -92,7 +93,8 @@ func full() Sources {
 			return Connections{Open: 61, Refused: 62, Failed: 63, Cut: 65}
 		},
 		Sample: func() (monitor.Snapshot, []monitor.Alarm) {
-			return sample, []monitor.Alarm{{Name: "ShardidWrapApp", Severity: monitor.Info, Scraped: monitor.Info}, {Name: "ShardidStarved"}}
+			return sample, []monitor.Alarm{{Name: "ShardidWrapApp", Severity: monitor.Info, Scraped: monitor.Info},
+				{Name: "ShardidStarved"}}
 		},
 		Tags: func() []segment.View {
 			return []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}

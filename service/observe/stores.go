@@ -49,7 +49,8 @@ func NewStores(tracer *Tracer, registry prometheus.Registerer) *Stores {
 		}, labels),
 		failed: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "shardid_store_errors_total",
-			Help: "Calls of the stores that failed; a refusal that is an answer, such as a limit that is reached, is none.",
+			Help: "Calls of the stores that failed; a refusal that is an answer, such as a " +
+				"limit that is reached, is none.",
 		}, labels),
 	}
 }

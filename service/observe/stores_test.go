@@ -51,7 +51,8 @@ func TestCallsAreObserved(t *testing.T) {
 				t.Fatalf("%d spans", len(all))
 			}
 			pop, parent := all[0], all[1]
-			if pop.Name != "pop" || values(pop)[storeKey] != "redis" || pop.Parent.SpanID() != parent.SpanContext.SpanID() ||
+			if pop.Name != "pop" || values(pop)[storeKey] != "redis" ||
+				pop.Parent.SpanID() != parent.SpanContext.SpanID() ||
 				(pop.Status.Code == codes.Error) != (failure != nil) {
 				t.Errorf("%+v below %+v", pop, parent)
 			}

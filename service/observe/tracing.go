@@ -50,12 +50,14 @@ type Tracer struct {
 // Without an address, or where they switch tracing off, it gives nil.
 func StartTracer(version string, log *slog.Logger) (*Tracer, error) {
 	receiver := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
-	if receiver == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+	if receiver == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") ||
+		os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil //nolint:nilnil // tracing is off
 	}
 	lost := background.RateLimitedLog{Logger: log, Every: time.Minute, Burst: 1}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		lost.Log(slog.LevelWarn, "spans may be lost; nothing else suffers: look at OTEL_EXPORTER_OTLP_ENDPOINT", "error", clip(err.Error()))
+		lost.Log(slog.LevelWarn, "spans may be lost; nothing else suffers: look at OTEL_EXPORTER_OTLP_ENDPOINT",
+			"error", clip(err.Error()))
 	}))
 	sender, err := otlptracehttp.New(context.Background())
 	if err != nil {
@@ -94,7 +96,8 @@ func (t *Tracer) Handler(next http.Handler, traced func(*http.Request) bool) htt
 // Command begins the span of a Redis client's command for IDs of a mode, "" for none. It
 // returns the context of what is done for it, the ID of its trace, and what ends the span
 // with the code of the answer.
-func (t *Tracer) Command(ctx context.Context, command, mode string) (traced context.Context, id string, end func(code int)) {
+func (t *Tracer) Command(ctx context.Context, command, mode string) (traced context.Context, id string,
+	end func(code int)) {
 	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(command+" "+mode), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(semconv.NetworkProtocolName("resp"), commandKey.String(command), modeKey.String(mode)))
 	return ctx, span.SpanContext().TraceID().String(), func(code int) {

@@ -36,7 +36,8 @@ func TestCommand(t *testing.T) {
 		}
 		span := spans.GetSpans()[1]
 		got := values(span)
-		if span.Name != c.name || got[commandKey] != c.command || got[modeKey] != c.mode || got[codeKey] != int64(c.code) ||
+		if span.Name != c.name || got[commandKey] != c.command || got[modeKey] != c.mode ||
+			got[codeKey] != int64(c.code) ||
 			(span.Status.Code == codes.Error) != c.failed || spans.GetSpans()[0].Parent.TraceID().String() != id {
 			t.Errorf("%+v: %q %v, status %v", c, span.Name, got, span.Status)
 		}
@@ -80,7 +81,8 @@ func TestStopSendsTheRest(t *testing.T) {
 		t.Fatalf("%d calls", len(got))
 	}
 	if sent := <-got; sent[0] != "/v1/traces" || sent[1] != "Bearer sesame" ||
-		!strings.Contains(sent[2], "service.name\x12\x05\n\x03ids") || !strings.Contains(sent[2], "service.instance.id") {
+		!strings.Contains(sent[2], "service.name\x12\x05\n\x03ids") ||
+		!strings.Contains(sent[2], "service.instance.id") {
 		t.Errorf("sent %q", sent)
 	}
 	check.Equal(t, log.Count("\n"), 0, "lines")

@@ -38,7 +38,8 @@ type table struct {
 }
 
 func newTable(spaces ...model.Space) *table {
-	t := &table{rows: map[model.SectionKey]model.SectionRow{}, spaces: map[string]model.Space{}, numbers: map[string]int64{}}
+	t := &table{rows: map[model.SectionKey]model.SectionRow{}, spaces: map[string]model.Space{},
+		numbers: map[string]int64{}}
 	for _, space := range spaces {
 		t.spaces[space.Name] = space
 	}
@@ -64,7 +65,8 @@ func (t *table) another(key model.SectionKey, newNumber bool) {
 	})
 }
 
-func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest, _ string, _ bool) []model.SectionGrant {
+func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest, _ string,
+	_ bool) []model.SectionGrant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fills += len(reqs)
@@ -198,8 +200,10 @@ var space = model.Space{Name: "s", Sections: 4, Step: 1000}
 func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*sequence.Options, *table)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, table: newTable(space), redis: newRedis(), reports: &check.Reports{}, registry: prometheus.NewRegistry()}
-		opts := sequence.Options{Store: r.redis, Allocator: r.table, Reporter: r.reports, Log: slog.New(slog.DiscardHandler),
+		r := &rig{t: t, table: newTable(space), redis: newRedis(), reports: &check.Reports{},
+			registry: prometheus.NewRegistry()}
+		opts := sequence.Options{Store: r.redis, Allocator: r.table, Reporter: r.reports,
+			Log:      slog.New(slog.DiscardHandler),
 			Registry: r.registry, Timeout: time.Second, Prepare: func(context.Context) error { return nil }}
 		for _, f := range change {
 			f(&opts, r.table)

@@ -112,7 +112,8 @@ func (s *Service) ensureLeases(jobs []*job) []*job {
 // has is asked for once more, as a claim, when the life that was read is the present one.
 func (s *Service) allocateNumbers(ctx context.Context, jobs []*job) (got []*job) {
 	for _, j := range jobs {
-		j.req = model.SectionRequest{Key: j.key, Life: j.state.Life, Term: j.state.Term, Bound: j.state.Bound, Want: j.want}
+		j.req = model.SectionRequest{Key: j.key, Life: j.state.Life, Term: j.state.Term, Bound: j.state.Bound,
+			Want: j.want}
 		if j.state.Term == 0 {
 			j.req.Want = max(j.want, 1)
 		}
@@ -271,7 +272,8 @@ func (s *Service) judgeFill(j *job) time.Duration {
 			s.events.Log(slog.LevelWarn, "a section begins another life in Redis: leases of the one before end first",
 				"section", one.key.String(), "term", one.claimed)
 		}
-		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when every lease of before has ended",
+		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when "+
+			"every lease of before has ended",
 			model.ErrFence, openAfter)
 		s.failing.Note(one.key, one.err)
 		return min(patience, max(soon, time.Until(one.since.Add(openAfter))+time.Millisecond))

@@ -88,7 +88,8 @@ func TestCallersShareCalls(t *testing.T) {
 func TestUnknownSpace(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
 		look := func() (none, good *model.SequenceAsk) {
-			none, good = &model.SequenceAsk{Space: "new", Key: "a", Count: 1}, &model.SequenceAsk{Space: "s", Key: "a", Count: 1}
+			none, good = &model.SequenceAsk{Space: "new", Key: "a", Count: 1}, &model.SequenceAsk{Space: "s", Key: "a",
+				Count: 1}
 			r.Ask(t.Context(), []*model.SequenceAsk{none, good})
 			check.OK(t, good.Err)
 			return none, good

@@ -75,11 +75,13 @@ func syntax(name string, data []byte, err error) error {
 	}
 	line, _ := strconv.Atoi(found[1])
 	for i, text := range bytes.Split(data, []byte("\n")) {
-		if at := i + 1; max(1, line) <= at && at <= max(1, line)+1 && tabbed.Match(text) { // the parser may name the line before
+		if at := i + 1; max(1, line) <= at && at <= max(1, line)+1 &&
+			tabbed.Match(text) { // the parser may name the line before
 			return Fail(name, &yaml.Node{Line: at}, "", "is indented by a tab: use spaces")
 		}
 	}
-	return Fail(name, &yaml.Node{Line: line}, "", "is not YAML: "+strings.TrimSpace(found[2])+": check indentation, colons and quotes around this line")
+	return Fail(name, &yaml.Node{Line: line}, "", "is not YAML: "+strings.TrimSpace(found[2])+": check indentation, "+
+		"colons and quotes around this line")
 }
 
 // tabbed is a line with a tab in its indentation.

@@ -16,23 +16,26 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                  "nothing",
-		"# only this\n":                     "nothing",
-		"---\n":                             "nothing",
-		"null":                              "nothing",
-		"\uFEFFa: 1\n":                      "!!map",
-		"[]":                                "!!seq",
-		"---\na\n":                          "!!str",
-		"a: 1\n---\nb: 2\n":                 "f.yaml:2: begins a second document: keep one, without ---",
-		"[]\n[]\n":                          "f.yaml:1: is not YAML: did not find expected <document start>: check indentation, colons and quotes around this line",
-		"a:\n\tb: secret\n":                 "f.yaml:2: is indented by a tab: use spaces",
-		"\ta: secret\n":                     "f.yaml:1: is indented by a tab: use spaces",
-		"a:\n  b: 1\n\tc: secret\n":         "f.yaml:3: is indented by a tab: use spaces",
-		"a:\n  - x\n  \t- y\n":              "f.yaml:3: is indented by a tab: use spaces",
-		"a: 1\n\n\tb: 2\n":                  "f.yaml:3: is indented by a tab: use spaces",
-		"a: [\n\t1]\n":                      "!!map",
-		"a:\n  b: @x\n":                     "f.yaml:2: is not YAML: found character that cannot start any token: check indentation, colons and quotes around this line",
-		"a: *secret\n":                      "f.yaml:1: is not YAML: unknown anchor: check indentation, colons and quotes around this line",
+		"":                  "nothing",
+		"# only this\n":     "nothing",
+		"---\n":             "nothing",
+		"null":              "nothing",
+		"\uFEFFa: 1\n":      "!!map",
+		"[]":                "!!seq",
+		"---\na\n":          "!!str",
+		"a: 1\n---\nb: 2\n": "f.yaml:2: begins a second document: keep one, without ---",
+		"[]\n[]\n": "f.yaml:1: is not YAML: did not find expected <document start>: check " +
+			"indentation, colons and quotes around this line",
+		"a:\n\tb: secret\n":         "f.yaml:2: is indented by a tab: use spaces",
+		"\ta: secret\n":             "f.yaml:1: is indented by a tab: use spaces",
+		"a:\n  b: 1\n\tc: secret\n": "f.yaml:3: is indented by a tab: use spaces",
+		"a:\n  - x\n  \t- y\n":      "f.yaml:3: is indented by a tab: use spaces",
+		"a: 1\n\n\tb: 2\n":          "f.yaml:3: is indented by a tab: use spaces",
+		"a: [\n\t1]\n":              "!!map",
+		"a:\n  b: @x\n": "f.yaml:2: is not YAML: found character that cannot start any token: check " +
+			"indentation, colons and quotes around this line",
+		"a: *secret\n": "f.yaml:1: is not YAML: unknown anchor: check indentation, " +
+			"colons and quotes around this line",
 		"\xff":                              "f.yaml:1: is not UTF-8 text: save it as UTF-8",
 		"#" + strings.Repeat(" ", MaxBytes): "f.yaml:1: is larger than 1 MiB: check the name of the file",
 	} {
@@ -52,13 +55,16 @@ func TestParse(t *testing.T) {
 
 // What is made to keep a parser busy is refused at once, or read at once.
 func TestParseIsQuick(t *testing.T) {
-	for _, part := range []string{"[", "{", "- ", "? ", "{a: ", "[[1],", "a: b\n", "a:\n", "- x\n", "&a ", "!!x ", "*a ", "\"", "|\n", "# x\n", "-\n "} {
+	for _, part := range []string{"[", "{", "- ", "? ", "{a: ", "[[1],", "a: b\n", "a:\n", "- x\n", "&a ", "!!x ",
+		"*a ", "\"", "|\n", "# x\n", "-\n "} {
 		begun := time.Now()
 		_, err := Parse("f.yaml", []byte(strings.Repeat(part, 100_000)))
-		if took := time.Since(begun); took > 10*time.Second { // half a second on an idle machine; a quadratic parser takes minutes
+		// An idle machine takes half a second; a quadratic parser takes minutes.
+		if took := time.Since(begun); took > 10*time.Second {
 			t.Errorf("%q: %v, %v", part, took, err)
 		}
-		if deep := strings.ContainsAny(part, "[{?") || part == "- "; deep != (err != nil && strings.Contains(err.Error(), "exceeded max depth")) {
+		if deep := strings.ContainsAny(part, "[{?") ||
+			part == "- "; deep != (err != nil && strings.Contains(err.Error(), "exceeded max depth")) {
 			t.Errorf("%q: %v", part, err)
 		}
 	}
@@ -66,7 +72,8 @@ func TestParseIsQuick(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "none: cannot be read: no such file or directory") {
+	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.HasSuffix(err.Error(), "none: cannot be read: no such file or directory") {
 		t.Error(err)
 	}
 	if _, err := Read(dir); err == nil || !strings.HasSuffix(err.Error(), ": cannot be read: is a directory") {
