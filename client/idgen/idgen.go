@@ -76,11 +76,14 @@ type Generator struct {
 type term struct {
 	worker int64        // shifted into its place in an ID
 	start  int64        // the first number
-	number atomic.Int64 // the next to issue, or closed
 	until  atomic.Int64 // the last time that IDs may carry, in units since the epoch; -1 before Extend
 	trust  atomic.Int64 // when, by the monotonic clock, the grant ends, in nanoseconds
 	lag    atomic.Int64 // until when, by the wall clock in nanoseconds, IDs may lag behind it
 	ended  error        // why there is no worker ID; the other fields are then of no use
+
+	_      [64]byte     // what every call writes has a cache line of its own
+	number atomic.Int64 // the next to issue, or closed
+	_      [56]byte
 }
 
 // closed is the number of a term that has ended: the fast path takes it for the last of its unit, which
@@ -173,15 +176,20 @@ func (g *Generator) Remaining() time.Duration {
 // of End, or a *Refusal.
 func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err error) {
 	t := g.term.Load()
-	number := t.number.Load()
-	wall, mono := g.opts.Now()
-	// Here the unit of the last ID goes on, and keeps one number: its last one may let the IDs lag. No
-	// division here: it is the hot path.
-	at := number >> (g.opts.SeqBits & 63)
-	past := wall - g.epochNs - at*g.unit
-	if int64(n) <= g.mask-number&g.mask && past >= 0 && (past < g.unit || wall < t.lag.Load()) &&
-		at <= t.until.Load() && int64(mono) < t.trust.Load() && t.number.CompareAndSwap(number, number+int64(n)) {
-		return g.compose(t, number), n, 0, nil
+	for {
+		// Here the unit of the last ID goes on, and keeps one number: its last one may let the IDs lag. No
+		// division here: it is the hot path.
+		number := t.number.Load()
+		wall, mono := g.opts.Now()
+		at := number >> (g.opts.SeqBits & 63)
+		past := wall - g.epochNs - at*g.unit
+		if int64(n) > g.mask-number&g.mask || past < 0 || past >= g.unit && wall >= t.lag.Load() ||
+			at > t.until.Load() || int64(mono) >= t.trust.Load() {
+			break
+		}
+		if t.number.CompareAndSwap(number, number+int64(n)) {
+			return g.compose(t, number), n, 0, nil
+		}
 	}
 	return g.takeAnew(int64(n))
 }
