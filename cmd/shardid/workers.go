@@ -246,9 +246,7 @@ func atMs(ms int64) time.Time {
 // workerFileOptions are those of the worker file of an instance under a name.
 func workerFileOptions(cfg Config, name, address string, layout model.SnowflakeLayout) workerfile.Options {
 	_, port, _ := net.SplitHostPort(address) // instanceAddress and the configuration have checked it
-	mode := cfg.Snowflake.Worker.Mode
 	return workerfile.Options{
-		Dir: filepath.Join(cfg.DataDir, name, port), Registry: mode, Address: address, Layout: layout,
-		Moves: mode == workerMySQL || mode == workerZK || mode == workerZKRecycle,
+		Dir: filepath.Join(cfg.DataDir, name, port), Registry: cfg.Snowflake.Worker.Mode, Address: address, Layout: layout,
 	}
 }

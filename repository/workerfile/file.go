@@ -43,10 +43,6 @@ type Options struct {
 	Registry string
 	Address  string
 	Layout   model.SnowflakeLayout
-	// Moves says that the file may come from another port: when Dir has none, one folder
-	// beside it has, no process uses that, and its registry has the same mode, then the
-	// file moves to Dir. For registries that find an owner by identity.
-	Moves bool
 }
 
 // File is the worker file of this process. Safe for concurrent use.
@@ -78,39 +74,10 @@ func Open(o Options) (*File, error) {
 		return nil, notWritable(o.Dir, err)
 	}
 	f := &File{o: o, lock: lock}
-	if o.Moves {
-		err = move(o)
-	}
-	if err = cmp.Or(err, f.load()); err != nil {
+	if err := f.load(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return f, nil
-}
-
-// move takes the file of another port, if it is the only one and nobody uses it. Both
-// folders are locked meanwhile, and the file is in one of them at any time.
-func move(o Options) error {
-	own := filepath.Join(o.Dir, fileName)
-	others, err := filepath.Glob(filepath.Join(filepath.Dir(o.Dir), "*", fileName))
-	if err != nil || len(others) != 1 || others[0] == own {
-		return nil // a data_dir that is a pattern has no file to move
-	}
-	from := filepath.Dir(others[0])
-	lock, err := Lock(filepath.Join(from, lockName))
-	if err != nil {
-		return nil // it is in use
-	}
-	defer lock.Close()
-	if r, err := read(others[0]); err != nil || r.mode() != o.Registry {
-		return nil // it stays for who can read it
-	}
-	if err := os.Rename(others[0], own); err != nil {
-		return notWritable(from, err)
-	}
-	if err := cmp.Or(syncFolder(o.Dir), syncFolder(from)); err != nil {
-		return notWritable(from, err)
-	}
-	return nil
 }
 
 func (f *File) load() error {
