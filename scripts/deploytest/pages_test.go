@@ -67,7 +67,7 @@ func built(t *testing.T, name string) string {
 // sections has it in the row of its severity, and the Chinese page has a row for it, in the table of its severity.
 func TestRunbook(t *testing.T) {
 	page, chinese := read(t, "docs/operations.md"), read(t, "docs/zh/operations.md")
-	raised := regexp.MustCompile(`\b(Critical|Warning|Info), "(Shardid\w+)"`)
+	raised := regexp.MustCompile(`\b(Critical|Warning|Info),\s+"(Shardid\w+)"`)
 	alarms := map[string]string{"ShardidDown": "critical"} // which Prometheus alone can see
 	for _, a := range raised.FindAllStringSubmatch(read(t, "service/monitor/alarms.go"), -1) {
 		alarms[a[2]] = strings.ToLower(a[1])
