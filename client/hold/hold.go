@@ -59,7 +59,8 @@ type Counts struct {
 	Issued  int64 // IDs given to callers since New
 	Dropped int64 // IDs given up since New
 	Held    int64 // IDs that can be issued now
-	Waiting int   // callers that wait
+	Waits   int64 // calls that had to wait since New
+	Waiting int   // callers that wait now
 }
 
 // Pool holds IDs and issues each once. Safe for concurrent use.
@@ -188,6 +189,7 @@ func (p *Pool) takeLocked(ctx context.Context, n int, dst []int64) ([]int64, err
 	}
 	w := &waiter{n: n, ids: dst, done: make(chan struct{})}
 	p.waiters = append(p.waiters, w)
+	p.counts.Waits++
 	p.startAsking()
 	p.mu.Unlock()
 
@@ -229,10 +231,12 @@ func (p *Pool) openPart() {
 		return
 	}
 	n := max(p.behind/8, 64)
-	if _, low := p.goal(); p.behind > low {
+	if _, low := p.goal(); p.behind >= low {
 		n = min(n, p.behind-low)
 	}
-	p.current.Store(&part{Run: p.cutRun(n)})
+	if n > 0 { // else the next caller has the source called
+		p.current.Store(&part{Run: p.cutRun(n)})
+	}
 }
 
 // cutRun takes the first run, or n IDs of it. Callers hold mu.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -16,15 +15,12 @@ import (
 func BenchmarkIssue(b *testing.B) {
 	db := newTable(1_000_000, "orders", "users", "payments")
 	r := ready(b, db)
-	orders, err := r.Tag("orders")
-	check.Must(b, err)
 	var counter atomic.Int64
 	for _, c := range []struct {
 		name string
 		call func(dst []int64) error
 	}{
 		{"atomic add", func([]int64) error { counter.Add(1); return nil }},
-		{"handle", func([]int64) error { _, err := orders.One(b.Context()); return err }},
 		{"key", func(dst []int64) error { _, err := r.Next(b.Context(), "orders", 1, dst); return err }},
 		{"key 100", func(dst []int64) error { _, err := r.Next(b.Context(), "orders", 100, dst); return err }},
 	} {
@@ -52,35 +48,6 @@ func BenchmarkIssue(b *testing.B) {
 	}
 }
 
-// The two bare loops whose ratio is the goal: at most 1.7.
-func BenchmarkHandleAndAtomicAdd(b *testing.B) {
-	r := ready(b, newTable(1_000_000, "orders"))
-	orders, err := r.Tag("orders")
-	check.Must(b, err)
-	ctx := b.Context()
-	b.Run("atomic add", func(b *testing.B) {
-		var counter atomic.Int64
-		for range b.N {
-			counter.Add(1)
-		}
-	})
-	b.Run("handle", func(b *testing.B) {
-		for range b.N {
-			if _, err := orders.One(ctx); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("key", func(b *testing.B) {
-		dst := make([]int64, 0, 1)
-		for range b.N {
-			if _, err := r.Next(ctx, "orders", 1, dst); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 // 64 callers, a database that takes 30 ms, step 2000: the longest a caller waited.
 // They give way after each call, or they would wait for each other's time slices
 // and not for the database.
@@ -88,8 +55,6 @@ func BenchmarkSlowDatabase(b *testing.B) {
 	db := newTable(2000, "orders")
 	r := ready(b, db, func(o *segment.Options) { o.Timeout = 5 * time.Second })
 	db.set(func(db *table) { db.delay = 30 * time.Millisecond })
-	orders, err := r.Tag("orders")
-	check.Must(b, err)
 	var longest atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()
@@ -97,7 +62,7 @@ func BenchmarkSlowDatabase(b *testing.B) {
 		wg.Go(func() {
 			for range b.N {
 				began := time.Now()
-				if _, err := orders.One(b.Context()); err != nil {
+				if _, err := r.one("orders"); err != nil {
 					b.Error(err)
 					return
 				}

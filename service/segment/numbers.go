@@ -3,15 +3,15 @@ package segment
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"shardid/client/hold"
 	"shardid/model"
 )
 
 // Numbers issues count business numbers of a tag that has a pattern, and appends them to
-// dst: all of them or, with an error, none. Each is issued as an ID by Tag, which holds what
-// follows; a block of a period that is over is given up.
+// dst: all of them or, with an error, none. What a
+// tag holds of a period that is over is given up.
 //
 // Errors: those of Next, and model.ErrInvalidArgument for a tag without a pattern.
 func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error) {
@@ -25,10 +25,17 @@ func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []stri
 	if t.numbers == nil {
 		return dst, fmt.Errorf("%w: tag %q has no pattern", model.ErrInvalidArgument, tag)
 	}
-	if err := t.expire(s.opts.Now()); err != nil {
+	period, err := t.expire(s.opts.Now())
+	if err != nil {
 		return dst, err
 	}
-	ids, err := t.many(ctx, count, make([]int64, 0, count))
+	ids, err := t.takeIDs(ctx, count, make([]int64, 0, count))
+	for err == nil && t.numbers.PeriodOf(ids[0]) < period { // they came while the period began
+		t.mu.Lock()
+		t.stale += int64(len(ids))
+		t.mu.Unlock()
+		ids, err = t.takeIDs(ctx, count, ids[:0])
+	}
 	if err != nil {
 		return dst, err
 	}
@@ -48,31 +55,19 @@ func (t *Tag) plain() error {
 		model.ErrPattern, t.name, t.numbers.Pattern)
 }
 
-// expire gives up what is held of periods that are over. A clock that goes back gives up
-// nothing. Errors: model.ErrTimeExhausted.
-func (t *Tag) expire(now time.Time) error {
-	period, err := t.numbers.Period(now)
-	if err != nil {
-		return err
+// expire gives up what is held of periods that are over, and says which one is not. A clock that goes
+// back gives up nothing. Errors: model.ErrTimeExhausted.
+func (t *Tag) expire(now time.Time) (period int64, err error) {
+	if period, err = t.numbers.Period(now); err != nil {
+		return 0, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	over := func(b *block) bool { return b.length > 0 && t.numbers.PeriodOf(b.first) < period }
-	if over(t.current.Load()) {
-		left, used := t.current.Swap(newBlock(0, 0, 0, model.Region{})).close()
-		t.issued += used
-		t.svc.stats.wasted.Add(left)
-		t.previous = nil
-	}
-	t.ahead = slices.DeleteFunc(t.ahead, func(b *block) bool {
-		if !over(b) {
-			return false
+	t.pool.Load().Drop(func(r hold.Run) hold.Run {
+		if t.numbers.PeriodOf(r.First) < period {
+			r.Count = 0
 		}
-		t.aheadIDs -= b.length
-		t.svc.stats.wasted.Add(b.length)
-		return true
+		return r
 	})
-	return nil
+	return period, nil
 }
 
 // late says whether a segment is of a period that is over. Its load began before.

@@ -78,7 +78,6 @@ func TestNumbersAreNoIDs(t *testing.T) {
 		db, r := numbered(t, 100, daily)
 		for range 2 {
 			check.Is(t, check.Err(r.one("orders")), model.ErrPattern)
-			check.Is(t, check.Err(r.Tag("orders")), model.ErrPattern)
 			_, _, err := r.Run(t.Context(), "orders")
 			check.Is(t, err, model.ErrPattern, "a run")
 		}

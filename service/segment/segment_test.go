@@ -101,8 +101,7 @@ func TestNotReadyUntilTheTagsWereRead(t *testing.T) {
 		r := start(t, db)
 		time.Sleep(time.Minute)
 		_, byKey := r.one("orders")
-		_, byTag := r.Tag("orders")
-		for _, err := range []error{r.Ready(), byKey, byTag} {
+		for _, err := range []error{r.Ready(), byKey} {
 			if !errors.Is(err, model.ErrNotReady) || !errors.Is(err, errAway) {
 				t.Errorf("not ready: %v", err)
 			}
@@ -127,9 +126,9 @@ func TestTheViewIsLeafs(t *testing.T) {
 		want("before", 0, false, 0, 0, 0, 0, 0, 0)
 		r.mustTake(t, "orders", 1, 9)
 		want("first", 0, false, 10, 100, 101, 0, 0, 0)
-		r.mustTake(t, "orders", 10, 1)
-		want("a tenth used", 0, true, 11, 100, 101, 101, 100, 201)
-		r.mustTake(t, "orders", 11, 91)
+		r.mustTake(t, "orders", 10, 2)
+		want("a tenth used", 0, true, 12, 100, 101, 101, 100, 201)
+		r.mustTake(t, "orders", 12, 90)
 		want("switched", 1, false, 101, 100, 101, 102, 100, 201)
 		if v := r.Views()[1]; v.Held != 99 || v.LastLoad.IsZero() || v.Runway != (365*24*time.Hour).Seconds() {
 			t.Errorf("%+v", v)
@@ -175,7 +174,6 @@ func TestStop(t *testing.T) {
 		db := newTable(100, "orders", "slow")
 		r := ready(t, db)
 		r.mustTake(t, "orders", 1, 5)
-		orders, _ := r.Tag("orders")
 		db.fail(errAway)
 		waited := make(chan error)
 		go func() {
@@ -188,8 +186,8 @@ func TestStop(t *testing.T) {
 		}
 		check.Is(t, <-waited, model.ErrNotReady, "the waiter")
 		for range 3 {
-			id, err := orders.One(t.Context())
-			ids, batchErr := orders.Next(t.Context(), 2, nil)
+			id, err := r.one("orders")
+			ids, batchErr := r.Next(t.Context(), "orders", 2, nil)
 			if !errors.Is(err, model.ErrNotReady) || !errors.Is(batchErr, model.ErrNotReady) || id != 0 || ids != nil {
 				t.Errorf("after Stop: %d, %v, %v, %v", id, err, ids, batchErr)
 			}
@@ -265,27 +263,23 @@ func TestStatsOfLoads(t *testing.T) {
 	})
 }
 
-func TestAHandleSkipsTheNameAndOutlivesARemoval(t *testing.T) {
+func TestATagThatIsRemovedAndAddedAgainGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, r := orders(t, 10)
-		check.Is(t, check.Err(r.Tag("nobody")), model.ErrUnknownTag, "unknown tag")
-		orders, err := r.Tag("orders")
-		check.Must(t, err)
-		if id, err := orders.One(t.Context()); err != nil || id != 1 {
+		if id, err := r.one("orders"); err != nil || id != 1 {
 			t.Fatalf("One = %d, %v", id, err)
 		}
-		synctest.Wait() // [11, 21) is held, too
 		db.set(func(db *table) { delete(db.rows, "orders") })
 		time.Sleep(2 * time.Minute)
-		if id, err := orders.One(t.Context()); !errors.Is(err, model.ErrUnknownTag) || id != 0 {
+		if id, err := r.one("orders"); !errors.Is(err, model.ErrUnknownTag) || id != 0 {
 			t.Fatalf("One = %d, %v of a removed tag", id, err)
 		}
 		db.put("orders", 1, 10)
 		time.Sleep(2 * time.Minute)
-		if ids, err := orders.Next(t.Context(), 3, nil); err != nil || ids[0] != 21 {
+		if ids, err := r.Next(t.Context(), "orders", 3, nil); err != nil || ids[0] != 11 {
 			t.Fatalf("Next = %v, %v", ids, err)
 		}
-		if s := r.Stats(); s.Lifts != 1 || s.Wasted != 19 || db.maxID("orders") < 31 {
+		if s := r.Stats(); s.Lifts != 1 || s.Wasted != 9 || db.maxID("orders") < 21 {
 			t.Errorf("max_id is %d, stats: %+v", db.maxID("orders"), s)
 		}
 	})

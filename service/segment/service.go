@@ -15,10 +15,8 @@
 //	service.go    Next: find the tag by name; start, the regular work, stop
 //	index.go      the tags by name, also those that nobody uses
 //	catalogue.go  which tags exist: all rows read in parts, single ones when asked for
-//	tag.go        take IDs from what is held, or wait
-//	block.go      one range: a counter and where it ends
-//	load.go       fetch ranges until enough is held
-//	demand.go     how much should be held, and how long a range should be
+//	tag.go        the pool of a tag's IDs, and how it fetches ranges
+//	step.go       how long a range should be
 //	numbers.go    IDs that are shown as texts, and the periods of their sequences
 //	view.go       what is counted, and shown of each tag
 package segment
@@ -183,22 +181,21 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 		if err := fresh.plain(); err != nil {
 			return dst, err
 		}
-		return fresh.Next(ctx, count, dst)
+		return fresh.takeIDs(ctx, count, dst)
 	case t.numbers != nil:
 		return dst, t.plain()
 	case count != 1:
-		return t.many(ctx, count, dst)
+		return t.takeIDs(ctx, count, dst)
 	}
-	b, n, plain := t.claimOne() // as Tag.Next does, without a call
-	if !plain {
-		return t.finish(ctx, b, n, dst)
+	id, err := t.pool.Load().Next(ctx)
+	if err != nil {
+		return dst, t.refuse(err)
 	}
-	return append(dst, b.id(n-1)), nil
+	return append(dst, id), nil
 }
 
-// Run issues consecutive IDs of the tag, from first to last, for a client that counts on
-// its own: as many as the row's step, or what a shorter segment has. It waits as Next does.
-// Errors: those of Next.
+// Run issues consecutive IDs of the tag, from first to last, for a client that counts on its own:
+// a segment of the row's step, from a transaction of its own. Errors: those of Next.
 func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err error) {
 	t := s.inUse(tag)
 	if t == nil {
@@ -206,20 +203,10 @@ func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err e
 			return 0, 0, err
 		}
 	}
-	return t.Run(ctx)
-}
-
-// Tag returns a handle of a tag, which issues without looking the name up. It
-// stays valid when the tag is removed and added again. Errors: those of Next.
-func (s *Service) Tag(name string) (*Tag, error) {
-	t := s.use(name)
-	switch {
-	case t != nil:
-		return t, t.plain()
-	case !s.complete():
-		return nil, s.background.NotReady()
+	if err := t.plain(); err != nil {
+		return 0, 0, err
 	}
-	return nil, unknown(name)
+	return t.takeRun(ctx)
 }
 
 // Ready is nil while IDs of at least one tag may be had, as far as is known without
@@ -233,10 +220,7 @@ func (s *Service) Ready() error {
 		return nil
 	}
 	for _, t := range s.everUsed() {
-		t.mu.Lock()
-		held := t.held()
-		t.mu.Unlock()
-		if held > 0 {
+		if t.pool.Load().Counts().Held > 0 {
 			return nil
 		}
 	}
@@ -270,7 +254,7 @@ func (s *Service) Start() {
 			now := time.Now()
 			for _, t := range s.everUsed() {
 				if t.numbers != nil {
-					_ = t.expire(s.opts.Now()) // callers are told
+					_, _ = t.expire(s.opts.Now()) // callers are told
 				}
 				t.observe(now)
 			}
@@ -282,11 +266,11 @@ func (s *Service) Start() {
 // after it. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.background.Stop(ctx, func() {
-		before := s.stats.wasted.Load()
+		before := s.Stats().Wasted
 		for _, t := range s.everUsed() { // one that a call is about to add holds nothing, and can load nothing
 			t.close(background.ErrStopping)
 		}
-		if n := s.stats.wasted.Load() - before; n > 0 {
+		if n := s.Stats().Wasted - before; n > 0 {
 			s.opts.Log.Info("IDs held ahead of demand were given up; they are gaps", "ids", n)
 		}
 	})

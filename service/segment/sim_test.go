@@ -109,13 +109,10 @@ func (w *world) run(t *testing.T) {
 		p.replica = ready(t, p.view, func(o *segment.Options) {
 			o.MaxStep, o.Runway, o.Reload, o.Timeout = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond
 		})
-		orders, err := p.Tag("orders")
-		check.Must(t, err)
-		for i := range simCallers {
-			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), next: orders.Next}
-			if i == 0 { // by name, not by the handle
-				c.next = func(ctx context.Context, n int, dst []int64) ([]int64, error) { return p.Next(ctx, "orders", n, dst) }
-			}
+		for range simCallers {
+			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), next: func(ctx context.Context, n int, dst []int64) ([]int64, error) {
+				return p.Next(ctx, "orders", n, dst)
+			}}
 			p.callers = append(p.callers, c)
 			wg.Go(func() { c.run(ctx, p.replica) })
 		}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shardid/model"
 	"shardid/service/latency"
 )
 
@@ -123,37 +122,40 @@ func (s *Service) Used() []View {
 func (t *Tag) view() View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held, first, ahead := t.held(), t.current.Load(), t.ahead
-	if first.length == 0 && len(ahead) > 0 { // the next caller takes it over
-		first, ahead = ahead[0], ahead[1:]
-	}
+	held, next := t.pool.Load().Counts().Held, t.nextNumber()
 	v := View{
-		Name: t.name, InitOK: t.loads > 0, Step: max(t.step.row, t.step.last), NextReady: len(ahead) > 0, Pos: int(t.switches % 2),
-		Ahead: len(ahead), Held: held, Rate: t.demand.perSecond(),
-		Runway: t.demand.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.step.at,
+		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.step.row, t.supply.step.last), Held: held,
+		Rate: t.rate.perSecond(), Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.step.at,
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern
 	}
-	second := t.other(ahead)
+	if len(t.segments) == 0 {
+		return v
+	}
+	at := 0 // of the segment in use
+	for at < len(t.segments)-1 && t.segments[at].end <= next {
+		at++
+	}
+	other := at - 1 // the segment before, or else the next one
+	if v.Ahead = len(t.segments) - 1 - at; v.Ahead > 0 {
+		other = at + 1
+	}
+	v.NextReady, v.Pos = v.Ahead > 0, (t.switches+at)%2
+	first, second := t.segments[at], span{}
+	firstValue, secondValue := min(max(next, first.first), first.end), int64(0)
+	if other >= 0 {
+		second = t.segments[other]
+		if secondValue = second.first; other < at {
+			secondValue = second.end
+		}
+	}
 	if v.Pos == 1 {
-		first, second = second, first
+		first, second, firstValue, secondValue = second, first, secondValue, firstValue
 	}
-	v.Value0, v.Step0, v.Max0 = first.first+first.used(), first.length, first.first+first.length
-	v.Value1, v.Step1, v.Max1 = second.first+second.used(), second.length, second.first+second.length
+	v.Value0, v.Step0, v.Max0 = firstValue, first.end-first.first, first.end
+	v.Value1, v.Step1, v.Max1 = secondValue, second.end-second.first, second.end
 	return v
-}
-
-// other is the buffer that is not in use: the next block, or else the one before.
-// Callers hold mu.
-func (t *Tag) other(ahead []*block) *block {
-	switch {
-	case len(ahead) > 0:
-		return ahead[0]
-	case t.previous != nil:
-		return t.previous
-	}
-	return newBlock(0, 0, 0, model.Region{})
 }
 
 // Stats counts since the start of the process, as the metrics of the tags do.
@@ -177,8 +179,8 @@ type Stats struct {
 
 // counters are those of the service; each tag counts itself what it issued.
 type counters struct {
-	loads, failedLoads, waits, refused, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
-	loadTimes                                                                           latency.Histogram
+	loads, failedLoads, refused, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
+	loadTimes                                                                    latency.Histogram
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
@@ -186,13 +188,14 @@ func (s *Service) Stats() Stats {
 	c := &s.stats
 	out := Stats{
 		Loads: c.loads.Load(), FailedLoads: c.failedLoads.Load(),
-		Waits: c.waits.Load(), Refused: c.refused.Load(), Starved: c.starved.Load(), Wasted: c.wasted.Load(),
+		Refused: c.refused.Load(), Starved: c.starved.Load(), Wasted: c.wasted.Load(),
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(), LoadTimes: c.loadTimes.Read(),
 	}
 	most := int64(0)
 	for _, t := range s.everUsed() {
+		c := t.counts()
+		out.Issued, out.Wasted, out.Waits = out.Issued+c.Issued, out.Wasted+c.Dropped, out.Waits+c.Waits
 		t.mu.Lock()
-		out.Issued += t.issuedLocked()
 		if t.leftOut > most {
 			most, out.MostJumped = t.leftOut, t.name
 		}
