@@ -59,6 +59,7 @@ type Counts struct {
 	Issued  int64 // IDs given to callers since New
 	Dropped int64 // IDs given up since New
 	Held    int64 // IDs that can be issued now
+	Next    int64 // the first of them; nothing without one
 	Waits   int64 // calls that had to wait since New
 	Waiting int   // callers that wait now
 }
@@ -429,5 +430,11 @@ func (p *Pool) countLocked() Counts {
 	c, open := p.counts, p.current.Load()
 	used := min(open.taken.Load(), open.Count)
 	c.Issued, c.Held, c.Waiting = c.Issued+used, p.behind+open.Count-used, len(p.waiters)
+	switch {
+	case used < open.Count:
+		c.Next = open.First + used*open.Stride
+	case len(p.runs) > 0:
+		c.Next = p.runs[0].First
+	}
 	return c
 }

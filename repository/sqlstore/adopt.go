@@ -28,7 +28,7 @@ var errInTheWay = errors.New("the schema cannot be upgraded")
 
 // adopted is a table that another program may have made, and that is upgraded in place.
 type adopted struct {
-	name      string
+	name      string   // of the table
 	columns   []string // without them it is another table
 	key       string   // columns of the primary key, if it has one
 	obstacles []obstacle
@@ -202,14 +202,14 @@ func (a adopted) alterations(g *gorm.DB, baseline string) (statements []string, 
 
 // columnFacts is a column as information_schema has it.
 type columnFacts struct {
-	Name          string
-	DataType      string
-	ColumnType    string
-	IsNullable    string
-	ColumnDefault string
-	Extra         string
-	Charset       string
-	Length        int
+	Name          string // in lower case
+	DataType      string // without its width, such as bigint
+	ColumnType    string // with it, and unsigned
+	IsNullable    string // YES or NO
+	ColumnDefault string // MariaDB quotes a text, MySQL does not; "" for none
+	Extra         string // such as on update current_timestamp
+	Charset       string // "" for what is no text
+	Length        int    // of a text, in characters
 }
 
 // fits says whether the column can stay beside the definition. In a table of others only texts in

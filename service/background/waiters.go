@@ -27,8 +27,9 @@ func (q *Waiters) Add(count int, dst []int64) *Waiter {
 
 // Await waits until w is served or failed. When ctx ends first, w leaves the queue with
 // nothing, and the error is what gaveUp makes of the cause.
-func (q *Waiters) Await(ctx context.Context, mu sync.Locker, w *Waiter, gaveUp func(cause error) error) ([]int64,
-	error) {
+func (q *Waiters) Await(
+	ctx context.Context, mu sync.Locker, w *Waiter, gaveUp func(cause error) error,
+) ([]int64, error) {
 	select {
 	case <-w.done:
 		return w.ids, w.err

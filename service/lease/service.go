@@ -83,8 +83,7 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 	if err := model.CheckInstance(instance); err != nil {
 		return model.NameLease{}, err
 	}
-	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease,
-		error) {
+	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) {
 		return s.store.GrantLease(ctx, name, instance)
 	})
 	switch {
@@ -103,8 +102,7 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 // Renew makes a lease longer. Errors: model.ErrUnknownName, ErrLeaseLost, ErrLeaseStore, or that of
 // ctx; after the last two the lease may be longer than its holder knows.
 func (s *Service) Renew(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
-	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease,
-		error) {
+	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) {
 		return s.store.RenewLease(ctx, key)
 	})
 	switch {

@@ -324,7 +324,7 @@ func (t *Tag) takeOnce(ctx context.Context, n int64, number int) (model.TagSegme
 
 // noteSegment keeps a segment for those who look, and forgets those that are used up. Callers hold mu.
 func (t *Tag) noteSegment(s model.TagSegment) {
-	next := t.nextNumber()
+	next := t.nextNumber(t.pool.Load().Counts())
 	for len(t.segments) > 1 && t.segments[1].end <= next {
 		t.segments = slices.Delete(t.segments, 0, 1)
 		t.switches++
@@ -334,21 +334,16 @@ func (t *Tag) noteSegment(s model.TagSegment) {
 
 // nextNumber is the number of the next ID that is held, and that after the last segment when none is.
 // Callers hold mu.
-func (t *Tag) nextNumber() int64 {
-	next := int64(-1)
-	t.pool.Load().Drop(func(r hold.Run) hold.Run {
-		if next < 0 {
-			next = r.First
-		}
-		return r
-	})
+func (t *Tag) nextNumber(c hold.Counts) int64 {
 	switch {
-	case next >= 0 && t.numbers == nil:
-		return next >> t.svc.opts.Region.Bits
-	case next < 0 && len(t.segments) > 0:
+	case c.Held > 0 && t.numbers == nil:
+		return c.Next >> t.svc.opts.Region.Bits
+	case c.Held > 0:
+		return c.Next
+	case len(t.segments) > 0:
 		return t.segments[len(t.segments)-1].end
 	}
-	return next
+	return -1
 }
 
 // ofRow says whether a load failed because of the row and not of the database.

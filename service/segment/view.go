@@ -122,7 +122,8 @@ func (s *Service) Used() []View {
 func (t *Tag) view() View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held, next := t.pool.Load().Counts().Held, t.nextNumber()
+	counts := t.pool.Load().Counts()
+	held, next := counts.Held, t.nextNumber(counts)
 	v := View{
 		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.step.row, t.supply.step.last), Held: held,
 		Rate: t.rate.perSecond(), Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.step.at,
