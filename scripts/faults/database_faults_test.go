@@ -104,6 +104,14 @@ func databaseSleeps(w *world) {
 	w.linger(1500 * time.Millisecond)
 }
 
+// restartDatabase starts the database's server, which was stopped. How long that takes is its own affair: MySQL
+// needs half a minute on a busy machine.
+func (w *world) restartDatabase() {
+	begun := time.Now()
+	w.db.Primary.Restart()
+	w.starting = max(w.starting, time.Since(begun))
+}
+
 // databaseRestarts: by an orderly stop or a power cut.
 func databaseRestarts(w *world) {
 	if db := w.db.Primary; w.coin() {
@@ -111,7 +119,7 @@ func databaseRestarts(w *world) {
 	} else {
 		db.Kill()
 	}
-	w.db.Primary.Restart()
+	w.restartDatabase()
 	w.linger(time.Second)
 }
 
@@ -140,7 +148,7 @@ func databaseHangs(w *world) {
 	w.db.Primary.Pause()
 	time.Sleep(long)
 	w.db.Primary.Kill()
-	w.db.Primary.Restart()
+	w.restartDatabase()
 }
 
 // databaseAwayFailsOver: the replica takes over long after the primary is gone.
@@ -198,7 +206,7 @@ func bothRestart(w *world) {
 		db.Kill()
 	}
 	w.restart(n, func() {})
-	w.db.Primary.Restart()
+	w.restartDatabase()
 }
 
 // bothFallBack: the database and Redis are lost, and the replicas of both have missed
@@ -221,13 +229,13 @@ func (w *world) copyDatabase() (restore func()) {
 	live, kept := filepath.Join(filepath.Dir(db.Socket), "data"), filepath.Join(w.t.TempDir(), "data")
 	db.Stop()
 	w.must(os.CopyFS(kept, os.DirFS(live)))
-	db.Restart()
+	w.restartDatabase()
 	return func() {
 		db.Kill()
 		w.db.Replica.Kill()
 		w.must(os.RemoveAll(live))
 		w.must(os.CopyFS(live, os.DirFS(kept)))
-		db.Restart()
+		w.restartDatabase()
 		w.failedOver, w.lacking = true, true
 	}
 }

@@ -72,7 +72,8 @@ type world struct {
 	books      rig.Ledger
 	spaces     []space // of sequences
 	numbers    rig.Callers
-	confirmed  int // times that an operator had to confirm an app
+	confirmed  int           // times that an operator had to confirm an app
+	starting   time.Duration // longest start of the database's server in this round
 }
 
 // database is the name of that of the deployment.
