@@ -104,22 +104,27 @@ func databaseSleeps(w *world) {
 	w.linger(1500 * time.Millisecond)
 }
 
-// restartDatabase starts the database's server, which was stopped. How long that takes is its own affair: MySQL
-// needs half a minute on a busy machine.
-func (w *world) restartDatabase() {
-	begun := time.Now()
-	w.db.Primary.Restart()
-	w.starting = max(w.starting, time.Since(begun))
-}
-
-// databaseRestarts: by an orderly stop or a power cut.
-func databaseRestarts(w *world) {
+// stopDatabase stops the database's server, by an orderly stop or a power cut, and says since when.
+func (w *world) stopDatabase() (since time.Time) {
+	since = time.Now()
 	if db := w.db.Primary; w.coin() {
 		db.Stop()
 	} else {
 		db.Kill()
 	}
-	w.restartDatabase()
+	return since
+}
+
+// restartDatabase starts the database's server, which was stopped. How long its stop and its start take is its
+// own affair: MySQL needs half a minute on a busy machine.
+func (w *world) restartDatabase(since time.Time) {
+	w.db.Primary.Restart()
+	w.restarting = max(w.restarting, time.Since(since))
+}
+
+// databaseRestarts: by an orderly stop or a power cut.
+func databaseRestarts(w *world) {
+	w.restartDatabase(w.stopDatabase())
 	w.linger(time.Second)
 }
 
@@ -148,7 +153,7 @@ func databaseHangs(w *world) {
 	w.db.Primary.Pause()
 	time.Sleep(long)
 	w.db.Primary.Kill()
-	w.restartDatabase()
+	w.restartDatabase(time.Now())
 }
 
 // databaseAwayFailsOver: the replica takes over long after the primary is gone.
@@ -200,13 +205,9 @@ func bothRestart(w *world) {
 	}
 	n := w.site.(*single).pair.leader()
 	w.writeAOF(n)
-	if db := w.db.Primary; w.coin() {
-		db.Stop()
-	} else {
-		db.Kill()
-	}
+	since := w.stopDatabase()
 	w.restart(n, func() {})
-	w.restartDatabase()
+	w.restartDatabase(since)
 }
 
 // bothFallBack: the database and Redis are lost, and the replicas of both have missed
@@ -229,13 +230,13 @@ func (w *world) copyDatabase() (restore func()) {
 	live, kept := filepath.Join(filepath.Dir(db.Socket), "data"), filepath.Join(w.t.TempDir(), "data")
 	db.Stop()
 	w.must(os.CopyFS(kept, os.DirFS(live)))
-	w.restartDatabase()
+	w.restartDatabase(time.Now())
 	return func() {
 		db.Kill()
 		w.db.Replica.Kill()
 		w.must(os.RemoveAll(live))
 		w.must(os.CopyFS(live, os.DirFS(kept)))
-		w.restartDatabase()
+		w.restartDatabase(time.Now())
 		w.failedOver, w.lacking = true, true
 	}
 }

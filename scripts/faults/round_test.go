@@ -96,7 +96,7 @@ func (p plan) play(t *testing.T) *world {
 // round breaks something, heals it, waits until all works again, and judges what that has cost.
 func (w *world) round(i int, r round) {
 	w.t.Helper()
-	w.rnd, w.notes, w.starting = rand.New(rand.NewPCG(r.seed, 2)), "", 0
+	w.rnd, w.notes, w.restarting = rand.New(rand.NewPCG(r.seed, 2)), "", 0
 	if r.careful {
 		w.rest()
 	}
@@ -222,7 +222,7 @@ func (w *world) judge(f fault, cost figures) {
 	if without == 0 {
 		without = 5 * time.Second
 	}
-	if without += w.starting; cost.without > without {
+	if without += w.restarting; cost.without > without {
 		w.t.Errorf("%s was without new IDs for %v, it was to be %v at most", cost.whom, cost.without, without)
 	}
 }

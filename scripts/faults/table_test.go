@@ -19,7 +19,7 @@ type fault struct {
 	// that are on their way.
 	leftOut int64
 	// without is for how long a process that nobody broke may be without new IDs, the time that the fault
-	// lasts included, but not that in which the database's server starts; 0 is 5 s.
+	// lasts included, but not that in which the database's server stops and starts; 0 is 5 s.
 	without time.Duration
 	asks    answer // whether an operator has to confirm narrow apps
 

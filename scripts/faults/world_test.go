@@ -73,7 +73,7 @@ type world struct {
 	spaces     []space // of sequences
 	numbers    rig.Callers
 	confirmed  int           // times that an operator had to confirm an app
-	starting   time.Duration // longest start of the database's server in this round
+	restarting time.Duration // longest restart of the database's server in this round
 }
 
 // database is the name of that of the deployment.
