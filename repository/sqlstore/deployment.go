@@ -56,6 +56,8 @@ type deploymentRow struct {
 	Host  string
 	Life  string
 	Group string // of MySQL's group replication
+	// Status is what the server counts since its start, as name=value and in lower case.
+	Status string
 	// MadeAt is when the tables were made on this server, 0: they are older than what this
 	// process has seen of the row, or nobody knows.
 	MadeAt int64  `gorm:"-"`
@@ -167,13 +169,17 @@ const (
 	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, witness, witness_place, server_life, region"
 	// serverNow is the server's clock, Unix ms.
 	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
-	// identityColumns are the server's own name, its life, and the name of its group, if it
-	// is a member of one. Only MariaDB reads a comment of the first kind, only MySQL the
-	// second. The end of MariaDB's UUIDs, which stays the same until it stops, is random at
-	// each start, then the address of its network card.
+	// identityColumns are the server's own name, its life, the name of its group, if it is a member of
+	// one, and what it counts since its start. Only MariaDB reads a comment of the first kind, only MySQL
+	// the second. The end of MariaDB's UUIDs, which stays the same until it stops, is random at each
+	// start, then the address of its network card.
 	identityColumns = "/*M!100000 CONCAT_WS('|', @@hostname, @@port, @@datadir) *//*!80000 @@server_uuid */ AS host, " +
 		"/*M!100000 CONCAT_WS('-', RIGHT(UUID(), 17), @@server_id) *//*!80000 '' */ AS life, " +
-		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`"
+		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables " +
+		"WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`, " +
+		"(SELECT GROUP_CONCAT(LOWER(variable_name), '=', variable_value SEPARATOR ' ') FROM " +
+		"/*M!100000 information_schema *//*!80000 performance_schema */.global_status " + // without any privilege
+		"WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup + "')) AS status"
 )
 
 func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
@@ -200,7 +206,7 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	if m.MadeAt, err = s.madeAt(tx, m); err != nil {
 		return m, err
 	}
-	if m.server, err = identify(tx, m); err != nil {
+	if m.server, err = identify(m); err != nil {
 		return m, err
 	}
 	// A higher rate than before waits until copies know of it.
@@ -245,7 +251,7 @@ func clockApart(server, before, after time.Time) error {
 
 // sentInGroup counts, since the start of a server, what it has sent to its group: MySQL 8.1 and newer
 // tell it without any privilege, and only with the plugin of group replication.
-const sentInGroup = "Gr_total_messages_sent_count"
+const sentInGroup = "gr_total_messages_sent_count"
 
 // isOutside says whether a server that may have a group has not been a member since its start. It then
 // lacks what the group has committed, whatever name of a group its configuration has.
@@ -257,18 +263,11 @@ func isOutside(sent string) bool { return sent == "0" }
 // is the server, and it has no boot time. Its life is the start of the node that noted it: one
 // that started, or whose tables were made, after the heartbeat that it has is of a cluster that was
 // restored. A node that is outside its group is a server like any other.
-func identify(tx *gorm.DB, m moment) (model.Server, error) {
-	found, err := query[[]struct {
-		Name  string `gorm:"column:Variable_name"`
-		Value string `gorm:"column:Value"`
-	}](tx, "identify the server", "SHOW GLOBAL STATUS "+ // without any privilege
-		"WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid', '"+sentInGroup+"')")
-	if err != nil {
-		return model.Server{}, err
-	}
+func identify(m moment) (model.Server, error) {
 	status := map[string]string{}
-	for _, variable := range found {
-		status[strings.ToLower(variable.Name)] = variable.Value
+	for _, variable := range strings.Fields(m.Status) {
+		name, value, _ := strings.Cut(variable, "=")
+		status[name] = value
 	}
 	// Below 0, without a sign, while the clock is set to before the start; some give 32 bits.
 	up, err := strconv.ParseUint(status["uptime"], 10, 64)
@@ -276,7 +275,7 @@ func identify(tx *gorm.DB, m moment) (model.Server, error) {
 		return model.Server{}, fmt.Errorf("identify the server: uptime %q: %w", status["uptime"], err)
 	}
 	booted := time.Unix(m.now.Unix()-int64(int32(up)), 0)
-	if isOutside(status[strings.ToLower(sentInGroup)]) {
+	if isOutside(status[sentInGroup]) {
 		m.Group = ""
 	}
 	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {

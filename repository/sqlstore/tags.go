@@ -28,7 +28,7 @@ type tagRow struct {
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
-	// Numbering is how the IDs are shown; see numberOf.
+	// Numbering is how the IDs are shown; see keptOfTag.
 	Numbering model.Numbering `gorm:"-"`
 }
 
@@ -104,12 +104,8 @@ func (s *Store) lockTag(tx *gorm.DB, name string, see seeing) (row tagRow, m mom
 		return row, m, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
 	row = found[0]
-	before, err := tagTombstone(tx, name)
-	if err != nil {
-		return row, m, err
-	}
-	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before)
-	row.Numbering, err = numberOf(tx, name)
+	kept, err := keptOfTag(tx, name)
+	row.Stored, row.MaxID, row.Numbering = row.MaxID, max(row.MaxID, kept.Buried), kept.Numbering
 	return row, m, err
 }
 
@@ -210,18 +206,18 @@ func (s *Store) createTag(tx *gorm.DB, m *moment, tag model.Tag) (made model.Tag
 	if err != nil {
 		return made, err
 	}
-	before, err := tagTombstone(tx, tag.Name)
+	kept, err := keptOfTag(tx, tag.Name)
 	if err == nil {
-		err = keepNumber(tx, tag, before)
+		err = keepNumber(tx, tag, kept)
 	}
-	if err == nil && before > tag.MaxID {
-		err = write(tx, "go on above what was handed out before", "UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", before, tag.Name)
+	if err == nil && kept.Buried > tag.MaxID {
+		err = write(tx, "go on above what was handed out before", "UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
 	}
 	if err == nil {
 		made, err = s.oneTag(tx, tag.Name)
 	}
 	if err == nil {
-		err = s.beginTag(tx, m, &made, tag, before)
+		err = s.beginTag(tx, m, &made, tag, kept.Buried)
 	}
 	return made, err
 }

@@ -113,7 +113,8 @@ func (s *Store) findTag(g *gorm.DB, name string) (model.Tag, error) {
 	case len(rows) == 0:
 		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
-	rows[0].Numbering, err = numberOf(g, name)
+	kept, err := keptOfTag(g, name)
+	rows[0].Numbering = kept.Numbering
 	return rows[0], err
 }
 
@@ -153,14 +154,21 @@ const (
 	numberRows    = "SELECT biz_tag, pattern, reset_by AS `reset`, zone, overflow FROM " + numberTable + " WHERE "
 )
 
-// numberOf is how the IDs of a tag are shown, zero for those of a plain tag. It must follow
-// the statement that read the tag's row: a row of shardid_number is made with its tag and
-// never changed nor removed.
-func numberOf(tx *gorm.DB, name string) (model.Numbering, error) {
-	return query[model.Numbering](tx, "read how the tag's IDs are shown", numberRows+"biz_tag = ?", name)
+// tagKept is what outlives a tag of a name: the first ID that it had not handed out when it was
+// deleted, 0 for one that never was, and how its IDs are shown, zero for a plain tag.
+type tagKept struct {
+	Buried int64
+	model.Numbering
 }
 
-// numbersOf is numberOf for the tags of a condition.
+// keptOfTag reads that without a lock. It must follow the statement that locked or inserted the tag's
+// row: it then sees the deletion of whatever was there before it.
+func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
+	return query[tagKept](tx, "read what outlives a tag", "SELECT d.max_id AS buried, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow "+
+		"FROM (SELECT 1) AS one LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?", name, name)
+}
+
+// numbersOf is how the IDs of the tags of a condition are shown.
 func numbersOf(tx *gorm.DB, where string, args ...any) (map[string]model.Numbering, error) {
 	rows, err := query[[]struct {
 		BizTag string
@@ -173,14 +181,10 @@ func numbersOf(tx *gorm.DB, where string, args ...any) (map[string]model.Numberi
 	return all, err
 }
 
-// keepNumber notes how the IDs of a new tag are shown; before is what a tag of the name had
-// handed out before it was deleted. A tag that comes back is shown as it was: the error is
-// model.ErrRefused otherwise.
-func keepNumber(tx *gorm.DB, tag model.Tag, before int64) error {
-	was, err := numberOf(tx, tag.Name)
-	switch {
-	case err != nil:
-		return err
+// keepNumber notes how the IDs of a new tag are shown; kept is what a tag of the name had before
+// it was deleted. A tag that comes back is shown as it was: the error is model.ErrRefused otherwise.
+func keepNumber(tx *gorm.DB, tag model.Tag, kept tagKept) error {
+	switch was := kept.Numbering; {
 	case was == model.Numbering{} && tag.Numbering == model.Numbering{}:
 		return nil
 	case was == tag.Numbering: // its name may differ by what the collation ignores
@@ -188,7 +192,7 @@ func keepNumber(tx *gorm.DB, tag model.Tag, before int64) error {
 	case was != model.Numbering{}:
 		return fmt.Errorf("%w: tag %q had the pattern %s with reset %s, zone %s and overflow %s before it was deleted, and texts of another could repeat its texts: give the same, or add a tag of another name",
 			model.ErrRefused, tag.Name, was.Pattern, was.Reset, was.Zone, was.Overflow)
-	case before > 0:
+	case kept.Buried > 0:
 		return fmt.Errorf("%w: tag %q had plain IDs before it was deleted: add one with a pattern under another name", model.ErrRefused, tag.Name)
 	}
 	return write(tx, "note how the tag's IDs are shown", "INSERT INTO "+numberTable+" ("+numberColumns+") VALUES (?, ?, ?, ?, ?)",

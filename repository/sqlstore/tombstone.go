@@ -144,18 +144,10 @@ func errUsed(what string, last int64) error {
 	return fmt.Errorf("%w: add it without fresh: %s was used before, up to %d", model.ErrRefused, what, last)
 }
 
-// tagTombstone is the first ID that a tag of the name had not handed out before it
-// was deleted; 0 for one that never was. It must follow the statement that locked or
-// inserted the tag's row, as tombstones.
-func tagTombstone(tx *gorm.DB, name string) (maxID int64, err error) {
-	return query[int64](tx, "read what was handed out before a deletion",
-		"SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name)
-}
-
 // buryTag leaves a tombstone for a tag, whose next ID is maxID. One that is there only rises.
 func buryTag(tx *gorm.DB, name string, maxID int64) error {
-	before, err := tagTombstone(tx, name)
-	if err != nil || before >= maxID {
+	kept, err := keptOfTag(tx, name)
+	if err != nil || kept.Buried >= maxID {
 		return err
 	}
 	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", name); err != nil {
