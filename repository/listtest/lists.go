@@ -1,6 +1,7 @@
 package listtest
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -91,6 +92,38 @@ func testHighWater(t *testing.T, s Store) {
 	wantErr(t, push(t, s, aKey(), 101, 200, unlimited), model.ErrNotAboveHighWater) // empty, and yet
 	Fill(t, s, aKey(), 201, 201)
 	Expect(t, Pop(t, s, aKey(), 9).Indices, 201, 201)
+}
+
+// testRepeats pushes segments of one life again and again, in any order, between pops. A store may
+// repeat what it sends, and its callers rely on that no index comes twice for it.
+func testRepeats(t *testing.T, s Store) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	made := []model.PushRequest{{Key: aKey(), Life: State(t, s, aKey()).Life, Segment: model.Segment{First: 1, Last: 5}, Cap: unlimited}}
+	seen := map[int64]bool{}
+	highest := int64(0)
+	for range 400 {
+		switch rng.IntN(4) {
+		case 0:
+			next := made[len(made)-1]
+			next.Segment.First = next.Segment.Last + 1
+			next.Segment.Last += rng.Int64N(20) // 0: an empty segment
+			made = append(made, next)
+		case 1, 2:
+			r := made[rng.IntN(len(made))]
+			want := model.ErrNotAboveHighWater
+			if r.Segment.First > highest {
+				want = nil
+			}
+			wantErr(t, s.Push(t.Context(), []model.PushRequest{r})[0], want)
+			highest = max(highest, r.Segment.Last)
+		default:
+			for _, index := range Pop(t, s, aKey(), 1+rng.IntN(10)).Indices {
+				check.Equal(t, seen[index], false, "index", index, "came before")
+				seen[index] = true
+			}
+		}
+	}
+	check.Equal(t, len(seen) > 100, true, "indices", len(seen))
 }
 
 func testMalformed(t *testing.T, s Store) {

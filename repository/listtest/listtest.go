@@ -48,6 +48,7 @@ func contract() []subtest {
 		{"a full list refuses", testCap},
 		{"another life refuses", testLife},
 		{"segments only go up", testHighWater},
+		{"a push that comes again or late changes nothing", testRepeats},
 		{"malformed segments", testMalformed},
 		{"an empty segment goes the way of others", testEmpty},
 		{"a probe is a state", testProbe},

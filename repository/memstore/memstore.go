@@ -169,8 +169,8 @@ type holder struct {
 }
 
 // TryLock tries to take each name for ttl (at least 1 ms) under the token and
-// says, in order, which it got. Errors: *model.StoreError wrapping
-// model.ErrInvalidArgument.
+// says, in order, which it got; a name that is held under this token already is one.
+// Errors: *model.StoreError wrapping model.ErrInvalidArgument.
 func (s *Store) TryLock(_ context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	if token == "" || ttl < time.Millisecond {
 		return nil, invalid("lock", "token %q, ttl %v", token, ttl)
@@ -180,11 +180,12 @@ func (s *Store) TryLock(_ context.Context, names []string, token string, ttl tim
 	now := time.Now()
 	got := make([]bool, len(names))
 	for i, name := range names {
-		if held, ok := s.locks[name]; ok && now.Before(held.until) {
-			continue
+		held, ok := s.locks[name]
+		if !ok || !now.Before(held.until) {
+			held = holder{token, now.Add(ttl)}
+			s.locks[name] = held
 		}
-		s.locks[name] = holder{token, now.Add(ttl)}
-		got[i] = true
+		got[i] = held.token == token
 	}
 	return got, nil
 }

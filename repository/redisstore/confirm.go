@@ -32,13 +32,13 @@ func (o Options) fresh(ctx context.Context, key string) (redis.UniversalClient, 
 	case ModeSentinel:
 		return o.elected(ctx)
 	case ModeCluster:
-		cluster := o.reader()
+		cluster := o.connect()
 		if err := confirmOwner(ctx, cluster.(*redis.ClusterClient), key); err != nil {
 			return nil, errors.Join(err, cluster.Close())
 		}
 		return cluster, nil
 	}
-	return o.reader(), nil
+	return o.connect(), nil
 }
 
 // elected connects to the master that the majority of all Sentinels names.
@@ -63,7 +63,7 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 		if votes[master] > all/2 && len(asked) >= min(all, len(o.Addrs)) {
 			direct := o
 			direct.Mode, direct.Addrs, direct.MasterName = ModeSingle, []string{master}, ""
-			return direct.reader(), nil
+			return direct.connect(), nil
 		}
 		todo = append(todo, others...)
 	}

@@ -40,9 +40,10 @@ const MaxPop = 10_000
 // lost reply are a gap.
 func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
 	if n < 1 || n > MaxPop {
-		return model.Popped{}, explain("pop", fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
+		return model.Popped{}, explain("pop",
+			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
 	}
-	reply, err := s.pop.run(ctx, s.reader, []string{metaKey(key)}, s.deploymentID(), n)
+	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n)
 	if err != nil {
 		return model.Popped{}, s.fail("pop", err)
 	}
@@ -87,7 +88,7 @@ func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []m
 // stateOf is one round trip. Its error says that no call was answered.
 func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []model.ListState, write int) error {
 	perCall := stateLists
-	if s.mode == ModeCluster {
+	if s.opts.Mode == ModeCluster {
 		perCall = 1
 	}
 	parts := chunks(len(keys), perCall)
@@ -95,7 +96,7 @@ func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []mode
 	for i, part := range parts {
 		calls[i] = call{metaKeys(keys[part.from:part.to]), []any{s.deploymentID(), write}}
 	}
-	results := s.state.runAll(ctx, s.reader, calls)
+	results := s.state.runAll(ctx, s.client, calls)
 	for i, part := range parts {
 		own := states[part.from:part.to]
 		err := s.fail("state", results[i].err)
@@ -106,26 +107,13 @@ func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []mode
 			setErr(own, err)
 		}
 	}
-	return s.silence("state", results)
+	return explain("state", silence(results))
 }
 
 func setErr(states []model.ListState, err error) {
 	for i := range states {
 		states[i] = model.ListState{Err: err}
 	}
-}
-
-// silence returns an error when no server answered any of the calls: a caller
-// with more to send would wait for one timeout after the other.
-func (s *Store) silence(op string, results []result) error {
-	var last error
-	for _, r := range results {
-		if r.err == nil || isReply(r.err) {
-			return nil
-		}
-		last = r.err
-	}
-	return explain(op, last)
 }
 
 // errMalformed reports a reply that our scripts do not give from lists that only
@@ -202,7 +190,8 @@ func decodeStates(reply string, states []model.ListState) error {
 			continue
 		}
 		f := fields{rest: line}
-		states[i] = model.ListState{Life: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
+		life := strings.Clone(f.word())
+		states[i] = model.ListState{Life: life, Len: f.number(), HighWater: f.number(), Purged: f.number()}
 		if f.bad || f.rest != "" {
 			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
 		}
@@ -220,7 +209,7 @@ func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
 	for i, meta := range metaKeys(keys) {
 		calls[i] = call{[]string{meta}, []any{s.deploymentID()}}
 	}
-	return s.fail("delete", firstError(s.remove.runParts(ctx, s.reader, calls)))
+	return s.fail("delete", firstError(s.remove.runParts(ctx, s.client, calls)))
 }
 
 func firstError(results []result) error {
@@ -254,13 +243,14 @@ func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, d
 func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[string]int, error) {
 	names := append(make([]string, 0, model.Apps*model.Shards+1), workerKeys(registry, 0)...)
 	for list := range model.Apps * model.Shards {
-		names = append(names, metaKey(model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}))
+		key := model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}
+		names = append(names, metaKey(key))
 	}
 	owners, err := s.owners(ctx, names)
 	if err != nil {
 		return nil, s.fail("look for the deployment", err)
 	}
-	marks, err := s.reader.HMGet(ctx, marksKey(deployment), "h").Result()
+	marks, err := s.client.HMGet(ctx, marksKey(deployment), "h").Result()
 	if err != nil {
 		return nil, s.fail("look for the deployment", err)
 	}
@@ -274,7 +264,7 @@ func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[st
 func (s *Store) owners(ctx context.Context, hashes []string) (map[string]int, error) {
 	counts := map[string]int{}
 	for _, part := range chunks(len(hashes), pipelineCalls) {
-		pipe := s.reader.Pipeline()
+		pipe := s.client.Pipeline()
 		var owners []*redis.SliceCmd
 		for _, hash := range hashes[part.from:part.to] {
 			owners = append(owners, pipe.HMGet(ctx, hash, "d"))

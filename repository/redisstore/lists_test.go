@@ -105,13 +105,15 @@ const longest = 1_000_000
 
 // Redis serves others between the pieces of a long segment.
 func TestALongSegmentGoesInPieces(t *testing.T) {
-	at := singleSite(t)
-	s := open(t, at.options)
-	req := request(t, s, 1, 100_000)
-	before := at.fault(t, false, false)
-	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
-	if n := at.fault(t, false, false) - before; n < 50 {
-		t.Errorf("%d pieces, want at least 50: Redis does nothing else during one", n)
+	server := testserver.Redis(t)
+	s, c := openAt(t, server.Addr), server.Client()
+	listtest.Fill(t, s, key(), 1, 100_000)
+	stats := c.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"]
+	var calls int
+	_, err := fmt.Sscanf(stats, "calls=%d", &calls)
+	check.Must(t, err)
+	if calls < 50 {
+		t.Errorf("%d pieces, want at least 50: Redis does nothing else during one", calls)
 	}
 }
 
@@ -181,6 +183,46 @@ func TestEachPieceRaisesTheMark(t *testing.T) {
 	check.Must(t, err)
 	if len(seen) < 3 {
 		t.Errorf("%d marks seen, want some on the way: %v", len(seen), seen)
+	}
+}
+
+// A lock whose key is something else's is held by that; the others are freed all the same.
+func TestLockAfterFailure(t *testing.T) {
+	server := emptied(t)
+	s, c := openAt(t, server.Addr), server.Client()
+	do(t, c, "SET", "id.gen.lock_1_2", "bob")
+	do(t, c, "HSET", "id.gen.lock_1_3", "not", "a lock")
+	got, err := s.TryLock(t.Context(), []string{"1_1", "1_2", "1_3"}, "me", time.Minute)
+	if err != nil || !got[0] || got[1] || got[2] {
+		t.Fatal(got, err)
+	}
+	wantAdvice(t, s.Unlock(t.Context(), []string{"1_3", "1_2", "1_1"}, "me"), "WRONGTYPE")
+	if n := do(t, c, "EXISTS", "id.gen.lock_1_1", "id.gen.lock_1_2"); n != int64(1) {
+		t.Errorf("%v locks are left, want bob's", n)
+	}
+}
+
+// A lock that is no list's is the deployment's own.
+func TestLocksOfDeployments(t *testing.T) {
+	server := emptied(t)
+	one, other := of(t, server, "one"), of(t, server, "other")
+	for _, c := range []struct {
+		s     *redisstore.Store
+		token string
+		want  []bool
+	}{
+		{one, "a", []bool{true, true, true}},
+		{one, "b", []bool{false, false, false}},
+		{other, "c", []bool{true, true, false}},
+	} {
+		got, err := c.s.TryLock(t.Context(), []string{"sweep", "reload", "1_2"}, c.token, time.Minute)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v, want %v", got, err, c.want)
+		}
+	}
+	check.Must(t, one.Unlock(t.Context(), []string{"sweep"}, "a"))
+	if n := do(t, server.Client(), "EXISTS", "id.gen.lock_sweep_one", "id.gen.lock_sweep_other"); n != int64(1) {
+		t.Errorf("%v locks of the sweep are left, want the other's", n)
 	}
 }
 

@@ -60,6 +60,8 @@ func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushReq
 		Segment: model.Segment{First: first, Last: last}, Cap: 1 << 40}
 }
 
+func nameOf(k model.ListKey) string { return "id.gen.idList_" + k.String() }
+
 // emptied is the shared server without any key.
 func emptied(t testing.TB) *testserver.RedisServer {
 	t.Helper()

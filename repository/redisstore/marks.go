@@ -36,7 +36,7 @@ func (m Marks) Confirm(ctx context.Context) (life string, err error) {
 		return "", explain("ask who the master is", err)
 	}
 	defer func() { err = cmp.Or(err, client.Close()) }()
-	fresh := &Store{mode: m.store.mode, reader: client, writer: client, marks: m.store.marks}
+	fresh := &Store{opts: m.store.opts, client: client, marks: m.store.marks}
 	fresh.SetDeployment(m.store.deploymentID())
 	return Marks{fresh}.Life(ctx)
 }
@@ -117,7 +117,8 @@ func marksKey(deployment string) string { return "id.gen.marks_{" + deployment +
 
 // run gives the present life and what follows it.
 func (m Marks) run(ctx context.Context, op, want string, args ...any) (life, rest string, err error) {
-	reply, err := m.store.marks.run(ctx, m.store.reader, []string{m.key()}, append([]any{m.store.deploymentID(), want}, args...)...)
+	args = append([]any{m.store.deploymentID(), want}, args...)
+	reply, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...)
 	if err != nil {
 		return "", "", m.store.fail(op, err)
 	}

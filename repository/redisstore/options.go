@@ -35,8 +35,7 @@ type Options struct {
 	DB  int         // database number; a cluster has only 0
 	TLS *tls.Config // nil: plain TCP
 
-	// PoolSize is the number of connections per server for pops and states; 0
-	// means 10 per CPU. Pushes and locks have writerPoolSize more.
+	// PoolSize is the number of connections per server; 0 means 10 per CPU.
 	PoolSize int
 	// Timeouts of one attempt; 0 means 1 s. A context may end it earlier.
 	DialTimeout, ReadTimeout, WriteTimeout time.Duration
@@ -46,9 +45,8 @@ type Options struct {
 
 const (
 	defaultTimeout = time.Second
-	writerPoolSize = 8
-	readerRetries  = 1 // attempts after the first
-	clusterHops    = 2 // redirects and retries of the reader in a cluster
+	serverRetries  = 1 // attempts after the first at one server, which go-redis does not count in a cluster
+	clusterHops    = 2 // redirects and attempts after the first in a cluster
 	// topologyAge bounds how long a cluster client trusts its slot map when no
 	// error tells it to look again.
 	topologyAge = 10 * time.Second
@@ -65,8 +63,10 @@ func (o Options) validate() error {
 	}
 	single, sentinel, cluster := o.Mode == ModeSingle, o.Mode == ModeSentinel, o.Mode == ModeCluster
 	refuse(!single && !sentinel && !cluster, "redis.mode %q is neither single, sentinel nor cluster", o.Mode)
-	refuse(single && len(o.Addrs) > 1, "redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster", len(o.Addrs))
-	refuse(sentinel && o.MasterName == "", "redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
+	refuse(single && len(o.Addrs) > 1,
+		"redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster", len(o.Addrs))
+	refuse(sentinel && o.MasterName == "",
+		"redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
 	refuse((single || cluster) && o.MasterName != "", "redis.master_name is set: mode %s has no sentinels", o.Mode)
 	refuse(cluster && o.DB != 0, "redis.db is %d: a cluster has only database 0", o.DB)
 	refuse(len(o.Addrs) == 0, "redis.addrs is empty: give at least one host:port")
@@ -94,33 +94,24 @@ func checkAddr(addr string) error {
 	return nil
 }
 
-// reader makes the client that may repeat a command.
-func (o Options) reader() redis.UniversalClient {
+// connect makes a client. It may repeat a command, see the package documentation.
+func (o Options) connect() redis.UniversalClient {
 	u := o.universal()
 	u.PoolSize = o.PoolSize
-	if o.Mode == ModeCluster {
-		u.MaxRetries, u.MaxRedirects = -1, clusterHops
-	} else {
-		u.MaxRetries = readerRetries
-	}
 	u.MinRetryBackoff, u.MaxRetryBackoff = 8*time.Millisecond, 64*time.Millisecond
-	return o.open(u)
-}
-
-// writer makes the client that sends a command at most once. go-redis reads -1
-// as "none" for both: MaxRetries bounds a client of one server and its
-// pipelines, MaxRedirects a cluster's redirects and its own retries.
-func (o Options) writer() redis.UniversalClient {
-	u := o.universal()
-	u.PoolSize = writerPoolSize
-	u.MaxRetries, u.MaxRedirects = -1, -1
-	return o.open(u)
-}
-
-// writerOf makes such a client of one node of a cluster.
-func (o Options) writerOf(addr string) redis.UniversalClient {
-	o.Mode, o.Addrs = ModeSingle, []string{addr}
-	return o.writer()
+	switch o.Mode {
+	case ModeCluster:
+		u.MaxRetries, u.MaxRedirects = -1, clusterHops
+		c := u.Cluster()
+		c.ClusterStateReloadInterval = topologyAge
+		return redis.NewClusterClient(c)
+	case ModeSentinel:
+		u.MaxRetries = serverRetries
+		return redis.NewFailoverClient(u.Failover())
+	default:
+		u.MaxRetries = serverRetries
+		return redis.NewClient(u.Simple())
+	}
 }
 
 func (o Options) universal() *redis.UniversalOptions {
@@ -128,25 +119,14 @@ func (o Options) universal() *redis.UniversalOptions {
 		Addrs: append([]string(nil), o.Addrs...), MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLS,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		DialTimeout: cmp.Or(o.DialTimeout, defaultTimeout), ReadTimeout: cmp.Or(o.ReadTimeout, defaultTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, defaultTimeout),
+		DialTimeout:              cmp.Or(o.DialTimeout, defaultTimeout),
+		ReadTimeout:              cmp.Or(o.ReadTimeout, defaultTimeout),
+		WriteTimeout:             cmp.Or(o.WriteTimeout, defaultTimeout),
 		ContextTimeoutEnabled:    true,
 		DialerRetries:            1, // a retry belongs to the caller, who has a deadline
 		Protocol:                 2, // no server pushes to look for before each command
 		DisableIdentity:          true,
 		PipelinePoolSize:         -1, // a second pool would double the connections
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
-
-func (o Options) open(u *redis.UniversalOptions) redis.UniversalClient {
-	switch o.Mode {
-	case ModeCluster:
-		c := u.Cluster()
-		c.ClusterStateReloadInterval = topologyAge
-		return redis.NewClusterClient(c)
-	case ModeSentinel:
-		return redis.NewFailoverClient(u.Failover())
-	default:
-		return redis.NewClient(u.Simple())
 	}
 }

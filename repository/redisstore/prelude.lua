@@ -1,5 +1,5 @@
--- Shared by all scripts but unlock. It leaves `replid`, the server's replication
--- ID, own() and guard(), and ends the script when the server cannot be trusted.
+-- Shared by all scripts but those of locks and replicas. It leaves `replid`, the server's
+-- replication ID, own() and guard(), and ends the script when the server cannot be trusted.
 --   ARGV[1]  ID of the deployment, '' while it is not known, which refuses
 --   errors   HISTORYHIDDEN, READONLY, NODEPLOYMENT; and by guard FOREIGN, TRYAGAIN
 --
@@ -29,7 +29,8 @@ if type(info) == 'string' then
 end
 -- Servers that only imitate the field fill it with zeros.
 if not replid or not string.find(replid, '[^0]') then
-  local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
+  local why = type(info) == 'table' and info.err
+    or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
   return redis.error_reply('HISTORYHIDDEN ' .. why)
 end
 

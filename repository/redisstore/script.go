@@ -92,13 +92,30 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 	return results
 }
 
-// runParts is runAll for any number of calls.
+// runParts is runAll for any number of calls. Once no server answers, the rest is not sent: each
+// pipeline would wait for a timeout of its own.
 func (s script) runParts(ctx context.Context, c redis.UniversalClient, calls []call) []result {
 	results := make([]result, 0, len(calls))
 	for part := range slices.Chunk(calls, pipelineCalls) {
-		results = append(results, s.runAll(ctx, c, part)...)
+		answers := s.runAll(ctx, c, part)
+		results = append(results, answers...)
+		if err := silence(answers); err != nil {
+			return append(results, slices.Repeat([]result{{err: err}}, len(calls)-len(results))...)
+		}
 	}
 	return results
+}
+
+// silence is an error when no server answered any of the calls.
+func silence(results []result) error {
+	var last error
+	for _, r := range results {
+		if r.err == nil || isReply(r.err) {
+			return nil
+		}
+		last = r.err
+	}
+	return last
 }
 
 func exec(ctx context.Context, c redis.UniversalClient, calls []call,

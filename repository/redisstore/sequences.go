@@ -27,7 +27,7 @@ func sectionHash(k model.SectionKey) string { return "id.gen.sequence_" + k.Stri
 func (q *Sequences) Place() string { return q.store.opts.place() }
 
 // Majority says whether Confirm asks those that decide who the master is.
-func (q *Sequences) Majority() bool { return q.store.mode != ModeSingle }
+func (q *Sequences) Majority() bool { return q.store.opts.Mode != ModeSingle }
 
 // Confirm gives the life of the server that has the section, asked through a new connection. With
 // Sentinel and Cluster it is the one that the majority takes for the master.
@@ -50,7 +50,7 @@ func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server s
 const sectionsAtOnce = 64
 
 func (q *Sequences) perCall() int {
-	if q.store.mode == ModeCluster {
+	if q.store.opts.Mode == ModeCluster {
 		return 1
 	}
 	return sectionsAtOnce
@@ -64,7 +64,7 @@ func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.
 	for i, part := range parts {
 		calls[i] = call{sectionHashes(keys[part.from:part.to]), []any{q.store.deploymentID()}}
 	}
-	for i, r := range q.state.runParts(ctx, q.store.reader, calls) {
+	for i, r := range q.state.runParts(ctx, q.store.client, calls) {
 		own := states[parts[i].from:parts[i].to]
 		err := r.err
 		if err == nil {
@@ -123,7 +123,7 @@ func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.S
 	for i, part := range parts {
 		calls[i] = q.nextCall(asks[part.from:part.to])
 	}
-	for i, r := range q.next.runParts(ctx, q.store.reader, calls) {
+	for i, r := range q.next.runParts(ctx, q.store.client, calls) {
 		own := answers[parts[i].from:parts[i].to]
 		err := r.err
 		if err == nil {
@@ -206,7 +206,7 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 	for i, p := range pushes {
 		calls[i] = call{[]string{sectionHash(p.Key)}, []any{q.store.deploymentID(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}}
 	}
-	for i, r := range q.push.runParts(ctx, q.store.reader, calls) {
+	for i, r := range q.push.runParts(ctx, q.store.client, calls) {
 		switch {
 		case r.err != nil:
 			errs[i] = q.store.fail("push numbers", r.err)
@@ -228,5 +228,5 @@ func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 	for i := range calls {
 		calls[i] = call{[]string{sectionHash(model.SectionKey{Space: space.Name, Section: i})}, []any{q.store.deploymentID()}}
 	}
-	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.reader, calls)))
+	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls)))
 }

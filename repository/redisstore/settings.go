@@ -19,9 +19,9 @@ import (
 // model.LevelUnknown with what to allow. Errors: *model.StoreError when a server
 // does not answer, together with what the others said. Safe for concurrent use.
 func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
-	cluster, ok := s.reader.(*redis.ClusterClient)
+	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
-		found, err := s.inspect(ctx, s.reader)
+		found, err := s.inspect(ctx, s.client)
 		return found, s.fail("read the settings", err)
 	}
 	var mu sync.Mutex // ForEachMaster calls from a goroutine for each node

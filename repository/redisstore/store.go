@@ -13,13 +13,15 @@
 //
 // Worker IDs are bound to it in the same way, see Workers.
 //
-// # Two clients
+// # A command that comes twice
 //
-// Pops, states, unlocks and all about worker IDs go through a client that may
-// retry and follow redirects: repeated, pops lose indices at worst, and the
-// others do no harm. Pushes and locks go through one that never sends a command
-// twice. A push whose reply is lost, or that meets a moved slot, is an error, and
-// its segment is never used.
+// The client repeats a command whose answer it did not get, and follows the
+// redirects of a cluster, so a script may run twice, late, or on another server than
+// the first time. Each is written for that. A pop that is repeated leaves a gap. A push
+// that is repeated changes nothing, as its segment does not begin above the high-water
+// mark any more, or the list has another life there; it is then an error, and the segment
+// counts as lost. A lock that is repeated finds its own token. The others write
+// again what they wrote, or only raise what they keep.
 //
 // # Keys
 //
@@ -36,8 +38,8 @@
 //	id.gen.workers_{<name>}                        hash: h, e and d as above; for each worker ID
 //	                                               its bounds, last report and last owner
 //
-// The scripts are the .lua files of this folder; prelude.lua precedes all but
-// unlock.lua, and workers.lua the others of worker IDs.
+// The scripts are the .lua files of this folder; prelude.lua precedes all but those of
+// locks and replicas, and workers.lua the others of worker IDs.
 //
 // go-redis writes failures of its connection pool to stderr. A program that wants
 // them elsewhere calls redis.SetLogger once.
@@ -62,20 +64,12 @@ import (
 // for concurrent use.
 type Store struct {
 	opts       Options
-	mode       string
+	client     redis.UniversalClient
 	deployment atomic.Pointer[string] // see SetDeployment
+	waitLimit  time.Duration          // how long replicas may take to confirm a worker ID
+	pushing    chan struct{}          // holds an element for each pipeline of pushes that is under way
 
-	reader redis.UniversalClient
-	writer redis.UniversalClient // never sends a command twice
-	// writerOf makes such a client of one node.
-	writerOf func(addr string) redis.UniversalClient
-
-	waitLimit time.Duration // for replicas to confirm
-
-	// pushing holds an element for each pipeline of pushes that is under way.
-	pushing chan struct{}
-
-	pop, state, push, remove, marks, check, unlock script
+	pop, state, push, remove, marks, check, lock, unlock script
 }
 
 // New validates the options and connects to nothing. Errors:
@@ -84,20 +78,23 @@ func New(o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	turns := 1
+	if o.Mode == ModeCluster {
+		turns = clusterTurns
+	}
 	s := &Store{
 		opts:   o,
-		mode:   o.Mode,
-		reader: o.reader(),
-		writer: o.writer(), writerOf: o.writerOf,
+		client: o.connect(),
 		// Half the time a reply may take: WAIT must answer before the client gives up.
 		waitLimit: cmp.Or(o.ReadTimeout, defaultTimeout) / 2,
-		pushing:   make(chan struct{}, o.pushTurns()),
+		pushing:   make(chan struct{}, turns),
 		pop:       newScript(o.Observe, "prelude", "pop"),
 		state:     newScript(o.Observe, "prelude", "state"),
 		push:      newScript(o.Observe, "prelude", "push"),
 		remove:    newScript(o.Observe, "prelude", "delete"),
 		marks:     newScript(o.Observe, "prelude", "marks"),
 		check:     newScript(o.Observe, "prelude", "check"),
+		lock:      newScript(o.Observe, "lock"),
 		unlock:    newScript(o.Observe, "unlock"),
 	}
 	s.SetDeployment("")
@@ -109,7 +106,7 @@ func New(o Options) (*Store, error) {
 // model.ErrForeign; those of version 0.1 name none and are taken over.
 func (s *Store) SetDeployment(id string) { s.deployment.Store(&id) }
 
-// deploymentID is the first argument of all scripts but unlock, see prelude.lua.
+// deploymentID is the first argument of the scripts that prelude.lua precedes.
 func (s *Store) deploymentID() string { return *s.deployment.Load() }
 
 // lockKey is the key of a lock. That of a list has its name alone, as in the original
@@ -123,21 +120,17 @@ func (s *Store) lockKey(name string) string {
 }
 
 // Close closes the connections. Calls under way fail.
-func (s *Store) Close() error {
-	return errors.Join(s.reader.Close(), s.writer.Close())
-}
+func (s *Store) Close() error { return s.client.Close() }
 
-// fail makes the error of an operation. In a cluster it also has both clients
+// fail makes the error of an operation. In a cluster it also has the client
 // look for moved slots: go-redis does so by itself only for MOVED and ASK, and
 // would go on asking a master that is gone.
 func (s *Store) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, c := range []redis.UniversalClient{s.reader, s.writer} {
-		if cluster, ok := c.(*redis.ClusterClient); ok && topologyMayHaveChanged(err) {
-			cluster.ReloadState(context.Background()) // works in the background, bounded by the timeouts
-		}
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && topologyMayHaveChanged(err) {
+		cluster.ReloadState(context.Background()) // works in the background, bounded by the timeouts
 	}
 	return explain(op, err)
 }
@@ -157,9 +150,9 @@ var errMode = errors.New("wrong redis.mode")
 // its slots. It writes nothing. The error wraps model.ErrPartlyAway while a cluster
 // serves some of its slots.
 func (s *Store) Check(ctx context.Context) error {
-	cluster, ok := s.reader.(*redis.ClusterClient)
+	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
-		return s.fail("check", s.checkServer(ctx, s.reader))
+		return s.fail("check", s.checkServer(ctx, s.client))
 	}
 	var some atomic.Bool
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
@@ -186,8 +179,8 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 	if err != nil {
 		return err
 	}
-	if clustered := mode == "cluster"; clustered != (s.mode == ModeCluster) && mode != "unknown" {
-		return fmt.Errorf("%w: the server says it runs in mode %s, redis.mode is %s", errMode, mode, s.mode)
+	if clustered := mode == "cluster"; clustered != (s.opts.Mode == ModeCluster) && mode != "unknown" {
+		return fmt.Errorf("%w: the server says it runs in mode %s, redis.mode is %s", errMode, mode, s.opts.Mode)
 	}
 	return nil
 }
@@ -218,69 +211,40 @@ func checkSlots(ctx context.Context, node *redis.Client) error {
 const cleanupTimeout = time.Second
 
 // TryLock tries to take each name for ttl (whole milliseconds, at least one)
-// under the token and says, in order, which it got. After an error nothing is
+// under the token and says, in order, which it got; a name that is held under this
+// token already is one, and is held no longer for it. After an error nothing is
 // held, unless Redis cannot be reached to say so: then until ttl is over.
-//
-// It uses the client that never repeats a command: repeated after a lost reply,
-// SET NX would report a lock as not taken that it had just taken.
 func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	if token == "" || ttl < time.Millisecond {
 		return nil, explain("lock", fmt.Errorf("%w: token %q, ttl %v", model.ErrInvalidArgument, token, ttl))
 	}
-	got := make([]bool, len(names))
-	for _, part := range chunks(len(names), pipelineCalls) {
-		err := s.tryLock(ctx, names[part.from:part.to], got[part.from:part.to], token, ttl)
-		if err == nil {
-			continue
-		}
+	results := s.lock.runParts(ctx, s.client, s.lockCalls(names, token, ttl.Milliseconds()))
+	if err := firstError(results); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		if s.Unlock(cleanup, names[:part.to], token) != nil {
+		if s.Unlock(cleanup, names, token) != nil {
 			err = fmt.Errorf("%w (locks taken before stay until they expire)", err)
 		}
 		return nil, s.fail("lock", err)
 	}
+	got := make([]bool, len(names))
+	for i, r := range results {
+		got[i] = r.reply == "1"
+	}
 	return got, nil
-}
-
-func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token string, ttl time.Duration) (err error) {
-	ctx, end := s.opts.Observe.Begin(ctx, "redis", "lock")
-	defer func() { end(err) }()
-	pipe := s.writer.Pipeline()
-	set := func(name string) *redis.StatusCmd {
-		return redis.NewStatusCmd(ctx, "set", s.lockKey(name), token, "nx", "px", ttl.Milliseconds())
-	}
-	cmds := make([]*redis.StatusCmd, len(names))
-	for i, name := range names {
-		cmds[i] = set(name)
-		_ = pipe.Process(ctx, cmds[i]) // only queues
-	}
-	// Exec's own error is that of the first command that has one, most often
-	// the nil of a lock that another process holds.
-	_, execErr := pipe.Exec(ctx)
-	for i, cmd := range cmds {
-		if addr := asked(cmd.Err()); addr != "" {
-			cmd = set(names[i])
-			execErr = s.ask(ctx, addr, cmd)
-		}
-		switch err := cmd.Err(); {
-		case err == nil && cmd.Val() == "OK":
-			got[i] = true
-		case err == nil:
-			return unanswered(execErr)
-		case !isNil(err):
-			return err
-		}
-	}
-	return nil
 }
 
 // Unlock frees those names that the token still holds. A failure does not keep
 // it from trying the others; it returns the first one.
 func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
+	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.client, s.lockCalls(names, token))))
+}
+
+// lockCalls are calls of a script, one for the lock of each name.
+func (s *Store) lockCalls(names []string, args ...any) []call {
 	calls := make([]call, len(names))
 	for i, name := range names {
-		calls[i] = call{[]string{s.lockKey(name)}, []any{token}}
+		calls[i] = call{[]string{s.lockKey(name)}, args}
 	}
-	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.reader, calls)))
+	return calls
 }

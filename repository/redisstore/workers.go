@@ -145,7 +145,7 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 		return explain(op, err)
 	}
 	bound := max(lease.Reserved, lease.After)
-	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.deploymentID(), lease.Node, lease.Owner.Token, lease.WorkerID,
+	_, err := w.release.run(ctx, w.store.client, w.leaseKeys(lease), w.store.deploymentID(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		bound, max(bound, lease.Expires))
 	return w.store.fail(op, err)
 }
@@ -156,7 +156,7 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	if err := w.checkOptions(); err != nil {
 		return nil, explain(op, err)
 	}
-	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.deploymentID(), peersWithin.Milliseconds())
+	reply, err := w.peers.run(ctx, w.store.client, w.keys[:1], w.store.deploymentID(), peersWithin.Milliseconds())
 	if err != nil || reply == "none" {
 		return nil, w.store.fail(op, err)
 	}
@@ -271,10 +271,10 @@ func (w *Workers) acks(replicas int64) int {
 // client would send it, as it names no key, to any node. Only MOVED tells that
 // the key is elsewhere by now; the caller asks again.
 func (s *Store) nodeOf(ctx context.Context, key string) (redis.UniversalClient, error) {
-	if cluster, ok := s.reader.(*redis.ClusterClient); ok {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		return cluster.MasterForKey(ctx, key)
 	}
-	return s.reader, nil
+	return s.client, nil
 }
 
 // runConfirmed sends cmd and WAIT in one pipeline, which is one connection, and says

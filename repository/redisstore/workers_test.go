@@ -258,18 +258,18 @@ func TestWorkerRepliesLost(t *testing.T) {
 	at := singleSite(t)
 	w := workersAt(t, at.options, redisstore.WorkersOptions{})
 	workertest.Acquire(t, w, owner(9))
-	at.fault(t, true, false)
+	at.loses.Store(1 << 30)
 	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
-	at.fault(t, false, false)
+	at.loses.Store(0)
 	lease := workertest.Acquire(t, w, owner(0))
 	if lease.WorkerID != 1 {
 		t.Errorf("worker ID %d, want 1", lease.WorkerID)
 	}
-	at.fault(t, true, false)
+	at.loses.Store(1 << 30)
 	if err := w.Release(t.Context(), lease); err == nil {
 		t.Error("released without a reply")
 	}
-	at.fault(t, false, false)
+	at.loses.Store(0)
 	check.OK(t, w.Release(t.Context(), lease))
 }
 
