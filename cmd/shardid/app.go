@@ -89,8 +89,8 @@ type step struct {
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
-		guard: guard.New(limits(cfg), log),
-		looks: background.NewGroup("looks")}
+		registry: prometheus.NewRegistry(), looks: background.NewGroup("looks")}
+	a.guard = guard.New(limits(cfg), log, a.registry)
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
@@ -314,7 +314,7 @@ func (a *App) stopHTTP(ctx context.Context) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.guard.Counts().Open)
+	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.guard.Open())
 	return a.server.Close()
 }
 

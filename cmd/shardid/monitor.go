@@ -9,8 +9,6 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/observe"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // snapshot is how this replica is doing now, for its alarms, charts and metrics.
@@ -133,7 +131,6 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 // wireObserve begins to send spans when a receiver is configured, and prepares what
 // watches the stores. It comes before all others, so that it is stopped after them.
 func (a *App) wireObserve() error {
-	a.registry = prometheus.NewRegistry()
 	var err error
 	if a.tracer, err = observe.StartTracer(versionString(), a.log); err != nil {
 		return err
@@ -149,7 +146,6 @@ func (a *App) wireObserve() error {
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
 		Version: versionString(), Registry: a.registry, Sample: a.monitor.Look,
-		Connections: func() observe.Connections { return observe.Connections(a.guard.Counts()) },
 	}
 	if a.segment != nil {
 		sources.Tags = a.segment.Used

@@ -21,6 +21,9 @@ import (
 	"time"
 
 	"shardid/service/background"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -46,7 +49,7 @@ type Guard struct {
 	began  time.Time
 	now    atomic.Int64 // nanoseconds since began, as of the last sweep
 
-	refused, failed, cut atomic.Int64 // see Counts
+	refused, failed, cut prometheus.Counter
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -60,24 +63,30 @@ type conn struct {
 	since atomic.Int64 // when it got its state, as in Guard.now, times 8, plus the state
 }
 
-// Counts tell how many connections there are, and of what happened since the start: how many were
-// closed because there were too many, how many could not be accepted, and how many were closed
-// because a request did not come, or its answer was not read, in time.
-type Counts struct {
-	Open, Refused, Failed, Cut int64
-}
-
-// New makes a guard that has no listener yet.
-func New(limits Limits, log *slog.Logger) *Guard {
-	return &Guard{limits: limits, log: background.RateLimitedLog{Logger: log, Every: time.Minute},
+// New makes a guard that has no listener yet. registry exports how many connections there are, and of what
+// happened since the start: how many were closed because there were too many, how many could not be accepted,
+// and how many were closed because a request did not come, or its answer was not read, in time.
+func New(limits Limits, log *slog.Logger, registry prometheus.Registerer) *Guard {
+	g := &Guard{limits: limits, log: background.RateLimitedLog{Logger: log, Every: time.Minute},
 		began: time.Now(), conns: make(map[*conn]struct{})}
+	metric.Gauge(registry, "shardid_connections", "Connections of clients that are open.",
+		func() float64 { return float64(g.Open()) })
+	g.refused = metric.Counter(registry, "shardid_connections_refused_total",
+		"Connections of clients that ended because server.max_connections were open: the one that was idle for "+
+			"the longest, or the new one when none was idle.")
+	g.failed = metric.Counter(registry, "shardid_accept_errors_total",
+		"Connections of clients that could not be accepted, for want of descriptors mostly.")
+	g.cut = metric.Counter(registry, "shardid_connections_cut_total",
+		"Connections of clients that ended because a request or a token did not come, or an answer was not "+
+			"read, in time.")
+	return g
 }
 
-// Counts reads the counters.
-func (g *Guard) Counts() Counts {
+// Open is how many connections there are.
+func (g *Guard) Open() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return Counts{Open: int64(len(g.conns)), Refused: g.refused.Load(), Failed: g.failed.Load(), Cut: g.cut.Load()}
+	return len(g.conns)
 }
 
 // Listen guards the connections of a listener. They outlive its Close.
@@ -106,7 +115,7 @@ func (l listener) Accept() (net.Conn, error) {
 // noteFailure tells of a connection that could not be accepted; the servers try again.
 func (g *Guard) noteFailure(err error) {
 	if !errors.Is(err, net.ErrClosed) {
-		g.failed.Add(1)
+		g.failed.Inc()
 		g.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
 			"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
 	}
@@ -123,7 +132,7 @@ func (g *Guard) admit(inner net.Conn) *conn {
 		time.AfterFunc(period, g.sweep)
 	}
 	if len(g.conns) >= g.limits.Most {
-		g.refused.Add(1)
+		g.refused.Inc()
 		g.log.Log(slog.LevelWarn, "too many connections, those that were idle for the longest are closed: "+
 			"find the clients that keep them, add replicas, or raise server.max_connections",
 			"max_connections", g.limits.Most, "client", inner.RemoteAddr().String())
@@ -183,7 +192,7 @@ func (g *Guard) sweep() {
 		}
 		if now-since > limit+period {
 			if state != http.StateIdle {
-				g.cut.Add(1)
+				g.cut.Inc()
 			}
 			g.drop(c)
 		}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"shardid/scripts/check"
+	"shardid/service/metric"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // any other path when the body has come.
 func serve(t *testing.T, limits Limits, log *slog.Logger) (g *Guard, addr string) {
 	t.Helper()
-	g = New(limits, log)
+	g = New(limits, log, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	s := &http.Server{ConnState: g.ConnState, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,9 +38,9 @@ func serve(t *testing.T, limits Limits, log *slog.Logger) (g *Guard, addr string
 	t.Cleanup(func() {
 		check.OK(t, s.Close())
 		check.Is(t, <-ended, http.ErrServerClosed)
-		for end := time.Now().Add(10 * time.Second); g.Counts().Open > 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(10 * time.Second); g.Open() > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%+v", g.Counts())
+				t.Fatalf("%d connections are open", g.Open())
 			}
 		}
 		time.Sleep(2 * period) // the last sweep
@@ -91,10 +92,10 @@ func TestSlowConnectionsEnd(t *testing.T) {
 			g, addr := serve(t, c.limits, slog.New(slog.DiscardHandler))
 			began := time.Now()
 			conn := dial(t, addr, c.sends)
-			for g.Counts().Open == 0 {
+			for g.Open() == 0 {
 				time.Sleep(time.Millisecond)
 			}
-			for g.Counts().Open > 0 && time.Since(began) < 10*time.Second {
+			for g.Open() > 0 && time.Since(began) < 10*time.Second {
 				_, _ = io.WriteString(conn, c.afterwards)
 				if strings.HasSuffix(name, "slowly") {
 					_, _ = conn.Read(make([]byte, 1))
@@ -104,7 +105,7 @@ func TestSlowConnectionsEnd(t *testing.T) {
 			if took := time.Since(began); took < limit || took > 9*time.Second {
 				t.Errorf("ended after %v", took)
 			}
-			check.Equal(t, g.Counts().Cut, c.cut, "cut")
+			check.Equal(t, metric.Value(g.cut), c.cut, "cut")
 		})
 	}
 	t.Run("asks now and then", func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestTheLongestIdleGivesWay(t *testing.T) {
 		}
 		crowd = append(crowd, c)
 	}
-	for g.Counts().Open < 4 {
+	for g.Open() < 4 {
 		time.Sleep(time.Millisecond)
 	}
 	for range 50 { // who comes is served, over and over
@@ -159,9 +160,9 @@ func TestTheLongestIdleGivesWay(t *testing.T) {
 	if answered(dial(t, addr, "")) {
 		t.Error("answered, though all are busy")
 	}
-	counts := g.Counts()
-	if counts.Open != 4 || counts.Refused < 50 || counts.Failed != 0 || counts.Cut != 0 {
-		t.Errorf("%+v", counts)
+	refused, failed, cut := metric.Value(g.refused), metric.Value(g.failed), metric.Value(g.cut)
+	if g.Open() != 4 || refused < 50 || failed != 0 || cut != 0 {
+		t.Errorf("%d open, %d refused, %d failed, %d cut", g.Open(), refused, failed, cut)
 	}
 	check.Equal(t, strings.Count(log.String(), "raise server.max_connections"), 1, "warnings")
 }

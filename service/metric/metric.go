@@ -1,8 +1,10 @@
-// Package metric makes the counters of the services. A counter is a Prometheus metric where it is counted;
-// alarms and charts read the same one.
+// Package metric makes the counters of the services. A counter is a Prometheus metric where it is counted, and
+// its registry is what everybody else reads: /metrics, alarms, charts and tests.
 package metric
 
 import (
+	"fmt"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	dto "github.com/prometheus/client_model/go"
@@ -14,6 +16,11 @@ func Counter(registry prometheus.Registerer, name, help string) prometheus.Count
 	return promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
+// Gauge has registry export what read gives at each scrape; read is called by several goroutines at once.
+func Gauge(registry prometheus.Registerer, name, help string, read func() float64) {
+	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+}
+
 // Value reads a counter, which must have counted in whole numbers.
 func Value(c prometheus.Counter) int64 {
 	var read dto.Metric
@@ -21,4 +28,31 @@ func Value(c prometheus.Counter) int64 {
 		return 0 // a counter's Write has no errors
 	}
 	return int64(read.GetCounter().GetValue())
+}
+
+// Values reads all metrics of a registry and adds them up: by name, and by name{label="value"} for each of
+// their labels. Of a histogram it is how often it counted, by name_count. A metric that is not there has no
+// value, which is not 0.
+func Values(registry prometheus.Gatherer) (map[string]float64, error) {
+	families, err := registry.Gather()
+	return Sums(families), err
+}
+
+// Sums is Values of metrics that were read.
+func Sums(families []*dto.MetricFamily) map[string]float64 {
+	sums := map[string]float64{}
+	for _, family := range families {
+		name := family.GetName()
+		if family.GetType() == dto.MetricType_HISTOGRAM {
+			name += "_count"
+		}
+		for _, m := range family.GetMetric() {
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			sums[name] += value
+			for _, label := range m.GetLabel() {
+				sums[fmt.Sprintf("%s{%s=%q}", name, label.GetName(), label.GetValue())] += value
+			}
+		}
+	}
+	return sums
 }

@@ -1,11 +1,13 @@
 package metric
 
 import (
+	"maps"
 	"testing"
 
 	"shardid/scripts/check"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // A counter is exported by its registry, and read where it is counted, without one too.
@@ -19,8 +21,26 @@ func TestCounter(t *testing.T) {
 			check.Equal(t, Value(c), 1<<52+1, "value")
 		})
 	}
-	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "issued_total" {
-		t.Errorf("%v, %v", families, err)
+	values, err := Values(registry)
+	check.Must(t, err)
+	check.Equal(t, values["issued_total"], 1<<52+1, "exported")
+}
+
+// The values of a registry are sums, by name and by each label.
+func TestValues(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	answers := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: "answers_total"}, []string{"code", "mode"})
+	answers.WithLabelValues("-4", "queue").Add(2)
+	answers.WithLabelValues("-4", "uid").Add(3)
+	answers.WithLabelValues("0", "uid").Add(7)
+	Gauge(registry, "held", "IDs.", func() float64 { return 0.5 })
+	promauto.With(registry).NewHistogram(prometheus.HistogramOpts{Name: "took_seconds"}).Observe(60)
+	got, err := Values(registry)
+	check.Must(t, err)
+	if want := map[string]float64{
+		"answers_total": 12, `answers_total{code="-4"}`: 5, `answers_total{code="0"}`: 7,
+		`answers_total{mode="queue"}`: 2, `answers_total{mode="uid"}`: 10, "held": 0.5, "took_seconds_count": 1,
+	}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -28,18 +28,9 @@ import (
 type Sources struct {
 	Version string
 	// Registry has the metrics that the services count themselves; Text adds the others to it.
-	Registry    *prometheus.Registry
-	Sample      func() (monitor.Snapshot, []monitor.Alarm)
-	Tags        func() []segment.View // that were used, by name; nil without the segment mode
-	Connections func() Connections    // of clients
-}
-
-// Connections are how many clients are connected, and what happened since the start.
-type Connections struct {
-	Open    int64 `metric:"shardid_connections" help:"Connections of clients that are open."`
-	Refused int64 `metric:"shardid_connections_refused_total" help:"Connections of clients that ended because server.max_connections were open: the one that was idle for the longest, or the new one when none was idle."`
-	Failed  int64 `metric:"shardid_accept_errors_total" help:"Connections of clients that could not be accepted, for want of descriptors mostly."`
-	Cut     int64 `metric:"shardid_connections_cut_total" help:"Connections of clients that ended because a request or a token did not come, or an answer was not read, in time."`
+	Registry *prometheus.Registry
+	Sample   func() (monitor.Snapshot, []monitor.Alarm)
+	Tags     func() []segment.View // that were used, by name; nil without the segment mode
 }
 
 // Text returns a function that reads the metrics in Prometheus' text format and is safe for
@@ -200,7 +191,6 @@ func (out scrape) process(c Sources, s monitor.Snapshot) {
 		out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
 			"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
 	}
-	out.fields(c.Connections())
 	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/guard"
 	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/lease"
@@ -44,6 +45,7 @@ func reading() latency.Reading {
 func full() Sources {
 	registry := prometheus.NewRegistry()
 	stores := NewStores(nil, registry)
+	guard.New(guard.Limits{}, nil, registry)
 	lease.New(nil, nil, registry)
 	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // its options are good
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
@@ -89,9 +91,6 @@ func full() Sources {
 	known[0], known[1], known[2] = 100, 40, -1
 	return Sources{
 		Version: "1.2.3", Registry: registry,
-		Connections: func() Connections {
-			return Connections{Open: 61, Refused: 62, Failed: 63, Cut: 65}
-		},
 		Sample: func() (monitor.Snapshot, []monitor.Alarm) {
 			return sample, []monitor.Alarm{{Name: "ShardidWrapApp", Severity: monitor.Info, Scraped: monitor.Info},
 				{Name: "ShardidStarved"}}

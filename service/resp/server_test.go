@@ -16,6 +16,9 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/guard"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Stop answers what has come, also a command that waits, and cuts one that waits too long
@@ -98,7 +101,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 		limits guard.Limits
 		tokens bool
 		sends  string
-		cut    int64
+		cut    float64
 	}{
 		"no token":               {guard.Limits{Most: 9, New: limit, Idle: time.Hour, Active: time.Hour}, true, encode("PING"), 1},
 		"a wrong token":          {guard.Limits{Most: 9, New: limit, Idle: time.Hour, Active: time.Hour}, true, encode("AUTH", "wrong") + "*", 1},
@@ -110,7 +113,8 @@ func TestWhatIsSlowEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := guard.New(c.limits, slog.New(slog.DiscardHandler))
+			registry := prometheus.NewRegistry()
+			g := guard.New(c.limits, slog.New(slog.DiscardHandler), registry)
 			s, addr := startOn(t, g.Listen, &fake{}, func(o *Options) {
 				o.ConnState = g.SetState
 				if c.tokens {
@@ -130,7 +134,9 @@ func TestWhatIsSlowEnds(t *testing.T) {
 			if took := time.Since(began); took < limit || took > 9*time.Second {
 				t.Errorf("ended after %v", took)
 			}
-			check.Equal(t, g.Counts().Cut, c.cut, "cut")
+			values, err := metric.Values(registry)
+			check.Must(t, err)
+			check.Equal(t, values["shardid_connections_cut_total"], c.cut, "cut")
 		})
 	}
 }
@@ -138,7 +144,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 // A client that asks now and then, or is slow to read a long pipeline, is not taken for one that is slow.
 func TestWhoGoesOnStays(t *testing.T) {
 	const limit = 500 * time.Millisecond
-	g := guard.New(guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}, slog.New(slog.DiscardHandler))
+	g := guard.New(guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}, slog.New(slog.DiscardHandler), nil)
 	_, addr := startOn(t, g.Listen, &fake{}, func(o *Options) { o.ConnState = g.SetState })
 	c := dial(t, addr, "")
 	in := bufio.NewReader(c)
