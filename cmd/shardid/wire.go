@@ -60,7 +60,7 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	a.monitor = monitor.New(a.log, a.snapshot, append(zooKeeperProbe(zoo),
+	a.monitor = monitor.New(a.log, a.registry, a.snapshot, append(zooKeeperProbe(zoo),
 		monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
 		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
 	a.onStop("monitor", a.monitor.Stop)

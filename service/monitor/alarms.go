@@ -91,10 +91,10 @@ func (m *Monitor) raise(s Snapshot, now time.Time) []Alarm {
 	r.snowflake(s.Snowflake)
 	r.uid(s.UID)
 	r.settings(s)
-	slow := m.history.slow()
+	slow := m.slowModes()
 	r.when(slow != nil, Warning, "ShardidSlow",
-		"one in a hundred requests takes more than %s, in the mode %s: callers wait for refills or loads, "+
-			"or the machine is short of CPU; look at the stores and at the CPU", slowAbove, strings.Join(slow, ", "))
+		"one in a hundred requests takes more than %d ms, in the mode %s: callers wait for refills or "+
+			"loads, or the machine is short of CPU; look at the stores and at the CPU", slowAbove, strings.Join(slow, ", "))
 	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(r.raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
 

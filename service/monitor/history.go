@@ -1,16 +1,20 @@
 package monitor
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"time"
 
 	"shardid/model"
 	"shardid/service/latency"
-	"shardid/service/segment"
-	"shardid/service/snowflake"
-	"shardid/service/uid"
+	"shardid/service/metric"
+
+	dto "github.com/prometheus/client_model/go"
 )
+
+// The history is a sample every five seconds of how much the replica's metrics rose, for 15 minutes. The
+// console draws its charts of them.
 
 const (
 	// historyEvery is the pause between two samples.
@@ -19,10 +23,8 @@ const (
 	samples = 180
 	// slowSamples is how many of the latest samples say whether a mode is slow: ten minutes.
 	slowSamples = 120
-	// slowAbove is the time of one request in a hundred above which a sample is slow.
-	slowAbove = 250 * time.Millisecond
-	// unknown is a counter that cannot be read, as that of a mode that is disabled.
-	unknown int64 = -1
+	// slowAbove is the time of one request in a hundred, in ms, above which a sample is slow.
+	slowAbove = 250
 )
 
 // Chart is the samples of some series, oldest first. All have one value for each of
@@ -31,6 +33,11 @@ type Chart struct {
 	PeriodSeconds int                `json:"periodSeconds"`
 	Times         []int64            `json:"times"` // end of each period, Unix seconds
 	Series        map[string][]Value `json:"series"`
+}
+
+// NewChart is a chart without samples.
+func NewChart() Chart {
+	return Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]Value{}}
 }
 
 // Value is a number of a series; NaN is unknown and null in JSON.
@@ -45,226 +52,208 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(f*1000)/1000, 'f', -1, 64), nil
 }
 
-// reading is where the counters of the charts stand at one instant.
-type reading struct {
-	counters []counter
-	timings  []timing
-	apps     [model.Apps]int64 // IDs issued of each app; unknown for those that do not exist
-}
-
-// counter is shown per second, or as how much it rose in a period.
-type counter struct {
+// series is a line of a chart: how much some counters rose together, per second or in each period.
+type series struct {
 	name      string
 	perSecond bool
-	value     int64
+	counters  []string // as metric.Sums names them
 }
 
-// timing is shown as name.p50Ms and name.p99Ms.
-type timing struct {
-	name  string
-	times latency.Reading
+const requests = "shardid_request_duration_seconds"
+
+// counted are the series of the whole replica, but for the times of requests.
+func counted() []series {
+	const refused, failed = requests + `_count{outcome="refused"}`, requests + `_count{outcome="failed"}`
+	return []series{
+		{"queue.issued", true, []string{"shardid_queue_issued_total"}},
+		{"segment.issued", true, []string{"shardid_segment_issued_total"}},
+		{"snowflake.issued", true, []string{"shardid_snowflake_issued_total"}},
+		{"uid.issued", true, []string{"shardid_uid_issued_total"}},
+		{"sequence.issued", true, []string{"shardid_sequence_issued_total"}},
+		{"refused", true, []string{refused, failed}},
+		{"refused.caller", true, []string{refused}},
+		{"refused.service", true, []string{failed}},
+		{"http.answers", true, []string{"shardid_http_answers_total"}},
+		{"resp.answers", true, []string{"shardid_resp_answers_total"}},
+		{"queue.refills", false, []string{"shardid_queue_refills_total"}},
+		{"queue.pops", false, []string{"shardid_queue_pops_total"}},
+		{"queue.wasted", false, []string{"shardid_queue_wasted_indices_total"}},
+		{"segment.loads", false, []string{"shardid_segment_loads_total"}},
+		{"segment.wasted", false, []string{"shardid_segment_wasted_total", "shardid_segment_jumped_ids_total"}},
+		{"snowflake.wasted", false, []string{"shardid_snowflake_wasted_total"}},
+		{"uid.wasted", false, []string{"shardid_uid_dropped_total"}},
+	}
 }
 
-// read takes the counters out of a snapshot, always in the same order.
-func read(s Snapshot) reading {
-	tags := segment.Stats{Issued: unknown, Loads: unknown, Wasted: unknown}
-	if s.Segment != nil {
-		tags = *s.Segment
-	}
-	flakes := snowflake.Stats{Issued: unknown, Wasted: unknown}
-	if s.Snowflake != nil {
-		flakes = s.Snowflake.Stats
-	}
-	uids := uid.Stats{Issued: unknown, Dropped: unknown}
-	if s.UID != nil {
-		uids = s.UID.Stats
-	}
-	numbers := Sequence{Issued: unknown}
-	if s.Sequence != nil {
-		numbers = *s.Sequence
-	}
-	commands := unknown
-	if s.RESP != nil {
-		commands = sum(s.RESP)
-	}
-	var r reading
-	var caller, service int64
-	for _, mode := range []string{"queue", "segment", "snowflake", "uid", "sequence"} {
-		t := s.Traffic[mode]
-		caller, service = caller+t.Refused.Count(), service+t.Failed.Count()
-		r.timings = append(r.timings, timing{mode, t.OK.Plus(t.Failed)}) // all but those that were answered 4xx
-	}
-	r.counters = []counter{
-		{"queue.issued", true, s.Queue.Issued},
-		{"segment.issued", true, tags.Issued},
-		{"snowflake.issued", true, flakes.Issued},
-		{"uid.issued", true, uids.Issued},
-		{"sequence.issued", true, numbers.Issued},
-		{"refused", true, caller + service},
-		{"refused.caller", true, caller},
-		{"refused.service", true, service},
-		{"http.answers", true, sum(s.HTTP)},
-		{"resp.answers", true, commands},
-		{"queue.refills", false, s.Queue.Refills},
-		{"queue.pops", false, s.Queue.Pops},
-		{"queue.wasted", false, sum(s.Queue.Wasted())},
-		{"segment.loads", false, tags.Loads},
-		{"segment.wasted", false, tags.Wasted + tags.Jumped},
-		{"snowflake.wasted", false, flakes.Wasted},
-		{"uid.wasted", false, uids.Dropped},
-	}
-	for i := range r.apps {
-		r.apps[i] = unknown
-	}
-	for _, v := range s.Apps {
-		r.apps[v.App] = v.Issued
+// timedModes are those whose times are shown, as name.p50Ms and name.p99Ms.
+func timedModes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
+
+// appIssued is the counter of an app, and the name of its series.
+func appIssued(app int) string { return fmt.Sprintf(`shardid_queue_app_issued_total{app="%d"}`, app) }
+
+// reading is where the metrics stand at one instant.
+type reading struct {
+	at    time.Time
+	sums  map[string]float64
+	times map[string]times // of each mode's requests but for those that were answered 4xx
+}
+
+// times counts requests by how long they took: those up to each of latency.Bounds, and then all.
+type times [latency.Buckets]float64
+
+func newReading(families []*dto.MetricFamily, at time.Time) reading {
+	r := reading{at, metric.Sums(families), map[string]times{}}
+	for _, family := range families {
+		if family.GetName() != requests {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range m.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["outcome"] == "refused" {
+				continue
+			}
+			all := r.times[labels["mode"]]
+			for i, bucket := range m.GetHistogram().GetBucket() {
+				all[i] += float64(bucket.GetCumulativeCount())
+			}
+			all[len(all)-1] += float64(m.GetHistogram().GetSampleCount())
+			r.times[labels["mode"]] = all
+		}
 	}
 	return r
 }
 
-func sum[K comparable](counts map[K]int64) (all int64) {
-	for _, n := range counts {
-		all += n
-	}
-	return all
-}
-
-// history is a ring of samples; its memory is bounded.
-type history struct {
-	last   reading
-	lastAt time.Time // zero before the first reading
-	ring   [samples]sample
-	next   int // where in ring the next sample goes
-	filled int // samples in ring
-}
-
-// sample is one period. NaN is unknown.
+// sample is one period: what is shown of it, by the name of the series. What is unknown is not there, as of a
+// mode that is disabled.
 type sample struct {
-	at     int64     // its end, Unix seconds
-	values []float64 // of the counters, then two of each timing
-	apps   [model.Apps]float32
+	at     int64 // its end, Unix seconds
+	values map[string]float64
+}
+
+// newSample is what happened between two readings.
+func newSample(before, after reading) sample {
+	s, seconds := sample{after.at.Unix(), map[string]float64{}}, after.at.Sub(before.at).Seconds()
+	lines := counted()
+	for app := range model.Apps {
+		lines = append(lines, series{appIssued(app), true, []string{appIssued(app)}})
+	}
+	for _, line := range lines {
+		for _, counter := range line.counters {
+			now, known := after.sums[counter]
+			if !known {
+				continue
+			}
+			rose := now - before.sums[counter]
+			if rose < 0 { // it began anew
+				rose = now
+			}
+			if line.perSecond {
+				rose /= seconds
+			}
+			s.values[line.name] += rose
+		}
+	}
+	for mode, all := range after.times {
+		earlier := before.times[mode]
+		for i := range all {
+			all[i] -= earlier[i]
+		}
+		if all[len(all)-1] > 0 {
+			s.values[mode+".p50Ms"], s.values[mode+".p99Ms"] = 1000*all.quantile(0.5), 1000*all.quantile(0.99)
+		}
+	}
+	return s
+}
+
+// quantile is the time in seconds that the share q, in 0…1, of the requests did not exceed. Within a bucket
+// it is interpolated, as Prometheus does; beyond the last bound it is that bound.
+func (t times) quantile(q float64) float64 {
+	rank, low, below := q*t[len(t)-1], 0.0, 0.0
+	for i, bound := range latency.Bounds() {
+		if t[i] >= rank {
+			return low + (bound.Seconds()-low)*(rank-below)/(t[i]-below)
+		}
+		low, below = bound.Seconds(), t[i]
+	}
+	return low
 }
 
 // sample adds a sample, and looks at the alarms, so that each is known to be on since it
 // came.
 func (m *Monitor) sample() {
-	s, now := m.Snapshot(), m.now()
-	m.raise(s, now)
+	m.Look()
+	families, err := m.metrics.Gather()
+	if err != nil {
+		m.log.Error("the metrics cannot be read", "error", err)
+		return
+	}
+	m.addReading(newReading(families, m.now()))
+}
+
+func (m *Monitor) addReading(r reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.history.add(read(s), now)
-}
-
-// add enters what happened between the last reading and this one.
-func (h *history) add(r reading, now time.Time) {
-	if !h.lastAt.IsZero() {
-		seconds := now.Sub(h.lastAt).Seconds()
-		s := &h.ring[h.next]
-		s.at, s.values = now.Unix(), s.values[:0]
-		for i, c := range r.counters {
-			n := increase(h.last.counters[i].value, c.value)
-			if c.perSecond {
-				n /= seconds
-			}
-			s.values = append(s.values, n)
-		}
-		for i, t := range r.timings {
-			times := t.times.Since(h.last.timings[i].times)
-			s.values = append(s.values, 1000*times.Quantile(0.5), 1000*times.Quantile(0.99))
-		}
-		for app, n := range r.apps {
-			s.apps[app] = float32(increase(h.last.apps[app], n) / seconds)
-		}
-		h.next = (h.next + 1) % samples
-		h.filled = min(h.filled+1, samples)
+	if !m.last.at.IsZero() {
+		m.history = append(m.history, newSample(m.last, r))
+		m.history = m.history[max(0, len(m.history)-samples):]
 	}
-	h.last, h.lastAt = r, now
+	m.last = r
 }
 
-// increase is how much a counter rose. One that was unknown, or fell, began anew at 0.
-func increase(before, after int64) float64 {
-	switch {
-	case after == unknown:
-		return math.NaN()
-	case before == unknown, after < before:
-		return float64(after)
-	}
-	return float64(after - before)
-}
-
-// back is the sample of n periods ago; the latest is that of 1.
-func (h *history) back(n int) *sample { return &h.ring[(h.next-n+samples)%samples] }
-
-// slow returns the modes of which more than half of the latest samples are slow. A sample
-// without a request is not.
-func (h *history) slow() (modes []string) {
-	for i, t := range h.last.timings {
+// slowModes are those of which more than half of the latest samples are slow. A sample without a request is
+// not. Callers hold mu.
+func (m *Monitor) slowModes() (modes []string) {
+	for _, mode := range timedModes() {
 		slow := 0
-		for n := min(h.filled, slowSamples); n > 0; n-- {
-			if h.back(n).values[len(h.last.counters)+2*i+1] > float64(slowAbove.Milliseconds()) {
+		for _, s := range m.history[max(0, len(m.history)-slowSamples):] {
+			if s.values[mode+".p99Ms"] > slowAbove {
 				slow++
 			}
 		}
 		if slow > slowSamples/2 {
-			modes = append(modes, t.name)
+			modes = append(modes, mode)
 		}
 	}
 	return modes
 }
 
-// History is the series of the whole replica.
-func (m *Monitor) History() Chart {
+// chart shows series, by the names that samples have for them.
+func (m *Monitor) chart(names map[string]string) Chart {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	chart := m.history.chart()
-	for i, name := range m.history.names() {
-		chart.Series[name] = m.history.series(func(s *sample) Value { return Value(s.values[i]) })
+	c := NewChart()
+	for _, s := range m.history {
+		c.Times = append(c.Times, s.at)
+		for name, inSample := range names {
+			value, known := s.values[inSample]
+			if !known {
+				value = math.NaN()
+			}
+			c.Series[name] = append(c.Series[name], Value(value))
+		}
 	}
-	return chart
+	return c
+}
+
+// History is the series of the whole replica.
+func (m *Monitor) History() Chart {
+	names := map[string]string{}
+	for _, line := range counted() {
+		names[line.name] = line.name
+	}
+	for _, mode := range timedModes() {
+		names[mode+".p50Ms"], names[mode+".p99Ms"] = mode+".p50Ms", mode+".p99Ms"
+	}
+	return m.chart(names)
 }
 
 // AppHistory is the series of one app: app.issued, IDs a second, unknown while the app did
 // not exist.
 func (m *Monitor) AppHistory(app uint8) Chart {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	chart := m.history.chart()
-	chart.Series["app.issued"] = m.history.series(func(s *sample) Value { return Value(s.apps[app]) })
-	return chart
-}
-
-// NewChart is a chart without samples.
-func NewChart() Chart {
-	return Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]Value{}}
-}
-
-// chart has the times and no series.
-func (h *history) chart() Chart {
-	c := NewChart()
-	for n := h.filled; n > 0; n-- {
-		c.Times = append(c.Times, h.back(n).at)
-	}
-	return c
-}
-
-// names are those of a sample's values, in their order.
-func (h *history) names() (all []string) {
-	for _, c := range h.last.counters {
-		all = append(all, c.name)
-	}
-	for _, t := range h.last.timings {
-		all = append(all, t.name+".p50Ms", t.name+".p99Ms")
-	}
-	return all
-}
-
-// series is one value of each sample.
-func (h *history) series(value func(*sample) Value) []Value {
-	all := make([]Value, 0, h.filled)
-	for n := h.filled; n > 0; n-- {
-		all = append(all, value(h.back(n)))
-	}
-	return all
+	return m.chart(map[string]string{"app.issued": appIssued(int(app))})
 }
 
 // AppRates is how many IDs a second each app issued in the last sample, with which its
@@ -272,12 +261,9 @@ func (h *history) series(value func(*sample) Value) []Value {
 func (m *Monitor) AppRates() (rates [model.Apps]float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.history.filled == 0 {
-		return rates
-	}
-	for app, rate := range m.history.back(1).apps {
-		if !math.IsNaN(float64(rate)) {
-			rates[app] = float64(rate)
+	if n := len(m.history); n > 0 {
+		for app := range rates {
+			rates[app] = m.history[n-1].values[appIssued(app)]
 		}
 	}
 	return rates

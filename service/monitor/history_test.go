@@ -3,7 +3,7 @@ package monitor
 import (
 	"encoding/json"
 	"fmt"
-	"math"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -13,29 +13,54 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/issuer"
 	"shardid/service/latency"
-	"shardid/service/queue"
-	"shardid/service/segment"
-	"shardid/service/snowflake"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
-// counters are what a test lets rise.
+// counters are metrics that a test sets, by name or by name{label="value"}. Safe for concurrent use.
 type counters struct {
-	mu sync.Mutex
-	s  Snapshot
+	mu     sync.Mutex
+	values map[string]float64
 }
 
-func (c *counters) set(f func(*Snapshot)) {
+func (c *counters) set(values map[string]float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f(&c.s)
+	c.values = values
 }
 
-func (c *counters) snapshot() Snapshot {
+// Gather implements prometheus.Gatherer.
+func (c *counters) Gather() (families []*dto.MetricFamily, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.s
+	for key, value := range c.values {
+		name, label, _ := strings.Cut(strings.TrimSuffix(key, `"}`), "{")
+		m := &dto.Metric{Counter: &dto.Counter{Value: &value}}
+		if label, of, has := strings.Cut(label, `="`); has {
+			m.Label = []*dto.LabelPair{{Name: &label, Value: &of}}
+		}
+		families = append(families, &dto.MetricFamily{Name: &name, Type: dto.MetricType_COUNTER.Enum(),
+			Metric: []*dto.Metric{m}})
+	}
+	return families, nil
+}
+
+// reading is that of the counters now.
+func (c *counters) reading(t *testing.T, at time.Time) reading {
+	t.Helper()
+	families, err := c.Gather()
+	check.Must(t, err)
+	return newReading(families, at)
+}
+
+// buckets are the bounds of times in seconds.
+func buckets() (bounds []float64) {
+	for _, bound := range latency.Bounds() {
+		bounds = append(bounds, bound.Seconds())
+	}
+	return bounds
 }
 
 // A story of three periods: rates are per second, counts per period, quantiles those of
@@ -43,64 +68,62 @@ func (c *counters) snapshot() Snapshot {
 func TestSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counters
-		var took, failed, refused latency.Histogram
-		traffic := func() map[string]issuer.Traffic {
-			return map[string]issuer.Traffic{"queue": {OK: took.Read(), Failed: failed.Read()},
-				"uid": {Refused: refused.Read()}}
+		registry := prometheus.NewRegistry()
+		took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: requests, Buckets: buckets()},
+			[]string{"mode", "outcome"})
+		registry.MustRegister(took)
+		observe := func(mode, outcome string, n int, d time.Duration) {
+			for range n {
+				took.WithLabelValues(mode, outcome).Observe(d.Seconds())
+			}
 		}
-		c.s.Queue.Issued, c.s.Queue.Refills = 1000, 100 // before the start of the history
-		m := silent(c.snapshot)
+		c.set(map[string]float64{"shardid_queue_issued_total": 1000, "shardid_queue_refills_total": 100})
+		observe("queue", "failed", 1, time.Hour)
+		m := New(slog.New(slog.DiscardHandler), prometheus.Gatherers{&c, registry}, nothing)
 		m.Start()
 		defer stop(t, m)
 		began := time.Now().Unix()
 		time.Sleep(time.Second)
-		for range 100 {
-			took.Observe(30 * time.Microsecond)
-		}
-		for i := range 10 {
-			refused.Observe(time.Second)
-			if i < 5 {
-				failed.Observe(30 * time.Microsecond)
-			}
-		}
-		c.set(func(s *Snapshot) {
-			s.Queue = queue.Stats{Issued: 1050, Refills: 103, Pops: 7, Discarded: queue.Discarded{Full: 2, Failed: 3}}
-			s.Segment = &segment.Stats{Issued: 5, Loads: 1, Wasted: 20}
-			s.Traffic, s.HTTP = traffic(), map[int]int64{0: 7, -6: 3}
+		observe("queue", "ok", 95, 30*time.Microsecond)
+		observe("queue", "failed", 5, 30*time.Microsecond)
+		observe("uid", "refused", 10, time.Second)
+		c.set(map[string]float64{
+			"shardid_queue_issued_total": 1050, "shardid_queue_refills_total": 103, "shardid_queue_pops_total": 7,
+			`shardid_queue_wasted_indices_total{reason="full"}`: 2, `shardid_queue_wasted_indices_total{reason="failed"}`: 3,
+			"shardid_segment_issued_total": 5, "shardid_segment_loads_total": 1,
+			"shardid_segment_wasted_total": 15, "shardid_segment_jumped_ids_total": 5,
+			`shardid_http_answers_total{code="0"}`: 7, `shardid_http_answers_total{code="-6"}`: 3,
 		})
 		time.Sleep(historyEvery)
-		took.Observe(time.Second)
-		c.set(func(s *Snapshot) {
-			s.Snowflake = &Snowflake{Stats: snowflake.Stats{Issued: 15, Wasted: 4}}
-			s.RESP, s.Sequence = map[int]int64{0: 20}, &Sequence{Issued: 30}
-			s.Apps = []queue.View{{App: 7, Issued: 10}}
-			s.Traffic = traffic()
+		observe("queue", "ok", 1, time.Second)
+		c.set(map[string]float64{
+			"shardid_queue_issued_total": 1050, "shardid_sequence_issued_total": 30, "shardid_resp_answers_total": 20,
+			"shardid_snowflake_issued_total": 15, "shardid_snowflake_wasted_total": 4, "shardid_segment_issued_total": 5,
+			`shardid_queue_app_issued_total{app="7"}`: 10,
 		})
 		time.Sleep(historyEvery)
-		c.set(func(s *Snapshot) {
-			s.Apps = []queue.View{{App: 7, Issued: 30}}
-			s.Segment, s.UID = nil, &UID{}
-			s.UID.Stats.Issued, s.UID.Stats.Dropped = 50, 6
-			s.Queue.Issued = 7 // counted anew
+		c.set(map[string]float64{
+			"shardid_queue_issued_total": 7, // counted anew
+			"shardid_uid_issued_total":   50, "shardid_uid_dropped_total": 6,
+			`shardid_queue_app_issued_total{app="7"}`: 30,
 		})
 		time.Sleep(historyEvery)
 		synctest.Wait()
 
 		head := fmt.Sprintf(`{"periodSeconds":5,"times":[%d,%d,%d],"series":{`, began+5, began+10, began+15)
-		want := head + `"http.answers":[2,0,0],"queue.issued":[10,0,1.4],"queue.p50Ms":[0.025,750,null],` +
+		want := head + `"http.answers":[2,null,null],"queue.issued":[10,0,1.4],"queue.p50Ms":[0.025,750,null],` +
 			`"queue.p99Ms":[0.05,995,null],` +
-			`"queue.pops":[7,0,0],"queue.refills":[3,0,0],"queue.wasted":[5,0,0],` +
-			`"refused":[3,0,0],"refused.caller":[2,0,0],"refused.service":[1,0,0],"resp.answers":[null,4,0],` +
-			`"segment.issued":[1,0,null],"segment.loads":[1,0,null],"segment.p50Ms":[null,null,null],` +
-			`"segment.p99Ms":[null,null,null],"segment.wasted":[20,0,null],"sequence.issued":[null,6,0],` +
+			`"queue.pops":[7,null,null],"queue.refills":[3,null,null],"queue.wasted":[5,null,null],` +
+			`"refused":[3,0,0],"refused.caller":[2,0,0],"refused.service":[1,0,0],"resp.answers":[null,4,null],` +
+			`"segment.issued":[1,0,null],"segment.loads":[1,null,null],"segment.p50Ms":[null,null,null],` +
+			`"segment.p99Ms":[null,null,null],"segment.wasted":[20,null,null],"sequence.issued":[null,6,null],` +
 			`"sequence.p50Ms":[null,null,null],"sequence.p99Ms":[null,null,null],` +
-			`"snowflake.issued":[null,3,0],"snowflake.p50Ms":[null,null,null],"snowflake.p99Ms":[null,null,null],` +
-			`"snowflake.wasted":[null,4,0],"uid.issued":[null,null,10],"uid.p50Ms":[null,null,null],` +
+			`"snowflake.issued":[null,3,null],"snowflake.p50Ms":[null,null,null],"snowflake.p99Ms":[null,null,null],` +
+			`"snowflake.wasted":[null,4,null],"uid.issued":[null,null,10],"uid.p50Ms":[null,null,null],` +
 			`"uid.p99Ms":[null,null,null],"uid.wasted":[null,null,6]}}`
 		check.Equal(t, encode(t, m.History()), want, "all")
-		want = head + `"app.issued":[null,2,4]}}`
-		check.Equal(t, encode(t, m.AppHistory(7)), want, "app")
-		if got := m.AppRates(); math.Abs(got[7]-4) > 1e-6 || got[8] != 0 {
+		check.Equal(t, encode(t, m.AppHistory(7)), head+`"app.issued":[null,2,4]}}`, "app")
+		if got := m.AppRates(); got[7] != 4 || got[8] != 0 {
 			t.Errorf("rates: %v, %v, want those with which the charts end, 4 and 0", got[7], got[8])
 		}
 	})
@@ -113,58 +136,87 @@ func encode(t *testing.T, c Chart) string {
 	return string(b)
 }
 
-// issued is a reading of the queue mode.
-func issued(n int64) reading { return read(Snapshot{Queue: queue.Stats{Issued: n}}) }
+// The quantiles of a period are interpolated within a bucket, and end with the last bound.
+func TestQuantile(t *testing.T) {
+	for name, c := range map[string]struct {
+		took map[time.Duration]int
+		q    float64
+		want time.Duration
+	}{
+		"half of the first bucket": {map[time.Duration]int{time.Microsecond: 100}, 0.5, 25 * time.Microsecond},
+		"all of it":                {map[time.Duration]int{time.Microsecond: 100}, 1, 50 * time.Microsecond},
+		"a later bucket": {map[time.Duration]int{time.Microsecond: 90, 8 * time.Millisecond: 10}, 0.95,
+			7500 * time.Microsecond},
+		"its lower end": {map[time.Duration]int{time.Microsecond: 90, 8 * time.Millisecond: 10}, 0.9,
+			50 * time.Microsecond},
+		"beyond the last bound": {map[time.Duration]int{time.Hour: 1}, 0.5, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all times
+			for took, n := range c.took {
+				for i, bound := range buckets() {
+					if took.Seconds() <= bound {
+						all[i] += float64(n)
+					}
+				}
+				all[len(all)-1] += float64(n)
+			}
+			got := time.Duration(all.quantile(c.q) * float64(time.Second)).Round(time.Nanosecond)
+			check.Equal(t, got.Round(time.Microsecond/2), c.want, "quantile")
+		})
+	}
+}
 
 // A reading that came late is spread over the time since the last one.
 func TestALateSample(t *testing.T) {
-	m, at := silent(nothing), time.Unix(1_800_000_000, 0)
-	check.Equal(t, encode(t, m.History()), `{"periodSeconds":5,"times":[],"series":{}}`, "before the first")
-	m.history.add(issued(0), at)
-	m.history.add(issued(100), at.Add(20*time.Second))
+	m, at, c := silent(nothing), time.Unix(1_800_000_000, 0), counters{}
+	check.Equal(t, encode(t, m.AppHistory(7)), `{"periodSeconds":5,"times":[],"series":{}}`, "before the first")
+	m.addReading(c.reading(t, at))
+	c.set(map[string]float64{"shardid_queue_issued_total": 100})
+	m.addReading(c.reading(t, at.Add(20*time.Second)))
 	if got := m.History(); got.Series["queue.issued"][0] != 5 || got.Times[0] != at.Unix()+20 {
 		t.Errorf("%+v", got)
 	}
 }
 
 // After 15 minutes the oldest sample goes, and the order stays.
-func TestTheRingIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c counters
-		m := silent(c.snapshot)
-		m.Start()
-		defer stop(t, m)
-		began := time.Now().Unix()
-		synctest.Wait()
-		for i := range int64(samples + 7) {
-			c.set(func(s *Snapshot) { s.Queue.Refills += i })
-			time.Sleep(historyEvery)
-			synctest.Wait()
+func TestHistoryIsBounded(t *testing.T) {
+	m, c, refills := silent(nothing), counters{}, 0
+	at := func(i int) time.Time { return time.Unix(1_800_000_000, 0).Add(time.Duration(i) * historyEvery) }
+	for i := range samples + 8 {
+		refills += i
+		c.set(map[string]float64{"shardid_queue_refills_total": float64(refills)})
+		m.addReading(c.reading(t, at(i)))
+	}
+	got := m.History()
+	if n := len(got.Times); n != samples || got.Times[0] != at(8).Unix() || !slices.IsSorted(got.Times) ||
+		got.Times[n-1] != at(samples+7).Unix() {
+		t.Errorf("%d times, %v", n, got.Times)
+	}
+	for i, v := range got.Series["queue.refills"] {
+		if int(v) != i+8 {
+			t.Fatalf("sample %d is %v, want %d", i, v, i+8)
 		}
-		got := m.History()
-		if n := len(got.Times); n != samples || got.Times[0] != began+8*5 || !slices.IsSorted(got.Times) ||
-			got.Times[n-1] != began+(samples+7)*5 {
-			t.Errorf("times: %d, %d…%d", n, got.Times[0]-began, got.Times[n-1]-began)
-		}
-		for i, v := range got.Series["queue.refills"] {
-			if int(v) != i+7 {
-				t.Fatalf("sample %d is %v, want %d", i, v, i+7)
-			}
-		}
-		check.Equal(t, len(m.AppHistory(0).Series["app.issued"]), samples, "samples of an app")
-	})
+	}
+	check.Equal(t, len(m.AppHistory(0).Series["app.issued"]), samples, "samples of an app")
 }
 
 // A mode is slow when in more than five of the last ten minutes one in a hundred of its requests
 // took more than a quarter of a second.
 func TestSlow(t *testing.T) {
-	m, at, took := silent(nothing), noon, latency.Histogram{}
+	m, at, took := silent(nothing), noon, times{}
+	m.addReading(reading{at: at})
 	look := func(samples int, each time.Duration, want string) {
 		t.Helper()
 		for range samples {
-			took.Observe(each)
+			for i, bound := range buckets() {
+				if each.Seconds() <= bound {
+					took[i]++
+				}
+			}
+			took[len(took)-1]++
 			at = at.Add(historyEvery)
-			m.history.add(read(Snapshot{Traffic: map[string]issuer.Traffic{"uid": {OK: took.Read()}}}), at)
+			m.addReading(reading{at: at, times: map[string]times{"uid": took}})
 		}
 		got := ""
 		for _, a := range m.raise(Snapshot{}, at) {
@@ -172,7 +224,7 @@ func TestSlow(t *testing.T) {
 		}
 		check.Equal(t, got, want, at.Format(time.TimeOnly))
 	}
-	look(61, time.Second, "")
+	look(60, time.Second, "")
 	look(1, time.Second, "ShardidSlow, in the mode uid")
 	look(59, time.Millisecond, "ShardidSlow, in the mode uid")
 	look(1, time.Millisecond, "")
@@ -182,12 +234,15 @@ func TestSlow(t *testing.T) {
 // no snapshot is taken after Stop.
 func TestSamplesLookAtAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c counters
-		m := silent(c.snapshot)
+		began := time.Now()
+		m := silent(func() (s Snapshot) {
+			if time.Since(began) >= time.Second {
+				s.Settings = []model.Finding{{Level: model.LevelUnsafe}}
+			}
+			return s
+		})
 		m.Start()
-		time.Sleep(time.Second)
-		c.set(func(s *Snapshot) { s.Settings = []model.Finding{{Level: model.LevelUnsafe}} })
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + time.Second)
 		if got := m.Alarms(); len(got) != 1 || time.Since(got[0].Since) != 56*time.Second {
 			t.Errorf("%+v at %v", got, time.Now())
 		}
@@ -203,7 +258,7 @@ func TestSamplesLookAtAlarms(t *testing.T) {
 func BenchmarkHistory(b *testing.B) {
 	m := silent(nothing)
 	for i := range samples + 1 {
-		m.history.add(issued(int64(i)), time.Unix(int64(i), 0))
+		m.addReading(reading{at: time.Unix(int64(i), 0), sums: map[string]float64{"shardid_queue_issued_total": float64(i)}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -20,6 +20,8 @@ import (
 	"shardid/service/snowflake"
 	"shardid/service/uid"
 	"shardid/service/worker"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -87,6 +89,7 @@ type UID struct {
 type Monitor struct {
 	log      *slog.Logger
 	probes   []Probe
+	metrics  prometheus.Gatherer
 	snapshot func() Snapshot
 	now      func() time.Time
 	group    *background.Group
@@ -95,7 +98,8 @@ type Monitor struct {
 	conditions map[string]*condition
 	told       map[string]Alarm // the alarms that were raised last, by name
 	rises      map[string]rise
-	history    history
+	last       reading  // zero before the first
+	history    []sample // oldest first
 }
 
 type condition struct {
@@ -107,11 +111,12 @@ type condition struct {
 	failures  int64     // since the last line
 }
 
-// New makes a monitor. Start runs the probes and takes a snapshot every few seconds;
+// New makes a monitor. Start runs the probes, and reads the metrics and takes a snapshot every few seconds;
 // Report works without. snapshot is not called before Start, Snapshot or Alarms.
-func New(log *slog.Logger, snapshot func() Snapshot, probes ...Probe) *Monitor {
+func New(log *slog.Logger, metrics prometheus.Gatherer, snapshot func() Snapshot, probes ...Probe) *Monitor {
 	return &Monitor{
-		log: log, probes: probes, snapshot: snapshot, now: time.Now, group: background.NewGroup("monitor"),
+		log: log, probes: probes, metrics: metrics, snapshot: snapshot, now: time.Now,
+		group:      background.NewGroup("monitor"),
 		conditions: map[string]*condition{}, rises: map[string]rise{},
 	}
 }

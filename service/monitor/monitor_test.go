@@ -39,7 +39,7 @@ func newWorld() *world {
 		}
 		return a
 	}
-	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), nothing)
+	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &counters{}, nothing)
 	w.now = func() time.Time { return w.at }
 	return w
 }
@@ -49,7 +49,7 @@ func nothing() Snapshot { return Snapshot{} }
 
 // silent is a monitor without a log.
 func silent(snapshot func() Snapshot, probes ...Probe) *Monitor {
-	return New(slog.New(slog.DiscardHandler), snapshot, probes...)
+	return New(slog.New(slog.DiscardHandler), &counters{}, snapshot, probes...)
 }
 
 // lines returns what was logged since the last call.
