@@ -227,7 +227,7 @@ func (c *cli) status() *cobra.Command {
 		Long: `Show how a running server is doing, as its console does. Times are in UTC.
 
 Exits with 1 while the server is not ready or a critical alarm is on, which its last
-line on standard error names, and with 0 otherwise: an alarm that is over counts no more.`,
+line on standard error names, and with 0 otherwise.`,
 		Example: `  shardid status
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,

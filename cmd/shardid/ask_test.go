@@ -109,18 +109,18 @@ func TestAskHealth(t *testing.T) {
 	}
 }
 
-// What is on is a failure of `shardid status`, what is over is none; and no number is made up.
+// A critical alarm is a failure of `shardid status`, another one is none; and no number is made up.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
 	s := httpapi.Status{Version: "1.2.3", StartedAt: at, Ready: true, Witness: &httpapi.WitnessStatus{State: httpapi.WitnessNone},
 		Modes:   map[string]httpapi.ModeStatus{"queue": {Enabled: true, Ready: true, Since: at}},
 		Segment: &segment.Status{Tags: []segment.View{{Name: "none", Runway: 0}, {Name: "idle", Held: 5, Runway: 365 * 86400}, {Name: "busy", Held: 5, Rate: 0.5, Runway: 10}}},
-		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Info, Since: at, Over: at}},
+		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
 	}
-	check.OK(t, trouble(s), "an alarm that is over")
+	check.OK(t, trouble(s), "a warning")
 	s.Alarms = append(s.Alarms, monitor.Alarm{Name: "ShardidStoreAway", Severity: monitor.Critical})
 	if err := trouble(s); err == nil || !strings.HasPrefix(err.Error(), "critical: ShardidStoreAway:") {
-		t.Errorf("one that is on: %v", err)
+		t.Errorf("a critical one: %v", err)
 	}
 	s.Alarms, s.Ready, s.Message = nil, false, "shutting down"
 	if err := trouble(s); err == nil || !strings.Contains(err.Error(), "not ready: shutting down") {

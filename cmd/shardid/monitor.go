@@ -9,34 +9,20 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/observe"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
 )
 
-// snapshot is how this replica is doing now, for its alarms, charts and metrics.
-func (a *App) snapshot() monitor.Snapshot {
-	s := monitor.Snapshot{
-		Settings: a.watch.Findings(),
-		Queue:    a.queue.Stats(), Apps: a.queue.Seen(),
-		Traffic: a.issuer.Traffic(), HTTP: a.api.Answers(),
+// state is what the alarms look at that no metric tells.
+func (a *App) state() monitor.State {
+	s := monitor.State{
+		Settings: a.watch.Findings(), Apps: a.queue.Seen(), MaxOffset: a.cfg.Snowflake.MaxClockOffset,
+		NoneFreeOf: a.leases.NoneFreeOf(),
 	}
-	s.NoneFree, s.NoneFreeOf = a.leases.NoneFree()
-	if a.resp != nil {
-		s.RESP = a.resp.Answers()
-	}
-	if a.segment != nil {
-		stats := a.segment.Stats()
-		s.Segment = &stats
-	}
-	if a.sequence != nil {
-		s.Sequence = &monitor.Sequence{Issued: a.sequence.Issued(), Starved: a.sequence.Starved()}
-	}
-	if m := a.snowflake; m != nil {
-		s.Snowflake = &monitor.Snowflake{
-			Stats: m.service.Stats(), Worker: m.keeper.Status(),
-			MaxOffset: a.cfg.Snowflake.MaxClockOffset, Remaining: m.generator.Remaining(),
-		}
-	}
-	if a.uid != nil {
-		s.UID = &monitor.UID{Stats: a.uid.Stats(), Status: a.uid.Status()}
+	if a.snowflake != nil {
+		lease := a.snowflake.keeper.Status()
+		s.Worker = &lease
 	}
 	return s
 }
@@ -71,9 +57,7 @@ func (a *App) record() monitor.Record {
 		r.WorkerID = a.snowflake.keeper.Status().WorkerID
 	}
 	for _, alarm := range a.monitor.Alarms() {
-		if alarm.Over.IsZero() {
-			r.Alarms[string(alarm.Severity)]++
-		}
+		r.Alarms[string(alarm.Severity)]++
 	}
 	return r
 }
@@ -145,10 +129,26 @@ func (a *App) wireObserve() error {
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
-		Version: versionString(), Registry: a.registry, Sample: a.monitor.Look,
+		Version: versionString(), Registry: a.registry, Traffic: a.issuer.Traffic,
+		HTTP:  func() map[int]int64 { return a.api.Answers() },
+		Queue: func() (queue.Stats, []queue.View) { return a.queue.Stats(), a.queue.Seen() },
+	}
+	if a.cfg.RESP.Addr != "" {
+		sources.RESP = func() map[int]int64 { return a.resp.Answers() }
 	}
 	if a.segment != nil {
-		sources.Tags = a.segment.Used
+		sources.Segment = func() (segment.Stats, []segment.View) { return a.segment.Stats(), a.segment.Used() }
 	}
+	if m := a.snowflake; m != nil {
+		sources.Snowflake = func() observe.Snowflake {
+			return observe.Snowflake{
+				Stats: m.service.Stats(), Worker: m.keeper.Status(), Remaining: m.generator.Remaining(),
+			}
+		}
+	}
+	if a.uid != nil {
+		sources.UID = func() (uid.Stats, uid.Status) { return a.uid.Stats(), a.uid.Status() }
+	}
+	sources.Sequence = a.sequence != nil
 	return observe.Text(sources)
 }

@@ -60,9 +60,10 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	a.monitor = monitor.New(a.log, a.registry, a.snapshot, append(zooKeeperProbe(zoo),
+	a.monitor = monitor.New(a.log, a.registry, a.state, append(zooKeeperProbe(zoo),
 		monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
 		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
+	a.registry.MustRegister(a.monitor)
 	a.onStop("monitor", a.monitor.Stop)
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(ctx context.Context) error { return a.watch.Stop(ctx, nil) })

@@ -67,7 +67,7 @@ func (d *daemon) recovers() {
 	eventually(d.t, 15*time.Second, "all is well", func() bool {
 		return d.get("/healthz").status == 200 && d.get("/readyz").Status == "ok" &&
 			!slices.ContainsFunc(d.alarms(), func(name string) bool {
-				return name == "ShardidStoreAway" || name == "ShardidRefillFailing" || name == "ShardidConditionFailing"
+				return name == "ShardidStoreAway" || name == "ShardidConditionFailing"
 			})
 	})
 }

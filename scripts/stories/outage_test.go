@@ -186,7 +186,7 @@ func TestRedisDies(t *testing.T) {
 			d.alarm("ShardidStoreAway", true)
 			d.alarm("ShardidStarved", true)
 			for _, name := range d.alarms() {
-				if name == "ShardidConditionFailing" || name == "ShardidRefillFailing" {
+				if name == "ShardidConditionFailing" {
 					t.Errorf("%s is on, and only follows from the store that is away", name)
 				}
 			}

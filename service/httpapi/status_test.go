@@ -30,7 +30,7 @@ func fullStatus(context.Context) Status {
 	}
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
-		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}, {Name: "ShardidRingDry", Severity: monitor.Info, Message: "over", Since: loaded, Over: loaded}},
+		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}, {Name: "ShardidSlow", Severity: monitor.Warning, Message: "slow", Since: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
 		Queue:   &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []queue.View{app}},
 		Segment: &segment.Status{Issued: 8, Shelf: shelfOf(fakeViews()...)},
@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 		`"uid":{"enabled":false,"ready":false}`,
 		`"stores":[{"name":"database","ok":true,`,
 		`"alarms":[{"name":"ShardidStarved","severity":"critical","message":"callers got -4","since":"2026-11-20T00:18:00Z"},`,
-		`"message":"over","since":"2026-11-20T00:18:00Z","over":"2026-11-20T00:18:00Z"}],"witness":{"state":"named","heldSince":"2026-11-20T00:18:00Z"},`,
+		`"message":"slow","since":"2026-11-20T00:18:00Z"}],"witness":{"state":"named","heldSince":"2026-11-20T00:18:00Z"},`,
 		`{"issued":7,"pops":6,"refills":65,"held":3,"wasted":{"purged":9},"apps":[{"appId":1,"name":"test","step":1000,"maxLimitId":9223372036854775807,"limitPolicy":"reject",`,
 		`"issued":5,"refills":64,"held":2,"issuedPerSecond":0.5,"highestIndex":2000,"leftShare":0.25,"exhausted":3,"unconfirmed":4,"unused":[7,63],"depths":[-1,0,1,`,
 		`62],"maxLimitIdStr":"9223372036854775807"}]`,

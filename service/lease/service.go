@@ -52,13 +52,12 @@ func New(store Store, log *slog.Logger, registry prometheus.Registerer) *Service
 	}
 }
 
-// NoneFree is how many leases were refused since the start because every worker ID of the name was
-// leased, and which name that was last.
-func (s *Service) NoneFree() (times int64, name string) {
+// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last; "" for none.
+func (s *Service) NoneFreeOf() string {
 	if last := s.noneFreeOf.Load(); last != nil {
-		name = *last
+		return *last
 	}
-	return metric.Value(s.noneFree), name
+	return ""
 }
 
 // callStore runs a call of the store within callTimeout, and makes a failure of the store one that

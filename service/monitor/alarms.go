@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/issuer"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/worker"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
+
+// The alarms are one table. Every few seconds, and whenever somebody asks, each row says of what is seen of
+// the replica whether its alarm is on. What counts events keeps its alarm on for a while after the last one.
 
 // Alarm is one thing that an operator should look at. docs/operations.md has a section for
 // each name. /metrics exports the alarms as shardid_alarm, on which the rules of
@@ -23,12 +27,6 @@ type Alarm struct {
 	// Message says what it means and what to do.
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"` // when it was first seen
-	// Over is when its cause was seen last. Such an alarm was on, is Info whatever it was, and
-	// is told of for a while.
-	Over time.Time `json:"over,omitzero"`
-	// Scraped is the severity with which /metrics exports the alarm. What happened is exported
-	// for a minute at least, also when it is over sooner. Empty: it is not exported any more.
-	Scraped Severity `json:"-"`
 }
 
 // Severity is how soon an operator should look.
@@ -41,16 +39,24 @@ const (
 	Info     Severity = "info"     // it is as configured, and should be known
 )
 
+// State is what the alarms look at that no metric tells.
+type State struct {
+	Settings []model.Finding // what the stores said of theirs, when last asked
+	Apps     []queue.View    // 256 at most, as last seen
+	// Worker is the worker ID of the snowflake mode, nil when the mode is disabled. MaxOffset is
+	// snowflake.max_clock_offset.
+	Worker    *worker.Status
+	MaxOffset time.Duration
+	// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last.
+	NoneFreeOf string
+}
+
 const (
-	// recently is how long it is told of what has happened.
-	recently = 15 * time.Minute
-	// scraped is how long /metrics exports what has happened, so that scrapes see it.
-	scraped = time.Minute
-	// fresh is how long that is on: so many samples without another one, and it is over.
-	fresh = 3 * historyEvery
-	// lately is the same for callers that got no ID while something fails that may be why. While
-	// nothing does, one sample without another such caller shows that the cause is gone.
-	lately = 2 * time.Minute
+	// starves is how long it is told that callers got no ID, so that scrapes see it. The cause goes on, or
+	// there are no more of them.
+	starves = time.Minute
+	// happened is how long it is told of what an operator has to find out about.
+	happened = 15 * time.Minute
 	// nearLimit is the share of an app's indices below which what is left is near its
 	// end.
 	nearLimit = 0.1
@@ -63,268 +69,232 @@ const (
 	listed = 5
 )
 
-// Alarms takes a snapshot and returns its alarms, the most severe first.
-func (m *Monitor) Alarms() []Alarm {
-	_, alarms := m.Look()
-	return alarms
+// sight is what is seen of the replica at one instant.
+type sight struct {
+	State
+	conditions []model.Condition
+	metrics    map[string]float64 // by metric.Sums
+	slow       []string           // modes, by slowModes
+	// rose says whether counters, which were 0 at the start of the process, rose within a time.
+	rose func(within time.Duration, counters ...string) bool
 }
 
-// Look takes a snapshot and returns it with its alarms, the most severe first.
-func (m *Monitor) Look() (Snapshot, []Alarm) {
-	s := m.Snapshot()
-	return s, m.raise(s, m.now())
+// row is an alarm of a severity. It is on while says has a text, which says what it means and what to do.
+type row struct {
+	name     string
+	severity Severity
+	says     func(s *sight) string
 }
 
-// raise returns the alarms of a snapshot and notes since when they are on. Snapshots may
-// come in any order.
-func (m *Monitor) raise(s Snapshot, now time.Time) []Alarm {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := rules{now: now, rose: func(name string, value int64) time.Time { return m.rose(now, name, value) }}
-	var tags segment.Stats
-	if s.Segment != nil {
-		tags = *s.Segment
+// when is a text if something is so.
+func when(is bool, text string, args ...any) string {
+	if !is {
+		return ""
 	}
-	r.indices(s.Queue, tags)
-	r.apps(s.Apps)
-	r.stores(s, tags)
-	r.snowflake(s.Snowflake)
-	r.uid(s.UID)
-	r.settings(s)
-	slow := m.slowModes()
-	r.when(slow != nil, Warning, "ShardidSlow",
-		"one in a hundred requests takes more than %d ms, in the mode %s: callers wait for refills or "+
-			"loads, or the machine is short of CPU; look at the stores and at the CPU", slowAbove, strings.Join(slow, ", "))
-	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
-	slices.SortStableFunc(r.raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
+	return fmt.Sprintf(text, args...)
+}
 
-	told := make(map[string]Alarm, len(r.raised))
-	for i := range r.raised {
-		a := &r.raised[i]
-		a.Since = now
-		if before, was := m.told[a.Name]; was && (before.Over.IsZero() || !a.Over.IsZero()) {
-			a.Since = before.Since
+// rows are all alarms. Of several rows of a name the first that is on counts.
+func rows() []row {
+	return []row{
+		{"ShardidRepeatedIndices", Critical, func(s *sight) string {
+			lists, tags := s.sum("shardid_queue_repeated_indices_total"), s.sum("shardid_segment_repeated_total")
+			return when(lists+tags > 0, "lists gave %.0f indices and leaf_alloc gave %.0f segments for the second time "+
+				"or out of order, and this replica refused them: another program writes to them; find it before "+
+				"anything else", lists, tags)
+		}},
+		{"ShardidDatabaseWentBack", Critical, func(s *sight) string {
+			return when(s.rose(happened, "shardid_queue_lift_alarms_total"),
+				"the database went back in time by more than queue.lift_alarm: max_id was lifted (%.0f times by so "+
+					"much); find out what restored it and what else it lost", s.sum("shardid_queue_lift_alarms_total"))
+		}},
+		{"ShardidDatabaseWentBack", Warning, func(s *sight) string {
+			return when(s.rose(happened, "shardid_queue_lifts_total", "shardid_segment_lifts_total"),
+				"max_id was below what had been handed out and was lifted: the database went back in time; no ID "+
+					"repeats, find out what restored it")
+		}},
+		{"ShardidIndicesLeftOut", Warning, func(s *sight) string {
+			return when(s.rose(happened, "shardid_queue_incarnation_jumps_total", "shardid_segment_incarnation_jumps_total"),
+				"the database and Redis both changed, and to be safe %.0f indices of lists and %.0f IDs of tags were "+
+					"left out: find out what changed them", s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`),
+				s.sum("shardid_segment_jumped_ids_total"))
+		}},
+		{"ShardidConfirmationNeeded", Critical, func(s *sight) string {
+			waits := func(v queue.View) bool { return v.Unconfirmed > 0 }
+			var commands []string
+			for _, v := range s.Apps {
+				if waits(v) {
+					commands = append(commands, fmt.Sprintf("`shardid confirm --app %d --name %q`", v.App, v.Name))
+				}
+			}
+			return when(commands != nil, "%s: lists wait for an operator, as max_id may have gone back: check it "+
+				"against the IDs in use, then run %s", s.apps(waits), some(commands))
+		}},
+		{"ShardidAppLimit", Critical, func(s *sight) string {
+			full := s.apps(func(v queue.View) bool { return v.Exhausted > 0 })
+			return when(full != "", "%s: callers of some shards get -5: raise max_limit_id or provision another app", full)
+		}},
+		{"ShardidAppLimit", Warning, func(s *sight) string {
+			near := s.apps(func(v queue.View) bool { return v.Left < nearLimit })
+			return when(near != "", "%s: less than a tenth of the indices of a shard is left: raise max_limit_id "+
+				"or provision another app in time", near)
+		}},
+		{"ShardidSetting", Critical, func(s *sight) string {
+			unsafe := s.settings(model.LevelUnsafe)
+			return when(unsafe != nil, "settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
+		}},
+		{"ShardidSetting", Info, func(s *sight) string {
+			wrap, doubtful := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap }), s.settings(model.LevelWarn)
+			return some(nonEmpty(
+				when(wrap != "", "%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is "+
+					"wanted", wrap),
+				when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))))
+		}},
+		{"ShardidStoreAway", Critical, func(s *sight) string {
+			away := s.failing(isStore)
+			return when(away != nil, "a store cannot be used; IDs last as long as what is held: bring it back (%s)",
+				strings.Join(away, "; "))
+		}},
+		{"ShardidConditionFailing", Critical, func(s *sight) string {
+			refill := s.failing(isRefill)
+			return when(refill != nil && s.failing(isStore) == nil, "no new indices or segments can be had; IDs last as "+
+				"long as what is held: %s", strings.Join(refill, "; "))
+		}},
+		{"ShardidConditionFailing", Warning, func(s *sight) string {
+			other := s.failing(func(name string) bool {
+				return !isStore(name) && !isRefill(name) && name != worker.Condition // see ShardidWorkerID
+			})
+			empty := s.apps(func(v queue.View) bool { return v.Emptied })
+			said := nonEmpty(
+				when(other != nil, "something that is tried again and again fails: %s", strings.Join(other, "; ")),
+				when(empty != "", "every list in use of %s is empty: its next callers wait for a refill", empty))
+			return when(s.failing(isStore) == nil, "%s", some(said))
+		}},
+		{"ShardidStarved", Critical, func(s *sight) string {
+			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
+				"shardid_sequence_starved_total"), "callers got -4, as no index, segment or number of a sequence could "+
+				"be had in time: look at the stores and at how long refills take")
+		}},
+		{"ShardidStarved", Warning, func(s *sight) string {
+			empty := s.sum("shardid_uid_issued_total") > 0 && s.sum("shardid_uid_ring_size") > 0 &&
+				s.sum("shardid_uid_ring_fill") == 0
+			return when(s.rose(starves, "shardid_uid_refused_total") || empty, "the ring of UIDs ran dry: more are asked "+
+				"for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
+		}},
+		{"ShardidWorkerID", Critical, func(s *sight) string {
+			return when(s.Worker != nil && s.Worker.State == worker.StateWaiting, "snowflake issues nothing, as no worker "+
+				"ID is held or trusted: %s", s.workerError())
+		}},
+		{"ShardidWorkerID", Critical, func(s *sight) string {
+			return when(s.rose(starves, "shardid_leases_none_free_total"), "callers got -8, as every worker ID of the "+
+				"name %q is leased: its holders go on, but no further one can make IDs; stop holders that are not "+
+				"needed, or add a name with more worker bits", s.NoneFreeOf)
+		}},
+		{"ShardidWorkerID", Warning, func(s *sight) string {
+			if s.Worker == nil || s.Worker.State != worker.StateOffline {
+				return ""
+			}
+			return fmt.Sprintf("the registry of worker IDs is away and the local file reserves time for %s more: bring "+
+				"it back (%s)", s.Worker.Trust.Round(time.Second), s.Worker.Error)
+		}},
+		{"ShardidWorkerID", Warning, func(s *sight) string {
+			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
+			return when(s.has("shardid_uid_runway_seconds") && held && runway < shortRunway.Seconds(),
+				"UIDs end in %.0f s unless the mark in WORKER_NODE is raised: look at the database", runway)
+		}},
+		{"ShardidClockOffset", Warning, func(s *sight) string {
+			if s.Worker == nil || s.Worker.ClockOffset.Abs() <= s.MaxOffset/2 {
+				return ""
+			}
+			return fmt.Sprintf("this clock is %s from the registry's, at most %s are allowed: set the clocks (NTP)",
+				s.Worker.ClockOffset.Round(time.Millisecond), s.MaxOffset)
+		}},
+		{"ShardidLifetime", Warning, func(s *sight) string {
+			var end []string
+			for _, kind := range [][2]string{{"snowflakes", "shardid_snowflake_lifetime_seconds"},
+				{"UIDs", "shardid_uid_lifetime_seconds"}} {
+				if left := s.metrics[kind[1]]; s.has(kind[1]) && left < shortLife.Seconds() {
+					end = append(end, fmt.Sprintf("the time bits of %s end in %d days", kind[0], int(left/(24*3600))))
+				}
+			}
+			return when(end != nil, "%s: plan a layout with more of them, or a later epoch and another column for its "+
+				"IDs; docs/uid.md says which layouts may follow", some(end))
+		}},
+		{"ShardidInternalErrors", Warning, func(s *sight) string {
+			return when(s.rose(happened, `shardid_http_answers_total{code="-11"}`, `shardid_resp_answers_total{code="-11"}`),
+				"callers got -11, a fault of shardid: the log has it; please report it")
+		}},
+		{"ShardidSlow", Warning, func(s *sight) string {
+			return when(s.slow != nil, "one in a hundred requests takes more than %d ms, in the mode %s: callers wait for "+
+				"refills or loads, or the machine is short of CPU; look at the stores and at the CPU", slowAbove,
+				strings.Join(s.slow, ", "))
+		}},
+	}
+}
+
+func isStore(condition string) bool {
+	return condition == "database" || condition == "redis" || condition == "zookeeper"
+}
+
+func isRefill(condition string) bool {
+	return condition == queue.ConditionRefill || condition == segment.ConditionLoad
+}
+
+// failing are the conditions of some names that do not work, with their failures.
+func (s *sight) failing(is func(name string) bool) (failures []string) {
+	for _, c := range s.conditions {
+		if !c.OK && is(c.Name) {
+			failures = append(failures, c.String())
 		}
-		told[a.Name] = *a
 	}
-	m.told = told
-	return r.raised
+	return failures
 }
 
-// rise is a counter and when it rose last.
-type rise struct {
-	value int64
-	at    time.Time
+// sum adds up metrics; one that is not there is 0.
+func (s *sight) sum(metrics ...string) (sum float64) {
+	for _, name := range metrics {
+		sum += s.metrics[name]
+	}
+	return sum
 }
 
-// rose notes a counter, which was 0 at the start of the process, and says when it rose last,
-// if that was recently; zero otherwise. Callers hold mu.
-func (m *Monitor) rose(now time.Time, name string, value int64) time.Time {
-	r := m.rises[name]
-	if value > r.value {
-		r = rise{value, now}
-		m.rises[name] = r
-	}
-	if now.Sub(r.at) >= recently {
-		return time.Time{}
-	}
-	return r.at
+func (s *sight) has(metric string) bool {
+	_, has := s.metrics[metric]
+	return has
 }
 
-// rules collects the alarms.
-type rules struct {
-	now    time.Time
-	rose   func(counter string, value int64) time.Time // see Monitor.rose
-	raised []Alarm
-}
-
-// when raises an alarm if it is on.
-func (r *rules) when(on bool, severity Severity, name, format string, args ...any) {
-	if on {
-		message := fmt.Sprintf(format, args...)
-		r.raised = append(r.raised, Alarm{Name: name, Severity: severity, Message: message, Scraped: severity})
-	}
-}
-
-// event raises an alarm about what happened at that time, zero for nothing. The alarm is on for
-// as long as it lasts, and then it is over.
-func (r *rules) event(at time.Time, lasts time.Duration, severity Severity, name, format string, args ...any) {
-	if at.IsZero() {
-		return
-	}
-	a := Alarm{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Scraped: severity}
-	age := r.now.Sub(at)
-	if age >= max(lasts, scraped) {
-		a.Scraped = ""
-	}
-	if age >= lasts {
-		a.Message = fmt.Sprintf("over, was %s until %s: %s", severity, at.UTC().Format(time.RFC3339), a.Message)
-		a.Severity, a.Over = Info, at
-	}
-	r.raised = append(r.raised, a)
-}
-
-// indices has the rules of indices and segments that repeat or were left out.
-func (r *rules) indices(q queue.Stats, tags segment.Stats) {
-	r.when(q.Repeated > 0, Critical, "ShardidRepeatedIndices",
-		"a list gave %d indices for the second time or out of order, and this replica refused them: another program "+
-			"writes to the lists; find it before anything else", q.Repeated)
-	r.when(tags.Repeated > 0, Critical, "ShardidRepeatedSegments",
-		"leaf_alloc gave %d segments for the second time, and this replica refused them: find "+
-			"the second writer of the table", tags.Repeated)
-	lifts, far := r.rose("lifts", q.Lifts+tags.Lifts), r.rose("far lifts", q.FarLifts)
-	r.event(far, fresh, Critical, "ShardidDatabaseWentBackFar",
-		"the database went back in time by more than queue.lift_alarm: max_id was lifted (%d times by so much); find "+
-			"out what restored it and what else it lost", q.FarLifts)
-	if lifts.After(far) {
-		r.event(lifts, fresh, Warning, "ShardidDatabaseWentBack",
-			"max_id was below what had been handed out and was lifted: the database went back in time; no ID "+
-				"repeats, find out what restored it")
-	}
-	of := ""
-	if tags.MostJumped != "" {
-		of = fmt.Sprintf(", the most of tag %q", tags.MostJumped)
-	}
-	r.event(r.rose("jumps", q.Jumps+tags.Jumps), fresh, Warning, "ShardidIndicesLeftOut",
-		"the database and Redis both changed, and to be safe %d indices of lists and %d IDs of tags were left "+
-			"out%s: find out what changed them", q.Jumped, tags.Jumped, of)
-}
-
-func (r *rules) apps(apps []queue.View) {
-	var waiting, commands, full, near, wrap []string
-	for _, v := range apps {
-		app := fmt.Sprintf("%d (%s)", v.App, v.Name)
-		if v.Unconfirmed > 0 {
-			waiting = append(waiting, app)
-			commands = append(commands, fmt.Sprintf("`shardid confirm --app %d --name %q`", v.App, v.Name))
-		}
-		if v.Exhausted > 0 {
-			full = append(full, app)
-		} else if v.Left < nearLimit {
-			near = append(near, app)
-		}
-		if v.Policy == model.LimitWrap {
-			wrap = append(wrap, app)
-		}
-	}
-	names := func(apps []string) string {
-		if len(apps) == 1 {
-			return "app " + apps[0]
-		}
-		return "apps " + some(apps)
-	}
-	r.when(waiting != nil, Critical, "ShardidConfirmationNeeded",
-		"%s: lists wait for an operator, as max_id may have gone back: check it "+
-			"against the IDs in use, then run %s", names(waiting), some(commands))
-	r.when(full != nil, Critical, "ShardidLimitReached",
-		"%s: callers of some shards get -5: raise max_limit_id or provision another app", names(full))
-	r.when(near != nil, Warning, "ShardidLimitNear",
-		"%s: less than a tenth of the indices of a shard is left: raise max_limit_id "+
-			"or provision another app in time", names(near))
-	r.when(wrap != nil, Info, "ShardidWrapApp",
-		"%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is wanted", names(wrap))
-}
-
-// stores has the rules of conditions and of requests that they make fail. A condition that
-// only waits for a store that is away raises no alarm of its own.
-func (r *rules) stores(s Snapshot, tags segment.Stats) {
-	var away, refill, other []string
-	for _, c := range s.Conditions {
-		failure := c.String()
-		switch {
-		case c.OK:
-		case slices.Contains([]string{"database", "redis", "zookeeper"}, c.Name):
-			away = append(away, failure)
-		case c.Name == queue.ConditionRefill || c.Name == segment.ConditionLoad:
-			refill = append(refill, failure)
-		case c.Name != worker.Condition: // about which the state of the lease says more
-			other = append(other, failure)
-		}
-	}
-	r.when(away != nil, Critical, "ShardidStoreAway",
-		"a store cannot be used; IDs last as long as what is held: bring it back (%s)", strings.Join(away, "; "))
-	r.when(refill != nil && away == nil, Critical, "ShardidRefillFailing",
-		"no new indices or segments can be had; IDs last as long as what is held: %s", strings.Join(refill, "; "))
-	var said []string
-	if other != nil {
-		said = append(said, "something that is tried again and again fails: "+strings.Join(other, "; "))
-	}
+// apps names those for which something holds, "" when it holds for none.
+func (s *sight) apps(holds func(queue.View) bool) string {
+	var names []string
 	for _, v := range s.Apps {
-		if v.Emptied {
-			said = append(said, fmt.Sprintf("every list in use of app %d (%s) is empty: its "+
-				"next callers wait for a refill", v.App, v.Name))
+		if holds(v) {
+			names = append(names, fmt.Sprintf("%d (%s)", v.App, v.Name))
 		}
 	}
-	r.when(said != nil && away == nil, Warning, "ShardidConditionFailing", "%s", some(said))
-	lasts := historyEvery
-	if away != nil || refill != nil {
-		lasts = lately
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "app " + names[0]
 	}
-	starved := s.Queue.Starved + tags.Starved
-	if s.Sequence != nil {
-		starved += s.Sequence.Starved
-	}
-	r.event(r.rose("starved", starved), lasts, Critical, "ShardidStarved",
-		"callers got -4, as no index, segment or number of a sequence could be had in time: look at the "+
-			"stores and at how long refills take")
-	r.event(r.rose("none free", s.NoneFree), fresh, Critical, "ShardidNoWorkerIDFree",
-		"callers got -8, as every worker ID of the name %q is leased: its holders go on, but no further one can make "+
-			"IDs; stop holders that are not needed, or add a name with more worker bits", s.NoneFreeOf)
-	r.event(r.rose("faults", s.HTTP[issuer.CodeInternal]+s.RESP[issuer.CodeInternal]), fresh, Warning,
-		"ShardidInternalErrors",
-		"callers got -11, a fault of shardid: the log has it; please report it")
+	return "apps " + some(names)
 }
 
-func (r *rules) snowflake(s *Snowflake) {
-	if s == nil {
-		return
-	}
-	w := s.Worker
-	r.when(w.State == worker.StateWaiting, Critical, "ShardidLeaseNotTrusted",
-		"snowflake issues nothing, as no worker ID is held or trusted: %s", cmp.Or(w.Error,
-			"none has been acquired yet"))
-	r.when(w.State == worker.StateOffline, Warning, "ShardidWorkerOffline",
-		"the registry of worker IDs is away and the local file reserves time "+
-			"for %s more: bring it back (%s)", w.Trust.Round(time.Second), w.Error)
-	r.when(w.ClockOffset.Abs() > s.MaxOffset/2, Warning, "ShardidClockOffset",
-		"this clock is %s from the registry's, at most %s are allowed: set the clocks "+
-			"(NTP)", w.ClockOffset.Round(time.Millisecond), s.MaxOffset)
-	r.when(s.Remaining < shortLife, Warning, "ShardidSnowflakeLifetime",
-		"the 41 bits of time of snowflakes end in %d days: plan a later epoch, "+
-			"and another column for its IDs", days(s.Remaining))
-}
-
-func (r *rules) uid(u *UID) {
-	if u == nil {
-		return
-	}
-	s := u.Status
-	dried := r.rose("ring", u.Stats.Refused)
-	if u.Stats.Issued > 0 && s.RingSize > 0 && s.RingFill == 0 {
-		dried = r.now
-	}
-	r.event(dried, fresh, Warning, "ShardidRingDry",
-		"the ring of UIDs ran dry: more are asked for than are filled, or it cannot be filled; look at "+
-			"uid.boost_power and uid.padding_factor")
-	r.when(s.WorkerID >= 0 && s.RunwaySeconds < int64(shortRunway.Seconds()), Warning, "ShardidUIDRunway",
-		"UIDs end in %d s unless the mark in WORKER_NODE is raised: look at the database", s.RunwaySeconds)
-	left := time.Duration(min(s.RemainingSeconds, int64(shortLife.Seconds()))) * time.Second
-	r.when(left < shortLife, Warning, "ShardidUIDLifetime",
-		"the time bits of UIDs end in %d days: plan a layout with more of them, or a later epoch: "+
-			"docs/uid.md says which may follow", days(left))
-}
-
-func (r *rules) settings(s Snapshot) {
-	settings := map[model.Level][]string{}
+// settings are those of the stores at a level.
+func (s *sight) settings(level model.Level) (settings []string) {
 	for _, f := range s.Settings {
-		settings[f.Level] = append(settings[f.Level], fmt.Sprintf("%s %s is %s, wanted %s", f.Store, f.Setting,
-			f.Value, f.Want))
+		if f.Level == level {
+			settings = append(settings, fmt.Sprintf("%s %s is %s, wanted %s", f.Store, f.Setting, f.Value, f.Want))
+		}
 	}
-	unsafe, doubtful := settings[model.LevelUnsafe], settings[model.LevelWarn]
-	r.when(unsafe != nil, Critical, "ShardidUnsafeSetting",
-		"settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
-	r.when(doubtful != nil, Info, "ShardidDoubtfulSetting",
-		"settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))
+	return settings
+}
+
+func (s *sight) workerError() string {
+	if s.Worker == nil {
+		return ""
+	}
+	return cmp.Or(s.Worker.Error, "none has been acquired yet")
 }
 
 // some is the first of a list, and how many more there are.
@@ -335,4 +305,76 @@ func some(all []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:listed], ", "), len(all)-listed)
 }
 
-func days(d time.Duration) int { return int(d / (24 * time.Hour)) }
+func nonEmpty(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
+}
+
+// Alarms looks at the replica and returns the alarms that are on, the most severe first.
+func (m *Monitor) Alarms() []Alarm {
+	_, raised := m.look()
+	return raised
+}
+
+// look reads the metrics, and raises the alarms of what is seen.
+func (m *Monitor) look() (reading, []Alarm) {
+	families, _ := m.metrics.Gather() // as much as can be read; a scrape tells what cannot
+	r, state := newReading(families, m.now()), m.state()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := &sight{State: state, conditions: m.sortedConditions(), metrics: r.sums, slow: m.slowModes()}
+	s.rose = func(within time.Duration, counters ...string) bool {
+		name := strings.Join(counters, " ")
+		last := m.rises[name]
+		if value := s.sum(counters...); value > last.value {
+			last = rise{value, r.at}
+			m.rises[name] = last
+		}
+		return r.at.Sub(last.at) < within
+	}
+	since, raised := map[string]time.Time{}, []Alarm{}
+	for _, row := range rows() {
+		text := row.says(s)
+		if _, before := since[row.name]; before || text == "" {
+			continue
+		}
+		since[row.name] = r.at
+		if at, was := m.since[row.name]; was {
+			since[row.name] = at
+		}
+		raised = append(raised, Alarm{row.name, row.severity, text, since[row.name]})
+	}
+	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
+	slices.SortStableFunc(raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
+	m.since, m.raised = since, raised
+	return r, raised
+}
+
+// rise is a counter and when it rose last.
+type rise struct {
+	value float64
+	at    time.Time
+}
+
+// Describe implements prometheus.Collector. It names no metrics: Gather checks them.
+func (*Monitor) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector: the conditions, and the alarms as they were last seen.
+func (m *Monitor) Collect(metrics chan<- prometheus.Metric) {
+	m.mu.Lock()
+	conditions, raised := m.sortedConditions(), m.raised
+	m.mu.Unlock()
+	ok := prometheus.NewDesc("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.",
+		[]string{"name"}, nil)
+	for _, c := range conditions {
+		value := 0.0
+		if c.OK {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(ok, prometheus.GaugeValue, value, c.Name)
+	}
+	alarm := prometheus.NewDesc("shardid_alarm", "1 for each alarm that is on; docs/operations.md has a section for "+
+		"each name. An alarm about an event stays for a minute at least.", []string{"name", "severity"}, nil)
+	for _, a := range raised {
+		metrics <- prometheus.MustNewConstMetric(alarm, prometheus.GaugeValue, 1, a.Name, string(a.Severity))
+	}
+}

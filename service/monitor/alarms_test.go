@@ -1,6 +1,8 @@
 package monitor
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,263 +10,263 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/metric"
 	"shardid/service/queue"
-	"shardid/service/segment"
-	"shardid/service/uid"
 	"shardid/service/worker"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
+// watched is what a monitor sees of a replica, at a time that stands still.
+type watched struct {
+	*Monitor
+	counters counters
+	seen     State
+	at       time.Time
+}
+
 // well is a replica on which nothing is to be looked at.
-func well() Snapshot {
-	return Snapshot{
-		Conditions: []model.Condition{{Name: "database", OK: true}, {Name: "redis", OK: true},
-			{Name: "refill", OK: true}},
+func well() *watched {
+	r := &watched{at: noon}
+	r.counters.values = map[string]float64{
+		"shardid_uid_worker_id": 3, "shardid_uid_ring_size": 10, "shardid_uid_ring_fill": 5,
+		"shardid_uid_runway_seconds": 3600, "shardid_uid_lifetime_seconds": 1 << 40,
+		"shardid_snowflake_lifetime_seconds": 1 << 40,
+	}
+	r.seen = State{
 		Settings: []model.Finding{{Store: "redis", Setting: "maxmemory-policy", Level: model.LevelOK},
 			{Level: model.LevelUnknown}},
 		Apps: []queue.View{{App: 1, Name: "orders", Left: 0.9,
 			Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}},
-		Snowflake: &Snowflake{
-			Worker: worker.Status{State: worker.StateServing, WorkerID: 3, Trust: time.Hour,
-				ClockOffset: 2 * time.Second},
-			MaxOffset: 5 * time.Second, Remaining: 2 * shortLife,
-		},
-		Segment: &segment.Stats{},
-		UID: &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, RunwaySeconds: 3600,
-			RemainingSeconds: 1 << 40}},
+		Worker:    &worker.Status{State: worker.StateServing, Trust: time.Hour, ClockOffset: 2 * time.Second},
+		MaxOffset: 5 * time.Second,
+	}
+	r.Monitor = silent(func() State { return r.seen })
+	r.metrics, r.now = &r.counters, func() time.Time { return r.at }
+	for _, name := range []string{"database", "redis", "refill"} {
+		r.Report(name, nil)
+	}
+	return r
+}
+
+func counts(values map[string]float64) func(*watched) {
+	return func(r *watched) {
+		for name, value := range values {
+			r.counters.values[name] = value
+		}
 	}
 }
 
-func fails(name string) func(*Snapshot) {
-	return func(s *Snapshot) {
-		s.Conditions = append(s.Conditions, model.Condition{Name: name, Error: "refused by 10.0.0.1"})
+func rose(name string) func(*watched) { return counts(map[string]float64{name: 1}) }
+
+func fails(names ...string) func(*watched) {
+	return func(r *watched) {
+		for _, name := range names {
+			r.Report(name, errors.New("refused by 10.0.0.1"))
+		}
 	}
 }
 
-func settings(levels ...model.Level) func(*Snapshot) {
-	return func(s *Snapshot) {
+func app(change func(*queue.View)) func(*watched) {
+	return func(r *watched) { change(&r.seen.Apps[1]) }
+}
+
+func leased(change func(*worker.Status)) func(*watched) {
+	return func(r *watched) { change(r.seen.Worker) }
+}
+
+func settings(levels ...model.Level) func(*watched) {
+	return func(r *watched) {
 		for _, l := range levels {
-			s.Settings = append(s.Settings, model.Finding{Store: "redis", Setting: "appendonly", Value: "no",
-				Want: "yes", Level: l})
+			r.seen.Settings = append(r.seen.Settings, model.Finding{Store: "redis", Setting: "appendonly",
+				Value: "no", Want: "yes", Level: l})
 		}
 	}
 }
 
-// rule is a change to a replica that is well and the alarm it raises, alone.
-type rule struct {
-	what     string
-	change   func(*Snapshot)
-	name     string // "" for none
-	severity Severity
-	says     string
-}
+// Each change of a replica that is well raises its alarm, alone.
+func TestRows(t *testing.T) {
+	const none = ""
+	raised := map[string]bool{}
+	for what, c := range map[string]struct {
+		change   func(*watched)
+		name     string
+		severity Severity
+		says     string
+	}{
+		"all is well":    {func(*watched) {}, none, "", ""},
+		"only the queue": {func(r *watched) { r.counters.values, r.seen.Worker = nil, nil }, none, "", ""},
 
-func all() []rule {
-	return []rule{
-		{"all is well", func(*Snapshot) {}, "", "", ""},
-		{"only the queue", func(s *Snapshot) { s.Segment, s.Snowflake, s.UID = nil, nil, nil }, "", "", ""},
-		{"tripwire", func(s *Snapshot) { s.Queue.Repeated = 2 }, "ShardidRepeatedIndices", Critical, "gave 2 indices"},
-		{"tripwire of segments", func(s *Snapshot) { s.Segment.Repeated = 1 }, "ShardidRepeatedSegments", Critical,
-			"leaf_alloc"},
-		{"lift", func(s *Snapshot) { s.Queue.Lifts = 1 }, "ShardidDatabaseWentBack", Warning, "went back in time"},
-		{"lift of a tag", func(s *Snapshot) { s.Segment.Lifts = 1 }, "ShardidDatabaseWentBack", Warning,
-			"went back in time"},
-		{"far lift", func(s *Snapshot) { s.Queue.Lifts, s.Queue.FarLifts = 1, 1 }, "ShardidDatabaseWentBackFar",
-			Critical, "queue.lift_alarm"},
-		{"jump", func(s *Snapshot) { s.Queue.Jumps, s.Queue.Jumped = 1, 60_000 }, "ShardidIndicesLeftOut", Warning,
-			"60000 indices"},
-		{"jump of a tag", func(s *Snapshot) {
-			s.Segment.Jumps, s.Segment.Jumped, s.Segment.MostJumped = 1, 66_927_002,
-				"orders"
-		}, "ShardidIndicesLeftOut", Warning, `66927002 IDs of tags were left out, the most of tag "orders"`},
-		{"confirmation", func(s *Snapshot) { s.Apps[1].Unconfirmed = 64 }, "ShardidConfirmationNeeded", Critical,
-			"app 7 (users)"},
-		{"limit", func(s *Snapshot) { s.Apps[0].Exhausted, s.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical,
-			"app 1 (orders): callers"},
-		{"near the limit", func(s *Snapshot) { s.Apps[0].Left = 0.099 }, "ShardidLimitNear", Warning,
-			"app 1 (orders): less"},
-		{"not yet near", func(s *Snapshot) { s.Apps[0].Left = 0.1 }, "", "", ""},
-		{"wrap", func(s *Snapshot) { s.Apps[0].Policy, s.Apps[1].Policy = "wrap", "wrap" }, "ShardidWrapApp", Info,
-			"apps 1 (orders), 7 (users)"},
-		{"database", fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
-		{"redis", fails("redis"), "ShardidStoreAway", Critical, "redis"},
-		{"zookeeper", fails("zookeeper"), "ShardidStoreAway", Critical, "zookeeper"},
-		{"store and what follows", func(s *Snapshot) { fails("redis")(s); fails("pop")(s); fails("refill")(s) },
-			"ShardidStoreAway", Critical, "redis"},
-		{"refill", fails("refill"), "ShardidRefillFailing", Critical, "refill: refused"},
-		{"load", fails("segment load"), "ShardidRefillFailing", Critical, "segment load"},
-		{"something else", fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
-		{"lists were emptied", func(s *Snapshot) { s.Apps[1].Emptied = true }, "ShardidConditionFailing", Warning,
-			"every list in use of app 7 (users) is empty"},
-		{"with the store away", func(s *Snapshot) { s.Apps[1].Emptied = true; fails("redis")(s) }, "ShardidStoreAway",
-			Critical, "redis"},
-		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
-		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"starved of numbers", func(s *Snapshot) { s.Sequence = &Sequence{Starved: 1} }, "ShardidStarved", Critical,
-			"-4"},
-		{"starved of segments", func(s *Snapshot) { s.Segment.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"none free", func(s *Snapshot) { s.NoneFree, s.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical,
-			`the name "carts" is leased`},
-		{"fault", func(s *Snapshot) { s.RESP = map[int]int64{-11: 1} }, "ShardidInternalErrors", Warning, "-11"},
-		{"no worker ID", func(s *Snapshot) { s.Snowflake.Worker = worker.Status{State: worker.StateWaiting} },
-			"ShardidLeaseNotTrusted", Critical, "none has been acquired yet"},
-		{"lease lost", func(s *Snapshot) {
-			s.Snowflake.Worker = worker.Status{State: worker.StateWaiting, Error: "not renewed in time"}
-		}, "ShardidLeaseNotTrusted", Critical, "not renewed in time"},
-		{"offline", func(s *Snapshot) { s.Snowflake.Worker.State = worker.StateOffline }, "ShardidWorkerOffline",
-			Warning, "1h0m0s more"},
-		{"clock ahead", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = 2501 * time.Millisecond },
-			"ShardidClockOffset", Warning, "2.501s"},
-		{"clock behind", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = -4 * time.Second }, "ShardidClockOffset",
+		"tripwire": {counts(map[string]float64{"shardid_queue_repeated_indices_total": 2}),
+			"ShardidRepeatedIndices", Critical, "gave 2 indices"},
+		"tripwire of tags": {rose("shardid_segment_repeated_total"), "ShardidRepeatedIndices", Critical, "1 segments"},
+		"lift":             {rose("shardid_queue_lifts_total"), "ShardidDatabaseWentBack", Warning, "no ID repeats"},
+		"lift of a tag":    {rose("shardid_segment_lifts_total"), "ShardidDatabaseWentBack", Warning, "went back"},
+		"far lift": {counts(map[string]float64{"shardid_queue_lifts_total": 1, "shardid_queue_lift_alarms_total": 1}),
+			"ShardidDatabaseWentBack", Critical, "queue.lift_alarm"},
+		"jump": {counts(map[string]float64{"shardid_queue_incarnation_jumps_total": 1,
+			`shardid_queue_wasted_indices_total{reason="jumped"}`: 60_000}), "ShardidIndicesLeftOut", Warning, "60000 indices"},
+		"jump of a tag": {counts(map[string]float64{"shardid_segment_incarnation_jumps_total": 1,
+			"shardid_segment_jumped_ids_total": 66_927_002}), "ShardidIndicesLeftOut", Warning, "66927002 IDs of tags"},
+
+		"confirmation": {app(func(v *queue.View) { v.Unconfirmed = 64 }), "ShardidConfirmationNeeded", Critical,
+			"app 7 (users): lists wait for an operator, as max_id may have gone back: check it against the IDs in " +
+				"use, then run `shardid confirm --app 7 --name \"users\"`"},
+		"limit": {app(func(v *queue.View) { v.Exhausted, v.Left = 1, 0 }), "ShardidAppLimit", Critical,
+			"app 7 (users): callers"},
+		"near the limit": {app(func(v *queue.View) { v.Left = 0.099 }), "ShardidAppLimit", Warning, "app 7 (users): less"},
+		"not yet near":   {app(func(v *queue.View) { v.Left = 0.1 }), none, "", ""},
+		"wrap": {func(r *watched) { r.seen.Apps[0].Policy, r.seen.Apps[1].Policy = "wrap", "wrap" }, "ShardidSetting",
+			Info, "apps 1 (orders), 7 (users)"},
+		"unsafe setting":   {settings(model.LevelUnsafe), "ShardidSetting", Critical, "redis appendonly is no, wanted yes"},
+		"doubtful setting": {settings(model.LevelWarn), "ShardidSetting", Info, "redis appendonly"},
+		"many settings": {settings(slices.Repeat([]model.Level{model.LevelWarn}, 8)...), "ShardidSetting", Info,
+			"and 3 more"},
+
+		"database":  {fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
+		"redis":     {fails("redis"), "ShardidStoreAway", Critical, "redis"},
+		"zookeeper": {fails("zookeeper"), "ShardidStoreAway", Critical, "zookeeper"},
+		"store and what follows": {func(r *watched) {
+			fails("redis", "pop", "refill")(r)
+			r.seen.Apps[1].Emptied = true
+		}, "ShardidStoreAway", Critical, "redis"},
+		"refill":              {fails("refill"), "ShardidConditionFailing", Critical, "refill: refused"},
+		"load":                {fails("segment load", "pop"), "ShardidConditionFailing", Critical, "segment load"},
+		"something else":      {fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
+		"lists were emptied":  {app(func(v *queue.View) { v.Emptied = true }), "ShardidConditionFailing", Warning, "app 7"},
+		"the lease's failure": {fails("snowflake worker ID"), none, "", ""},
+
+		"starved of indices":    {rose("shardid_queue_starved_total"), "ShardidStarved", Critical, "-4"},
+		"starved of numbers":    {rose("shardid_sequence_starved_total"), "ShardidStarved", Critical, "-4"},
+		"starved of segments":   {rose("shardid_segment_starved_total"), "ShardidStarved", Critical, "-4"},
+		"ring was empty":        {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
+		"ring not filled yet":   {counts(map[string]float64{"shardid_uid_ring_fill": 0}), none, "", ""},
+		"a fault over HTTP":     {rose(`shardid_http_answers_total{code="-11"}`), "ShardidInternalErrors", Warning, "-11"},
+		"a fault over RESP":     {rose(`shardid_resp_answers_total{code="-11"}`), "ShardidInternalErrors", Warning, "-11"},
+		"a refusal is no fault": {rose(`shardid_http_answers_total{code="-6"}`), none, "", ""},
+		"ring empty": {counts(map[string]float64{"shardid_uid_issued_total": 1, "shardid_uid_ring_fill": 0}),
+			"ShardidStarved", Warning, "uid.boost_power"},
+		"default mode of UIDs": {counts(map[string]float64{"shardid_uid_issued_total": 1, "shardid_uid_ring_fill": 0,
+			"shardid_uid_ring_size": 0}), none, "", ""},
+
+		"none free": {func(r *watched) { rose("shardid_leases_none_free_total")(r); r.seen.NoneFreeOf = "carts" },
+			"ShardidWorkerID", Critical, `the name "carts" is leased`},
+		"no worker ID yet": {leased(func(s *worker.Status) { *s = worker.Status{State: worker.StateWaiting} }),
+			"ShardidWorkerID", Critical, "none has been acquired yet"},
+		"lease lost": {leased(func(s *worker.Status) { s.State, s.Error = worker.StateWaiting, "not renewed in time" }),
+			"ShardidWorkerID", Critical, "not renewed in time"},
+		"offline": {leased(func(s *worker.Status) { s.State = worker.StateOffline }), "ShardidWorkerID", Warning,
+			"1h0m0s more"},
+		"runway": {counts(map[string]float64{"shardid_uid_runway_seconds": 299}), "ShardidWorkerID", Warning, "299 s"},
+		"no node yet": {counts(map[string]float64{"shardid_uid_worker_id": -1, "shardid_uid_runway_seconds": 0}), none,
+			"", ""},
+		"clock ahead": {leased(func(s *worker.Status) { s.ClockOffset = 2501 * time.Millisecond }), "ShardidClockOffset",
+			Warning, "2.501s"},
+		"clock behind": {leased(func(s *worker.Status) { s.ClockOffset = -4 * time.Second }), "ShardidClockOffset",
 			Warning, "-4s"},
-		{"end of snowflakes", func(s *Snapshot) { s.Snowflake.Remaining = 364 * 24 * time.Hour },
-			"ShardidSnowflakeLifetime", Warning, "364 days"},
-		{"end of UIDs", func(s *Snapshot) { s.UID.Status.RemainingSeconds = 86400 }, "ShardidUIDLifetime", Warning,
-			"1 days"},
-		{"runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds = 299 }, "ShardidUIDRunway", Warning, "299 s"},
-		{"no node yet", func(s *Snapshot) {
-			s.UID.Status = uid.Status{WorkerID: -1, RingSize: 10,
-				RemainingSeconds: 1 << 40}
-		}, "", "", ""},
-		{"ring not filled yet", func(s *Snapshot) { s.UID.Status.RingFill = 0 }, "", "", ""},
-		{"ring empty", func(s *Snapshot) { s.UID.Stats.Issued, s.UID.Status.RingFill = 1, 0 }, "ShardidRingDry",
-			Warning, "uid.boost_power"},
-		{"ring was empty", func(s *Snapshot) { s.UID.Stats.Refused = 1 }, "ShardidRingDry", Warning, "uid.boost_power"},
-		{"default mode", func(s *Snapshot) { s.UID.Status.RingSize, s.UID.Status.RingFill = 0, 0 }, "", "", ""},
-		{"unsafe setting", settings(model.LevelUnsafe), "ShardidUnsafeSetting", Critical,
-			"redis appendonly is no, wanted yes"},
-		{"doubtful setting", settings(model.LevelWarn), "ShardidDoubtfulSetting", Info, "redis appendonly"},
-		{"many settings", settings(slices.Repeat([]model.Level{model.LevelWarn}, 8)...), "ShardidDoubtfulSetting",
-			Info, "and 3 more"},
+		"end of snowflakes": {counts(map[string]float64{"shardid_snowflake_lifetime_seconds": 364 * 86400}),
+			"ShardidLifetime", Warning, "snowflakes end in 364 days"},
+		"end of UIDs": {counts(map[string]float64{"shardid_uid_lifetime_seconds": 86400}), "ShardidLifetime", Warning,
+			"UIDs end in 1 days"},
+		"slow": {func(r *watched) {
+			for range slowSamples/2 + 1 {
+				r.history = append(r.history, sample{values: map[string]float64{"uid.p99Ms": slowAbove + 1}})
+			}
+		}, "ShardidSlow", Warning, "in the mode uid"},
+		"not slow for long": {func(r *watched) {
+			for range slowSamples / 2 {
+				r.history = append(r.history, sample{values: map[string]float64{"uid.p99Ms": slowAbove + 1}})
+			}
+		}, none, "", ""},
+	} {
+		raised[fmt.Sprint(c.severity, c.name)] = true
+		t.Run(what, func(t *testing.T) {
+			r := well()
+			c.change(r)
+			got := r.Alarms()
+			switch {
+			case c.name == none && len(got) == 0:
+			case c.name == none || len(got) != 1:
+				t.Errorf("%+v", got)
+			case got[0].Name != c.name || got[0].Severity != c.severity || !strings.Contains(got[0].Message, c.says) ||
+				got[0].Since != noon:
+				t.Errorf("%+v, want %s, %s, %q", got[0], c.severity, c.name, c.says)
+			}
+		})
 	}
-}
-
-func TestRules(t *testing.T) {
-	for _, r := range all() {
-		s := well()
-		r.change(&s)
-		got := silent(nothing).raise(s, noon)
-		switch {
-		case r.name == "" && len(got) == 0:
-		case r.name == "" || len(got) != 1:
-			t.Errorf("%s: %+v", r.what, got)
-		case got[0].Name != r.name || got[0].Severity != r.severity || !strings.Contains(got[0].Message, r.says) ||
-			got[0].Since != noon:
-			t.Errorf("%s: %+v, want %s, %s, %q", r.what, got[0], r.severity, r.name, r.says)
+	for _, row := range rows() {
+		if !raised[fmt.Sprint(row.severity, row.name)] {
+			t.Errorf("nothing raises %s as %s", row.name, row.severity)
 		}
 	}
 }
 
-// The most severe come first, and each name once.
+// The most severe come first, and each name once, as severe as any of its rows.
 func TestAllAtOnce(t *testing.T) {
-	s := well()
-	for _, r := range all() {
-		if r.what != "only the queue" && r.what != "no node yet" && r.what != "default mode" {
-			r.change(&s)
-		}
+	r := well()
+	fails("redis", "refill", "tls")(r)
+	settings(model.LevelUnsafe, model.LevelWarn)(r)
+	counts(map[string]float64{"shardid_queue_lifts_total": 1, "shardid_queue_lift_alarms_total": 1,
+		"shardid_queue_starved_total": 1, "shardid_uid_refused_total": 1, "shardid_uid_runway_seconds": 1})(r)
+	var got []string
+	for _, a := range r.Alarms() {
+		got = append(got, fmt.Sprint(a.Severity, " ", a.Name))
 	}
-	got := silent(nothing).raise(s, noon)
-	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
-	seen := map[string]bool{}
-	for i, a := range got {
-		if i > 0 && order[got[i-1].Severity] > order[a.Severity] {
-			t.Errorf("%s comes after %s", a.Name, got[i-1].Name)
-		}
-		if seen[a.Name] {
-			t.Errorf("%s came twice", a.Name)
-		}
-		seen[a.Name] = true
-	}
-	if len(got) < 15 {
-		t.Errorf("%d alarms", len(got))
+	want := []string{"critical ShardidDatabaseWentBack", "critical ShardidSetting", "critical ShardidStoreAway",
+		"critical ShardidStarved", "warning ShardidWorkerID"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// Since is when an alarm came, until it goes; when it comes back it is anew, also after it was
-// over. What happened once is told of for a quarter of an hour after the last time.
+// Since is when an alarm came, until it goes; when it comes back it is anew. An event is told of for a while
+// after the last time, whatever else is on.
 func TestSince(t *testing.T) {
-	b, s := silent(nothing), well()
-	look := func(minute int, want ...int) {
+	r := well()
+	look := func(second int, want ...string) {
 		t.Helper()
-		got := b.raise(s, noon.Add(time.Duration(minute)*time.Minute))
-		var since []int
-		for _, a := range got {
-			since = append(since, int(a.Since.Sub(noon).Minutes()))
+		r.at = noon.Add(time.Duration(second) * time.Second)
+		got := []string{}
+		for _, a := range r.Alarms() {
+			got = append(got, fmt.Sprintf("%s since %v", strings.TrimPrefix(a.Name, "Shardid"), a.Since.Sub(noon).Seconds()))
 		}
-		if !slices.Equal(since, want) {
-			t.Errorf("minute %d: %v, since minutes %v, want %v", minute, got, since, want)
+		if !slices.Equal(got, append([]string{}, want...)) {
+			t.Errorf("second %d: %q, want %q", second, got, want)
 		}
 	}
 	look(0)
-	s.Snowflake.Worker.State = worker.StateOffline
-	look(1, 1)
-	look(2, 1)
-	s.Queue.Lifts = 1
-	look(3, 3, 1)
-	s.Snowflake.Worker.State = worker.StateServing
-	look(4, 3)
-	s.Snowflake.Worker.State = worker.StateOffline
-	look(5, 5, 3)
-	s.Snowflake.Worker.State = worker.StateServing
-	s.Queue.Lifts = 2
-	look(10, 10)
-	look(24, 10)
-	look(25)
-	s.Queue.Lifts = 3
-	look(26, 26)
+	r.seen.Worker.State = worker.StateOffline
+	look(1, "WorkerID since 1")
+	counts(map[string]float64{"shardid_queue_starved_total": 1})(r)
+	look(2, "Starved since 2", "WorkerID since 1")
+	r.seen.Worker.State = worker.StateServing
+	look(61, "Starved since 2")
+	look(62)
+	r.seen.Worker.State = worker.StateOffline
+	counts(map[string]float64{"shardid_queue_starved_total": 3, "shardid_queue_lifts_total": 1})(r)
+	look(70, "Starved since 70", "DatabaseWentBack since 70", "WorkerID since 70")
+	r.seen.Worker.State = worker.StateServing
+	look(129, "Starved since 70", "DatabaseWentBack since 70")
+	counts(map[string]float64{"shardid_queue_lifts_total": 2, "shardid_queue_lift_alarms_total": 1})(r)
+	look(130, "DatabaseWentBack since 70")
+	look(130+899, "DatabaseWentBack since 70")
+	look(130 + 900)
 }
 
-// What callers met is critical while it goes on, or while a store is away that may be why; else until a
-// sample shows no more of it.
-// Then it is told of as over, with its time, and is not critical any more.
-func TestAlarmEndsWithItsCause(t *testing.T) {
-	b, s := silent(nothing), well()
-	starved := func(second int) Alarm {
-		t.Helper()
-		for _, a := range b.raise(s, noon.Add(time.Duration(second)*time.Second)) {
-			if a.Name == "ShardidStarved" {
-				return a
-			}
-		}
-		t.Fatalf("second %d: it is not told of", second)
-		return Alarm{}
+// What is exported are the alarms as they were last seen, and the conditions.
+func TestCollect(t *testing.T) {
+	r := well()
+	fails("redis")(r)
+	r.Alarms()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r.Monitor)
+	values, err := metric.Values(registry)
+	check.Must(t, err)
+	for name, want := range map[string]float64{`shardid_alarm{name="ShardidStoreAway"}`: 1,
+		`shardid_alarm{severity="critical"}`: 1, "shardid_alarm": 1, `shardid_condition_ok{name="redis"}`: 0,
+		`shardid_condition_ok{name="database"}`: 1, "shardid_condition_ok": 2} {
+		check.Equal(t, values[name], want, name)
 	}
-	on := func(second int) {
-		t.Helper()
-		if a := starved(second); a.Severity != Critical || a.Scraped != Critical || !a.Over.IsZero() ||
-			a.Since != noon {
-			t.Errorf("second %d: %+v", second, a)
-		}
-	}
-	over := func(second, since, until int) {
-		t.Helper()
-		a, end := starved(second), noon.Add(time.Duration(until)*time.Second)
-		if a.Severity != Info || a.Over != end || !strings.HasPrefix(a.Message,
-			"over, was critical until "+end.Format(time.RFC3339)) ||
-			a.Since != noon.Add(time.Duration(since)*time.Second) {
-			t.Errorf("second %d: %+v", second, a)
-		}
-	}
-	s.Queue.Starved = 1
-	fails("redis")(&s)
-	on(0)
-	s.Queue.Starved = 2
-	on(5)
-	on(60) // the store is away: the next caller would meet it too
-	s.Conditions = well().Conditions
-	over(90, 0, 5)
-	check.Equal(t, starved(90).Scraped, "", "a minute after the last caller, in /metrics")
-	over(100, 0, 5)
-	s.Queue.Starved = 3
-	if a := starved(110); a.Severity != Critical || a.Since != noon.Add(110*time.Second) {
-		t.Errorf("again: %+v", a)
-	}
-	over(115, 110, 110)
-	check.Equal(t, starved(169).Scraped, Critical, "less than a minute after the last caller, in /metrics")
-	check.Equal(t, len(b.raise(s, noon.Add(110*time.Second+recently))), 0, "later")
-}
-
-func TestEmptySnapshot(t *testing.T) {
-	check.Equal(t, len(silent(nothing).Alarms()), 0)
 }

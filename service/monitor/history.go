@@ -184,13 +184,8 @@ func (t times) quantile(q float64) float64 {
 // sample adds a sample, and looks at the alarms, so that each is known to be on since it
 // came.
 func (m *Monitor) sample() {
-	m.Look()
-	families, err := m.metrics.Gather()
-	if err != nil {
-		m.log.Error("the metrics cannot be read", "error", err)
-		return
-	}
-	m.addReading(newReading(families, m.now()))
+	r, _ := m.look()
+	m.addReading(r)
 }
 
 func (m *Monitor) addReading(r reading) {

@@ -201,41 +201,12 @@ func TestHistoryIsBounded(t *testing.T) {
 	check.Equal(t, len(m.AppHistory(0).Series["app.issued"]), samples, "samples of an app")
 }
 
-// A mode is slow when in more than five of the last ten minutes one in a hundred of its requests
-// took more than a quarter of a second.
-func TestSlow(t *testing.T) {
-	m, at, took := silent(nothing), noon, times{}
-	m.addReading(reading{at: at})
-	look := func(samples int, each time.Duration, want string) {
-		t.Helper()
-		for range samples {
-			for i, bound := range buckets() {
-				if each.Seconds() <= bound {
-					took[i]++
-				}
-			}
-			took[len(took)-1]++
-			at = at.Add(historyEvery)
-			m.addReading(reading{at: at, times: map[string]times{"uid": took}})
-		}
-		got := ""
-		for _, a := range m.raise(Snapshot{}, at) {
-			got += a.Name + a.Message[strings.Index(a.Message, ", in"):strings.Index(a.Message, ":")]
-		}
-		check.Equal(t, got, want, at.Format(time.TimeOnly))
-	}
-	look(60, time.Second, "")
-	look(1, time.Second, "ShardidSlow, in the mode uid")
-	look(59, time.Millisecond, "ShardidSlow, in the mode uid")
-	look(1, time.Millisecond, "")
-}
-
 // Alarms are looked at with each sample, so that one is known to be on since it came, and
-// no snapshot is taken after Stop.
+// nothing is looked at after Stop.
 func TestSamplesLookAtAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		m := silent(func() (s Snapshot) {
+		m := silent(func() (s State) {
 			if time.Since(began) >= time.Second {
 				s.Settings = []model.Finding{{Level: model.LevelUnsafe}}
 			}

@@ -14,12 +14,6 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/issuer"
-	"shardid/service/queue"
-	"shardid/service/segment"
-	"shardid/service/snowflake"
-	"shardid/service/uid"
-	"shardid/service/worker"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -42,64 +36,23 @@ type Probe struct {
 	Check func(context.Context) error // returns soon after its context ends
 }
 
-// Snapshot is how a replica is doing at one instant. Counters are since its start.
-type Snapshot struct {
-	Settings []model.Finding // what the stores said of theirs, when last asked
-
-	Queue     queue.Stats
-	Apps      []queue.View   // 256 at most, as last seen
-	Segment   *segment.Stats // nil when the mode is disabled, as the next two
-	Snowflake *Snowflake
-	UID       *UID
-	Sequence  *Sequence // nil when the mode is disabled
-	// NoneFree is how many leases of names were refused as no worker ID was free, the last one of NoneFreeOf.
-	NoneFree   int64
-	NoneFreeOf string
-
-	Traffic map[string]issuer.Traffic // of the ID routes, by mode
-	// HTTP and RESP are the requests and commands that were answered, by code of the error
-	// table, 0 for IDs; RESP is nil without resp.addr.
-	HTTP, RESP map[int]int64
-
-	Conditions []model.Condition // by name; the monitor fills them in
-}
-
-// Snowflake is how the snowflake mode is doing.
-type Snowflake struct {
-	Stats     snowflake.Stats
-	Worker    worker.Status
-	MaxOffset time.Duration // snowflake.max_clock_offset
-	Remaining time.Duration `metric:"shardid_snowflake_lifetime_seconds" help:"How long the 41 bits of time last."`
-}
-
-// Sequence is what the sequences have done since the start.
-type Sequence struct {
-	Issued  int64 // numbers
-	Starved int64 // requests that got no number in time
-}
-
-// UID is how the UID mode is doing.
-type UID struct {
-	Stats  uid.Stats
-	Status uid.Status
-}
-
 // Monitor keeps the conditions, the alarms and the history of a replica. Safe for
 // concurrent use.
 type Monitor struct {
-	log      *slog.Logger
-	probes   []Probe
-	metrics  prometheus.Gatherer
-	snapshot func() Snapshot
-	now      func() time.Time
-	group    *background.Group
+	log     *slog.Logger
+	probes  []Probe
+	metrics prometheus.Gatherer
+	state   func() State
+	now     func() time.Time
+	group   *background.Group
 
-	mu         sync.Mutex // guards the rest; it is not held during a snapshot
+	mu         sync.Mutex // guards the rest; it is not held while metrics and state are read
 	conditions map[string]*condition
-	told       map[string]Alarm // the alarms that were raised last, by name
-	rises      map[string]rise
-	last       reading  // zero before the first
-	history    []sample // oldest first
+	raised     []Alarm              // as last seen; the slice does not change
+	since      map[string]time.Time // since when each of them is on, by name
+	rises      map[string]rise      // of what alarms count, by the names of the counters
+	last       reading              // zero before the first
+	history    []sample             // oldest first
 }
 
 type condition struct {
@@ -111,11 +64,11 @@ type condition struct {
 	failures  int64     // since the last line
 }
 
-// New makes a monitor. Start runs the probes, and reads the metrics and takes a snapshot every few seconds;
-// Report works without. snapshot is not called before Start, Snapshot or Alarms.
-func New(log *slog.Logger, metrics prometheus.Gatherer, snapshot func() Snapshot, probes ...Probe) *Monitor {
+// New makes a monitor. Start runs the probes, and reads metrics and state every few seconds; Report works
+// without. Neither is read before Start or Alarms.
+func New(log *slog.Logger, metrics prometheus.Gatherer, state func() State, probes ...Probe) *Monitor {
 	return &Monitor{
-		log: log, probes: probes, metrics: metrics, snapshot: snapshot, now: time.Now,
+		log: log, probes: probes, metrics: metrics, state: state, now: time.Now,
 		group:      background.NewGroup("monitor"),
 		conditions: map[string]*condition{}, rises: map[string]rise{},
 	}
@@ -211,17 +164,15 @@ func (m *Monitor) explained(c *condition, now time.Time) bool {
 	return now.Sub(c.Since) < 2*probeEvery
 }
 
-// Snapshot is how the replica is doing now, with its conditions.
-func (m *Monitor) Snapshot() Snapshot {
-	s := m.snapshot()
-	s.Conditions = m.Conditions()
-	return s
-}
-
 // Conditions returns all conditions, by name.
 func (m *Monitor) Conditions() []model.Condition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.sortedConditions()
+}
+
+// sortedConditions is Conditions for callers that hold mu.
+func (m *Monitor) sortedConditions() []model.Condition {
 	all := make([]model.Condition, 0, len(m.conditions))
 	for _, c := range m.conditions {
 		all = append(all, c.Condition)

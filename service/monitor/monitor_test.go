@@ -44,12 +44,12 @@ func newWorld() *world {
 	return w
 }
 
-// nothing is the snapshot of a replica without a mode.
-func nothing() Snapshot { return Snapshot{} }
+// nothing is the state of a replica without a mode.
+func nothing() State { return State{} }
 
 // silent is a monitor without a log.
-func silent(snapshot func() Snapshot, probes ...Probe) *Monitor {
-	return New(slog.New(slog.DiscardHandler), &counters{}, snapshot, probes...)
+func silent(state func() State, probes ...Probe) *Monitor {
+	return New(slog.New(slog.DiscardHandler), &counters{}, state, probes...)
 }
 
 // lines returns what was logged since the last call.

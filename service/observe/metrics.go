@@ -13,9 +13,10 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
 	"shardid/service/latency"
-	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/snowflake"
+	"shardid/service/uid"
 	"shardid/service/worker"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,23 +24,36 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Sources are what is exported. The functions must be safe for concurrent use, and must not
-// ask a store.
+// Sources are what is exported beside what the services count in the registry themselves. The functions must
+// be safe for concurrent use, and must not ask a store. Those of a mode that is disabled are nil.
 type Sources struct {
-	Version string
-	// Registry has the metrics that the services count themselves; Text adds the others to it.
-	Registry *prometheus.Registry
-	Sample   func() (monitor.Snapshot, []monitor.Alarm)
-	Tags     func() []segment.View // that were used, by name; nil without the segment mode
+	Version    string
+	Registry   *prometheus.Registry
+	Traffic    func() map[string]issuer.Traffic // of the ID routes, by mode
+	HTTP, RESP func() map[int]int64             // answers by code; RESP is nil without resp.addr
+	Queue      func() (queue.Stats, []queue.View)
+	Segment    func() (segment.Stats, []segment.View) // with the tags that were used, by name
+	Snowflake  func() Snowflake
+	UID        func() (uid.Stats, uid.Status)
+	Sequence   bool // the mode is enabled
 }
 
-// Text returns a function that reads the metrics in Prometheus' text format and is safe for
-// concurrent use.
+// Snowflake is how the snowflake mode is doing.
+type Snowflake struct {
+	Stats     snowflake.Stats
+	Worker    worker.Status
+	Remaining time.Duration `metric:"shardid_snowflake_lifetime_seconds" help:"How long the 41 bits of time last."`
+}
+
+// Text adds the sources to the registry and returns a function that reads all metrics, and those of the
+// process, in Prometheus' text format and is safe for concurrent use.
 func Text(s Sources) func(context.Context) ([]byte, error) {
-	s.Registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{Sources: s})
+	s.Registry.MustRegister(&collector{Sources: s})
+	process := prometheus.NewRegistry() // of which alarms and charts need nothing
+	process.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return func(context.Context) ([]byte, error) {
-		families, err := s.Registry.Gather()
+		families, err := prometheus.Gatherers{process, s.Registry}.Gather()
 		if err != nil {
 			return nil, fmt.Errorf("read the metrics: %w", err)
 		}
@@ -66,36 +80,42 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	out := scrape{metrics, &c.descs}
-	sample, alarms := c.Sample()
-	out.process(c.Sources, sample)
-	for _, a := range alarms {
-		if a.Scraped != "" {
-			out.gauge("shardid_alarm", "1 for each alarm that is on; docs/operations.md has a section for each name. "+
-				"An alarm about an event stays for a minute at least.",
-				1, "name", a.Name, "severity", string(a.Scraped))
+	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
+	for code, n := range c.HTTP() {
+		out.counter("shardid_http_answers_total",
+			"Answers by code of the error table: 0 is IDs served, the others are errors of every path.",
+			n, "code", strconv.Itoa(code))
+	}
+	if c.RESP != nil {
+		for code, n := range c.RESP() {
+			out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
+				"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
 		}
 	}
-	out.queue(sample.Queue, sample.Apps)
+	out.queue(c.Queue())
 	modes := []string{httpapi.ModeQueue}
-	if sample.Segment != nil {
+	if c.Segment != nil {
 		modes = append(modes, httpapi.ModeSegment)
-		out.fields(*sample.Segment)
-		out.tags(c.Tags())
+		stats, tags := c.Segment()
+		out.fields(stats)
+		out.tags(tags)
 	}
-	if sample.Snowflake != nil {
+	if c.Snowflake != nil {
 		modes = append(modes, httpapi.ModeSnowflake)
-		out.snowflake(*sample.Snowflake)
+		out.snowflake(c.Snowflake())
 	}
-	if sample.UID != nil {
+	if c.UID != nil {
 		modes = append(modes, httpapi.ModeUID)
-		out.fields(sample.UID.Stats)
-		out.fields(sample.UID.Status)
+		stats, status := c.UID()
+		out.fields(stats)
+		out.fields(status)
 	}
-	if sample.Sequence != nil {
+	if c.Sequence {
 		modes = append(modes, httpapi.ModeSequence)
 	}
+	traffic := c.Traffic()
 	for _, mode := range append(modes, httpapi.ModeLease) {
-		out.traffic(mode, sample.Traffic[mode])
+		out.traffic(mode, traffic[mode])
 	}
 }
 
@@ -174,24 +194,6 @@ func oneIf(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// process exports process-wide metrics.
-func (out scrape) process(c Sources, s monitor.Snapshot) {
-	for _, condition := range s.Conditions {
-		out.gauge("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.",
-			oneIf(condition.OK), "name", condition.Name)
-	}
-	for code, n := range s.HTTP {
-		out.counter("shardid_http_answers_total",
-			"Answers by code of the error table: 0 is IDs served, the others are errors of every path.",
-			n, "code", strconv.Itoa(code))
-	}
-	for code, n := range s.RESP {
-		out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
-			"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
-	}
-	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
 }
 
 // traffic exports the ID route of one mode.
@@ -288,7 +290,7 @@ func byLabel(views []segment.View) map[string]supply {
 	return all
 }
 
-func (out scrape) snowflake(s monitor.Snowflake) {
+func (out scrape) snowflake(s Snowflake) {
 	out.fields(s)
 	out.fields(s.Stats)
 	out.fields(s.Worker)

@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"regexp"
@@ -46,57 +48,62 @@ func full() Sources {
 	registry := prometheus.NewRegistry()
 	stores := NewStores(nil, registry)
 	guard.New(guard.Limits{}, nil, registry)
+	watch := monitor.New(slog.New(slog.DiscardHandler), registry, func() monitor.State {
+		return monitor.State{Apps: []queue.View{{Left: 1, Limit: model.Limit{Policy: model.LimitWrap}}}}
+	})
+	registry.MustRegister(watch)
+	watch.Report("redis", nil)
+	watch.Report("database", errors.New("away"))
+	watch.Alarms()
 	lease.New(nil, nil, registry)
 	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // its options are good
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)
 	stores.failed.WithLabelValues("redis", "pop").Inc()
-	sample := monitor.Snapshot{
-		Conditions: []model.Condition{{Name: "redis", OK: true}, {Name: "database"}},
-		HTTP:       map[int]int64{0: 10, -4: 11},
-		RESP:       map[int]int64{0: 12, -6: 13},
-		Traffic:    map[string]issuer.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}},
-		Queue: queue.Stats{
-			Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
-			Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
-			Purges:    31, FarLifts: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
-			Passes: reading(),
-		},
-		Apps: []queue.View{{
-			App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
-			Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
-		}, {App: 8, Left: 1, Unconfirmed: 1}},
-		Sequence: &monitor.Sequence{},
-		Segment: &segment.Stats{
-			Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
-			Starved: 12, LoadTimes: reading(),
-		},
-		Snowflake: &monitor.Snowflake{
-			Stats: snowflake.Stats{Issued: 21, Refused: 22, Wasted: 23, Waits: 24},
-			Worker: worker.Status{
-				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
-				ClockOffset: -27 * time.Millisecond,
-			},
-			Remaining: 28 * time.Hour,
-		},
-		UID: &monitor.UID{Stats: uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35},
-			Status: uid.Status{
-				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
-			}},
-	}
-	known, unknown := &sample.Apps[0].Depths, &sample.Apps[1].Depths
+	apps := []queue.View{{
+		App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
+		Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
+	}, {App: 8, Left: 1, Unconfirmed: 1}}
+	known, unknown := &apps[0].Depths, &apps[1].Depths
 	for i := range model.Shards {
 		known[i], unknown[i] = 1000, -1
 	}
 	known[0], known[1], known[2] = 100, 40, -1
 	return Sources{
-		Version: "1.2.3", Registry: registry,
-		Sample: func() (monitor.Snapshot, []monitor.Alarm) {
-			return sample, []monitor.Alarm{{Name: "ShardidWrapApp", Severity: monitor.Info, Scraped: monitor.Info},
-				{Name: "ShardidStarved"}}
+		Version: "1.2.3", Registry: registry, Sequence: true,
+		HTTP: func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
+		RESP: func() map[int]int64 { return map[int]int64{0: 12, -6: 13} },
+		Traffic: func() map[string]issuer.Traffic {
+			return map[string]issuer.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}}
 		},
-		Tags: func() []segment.View {
-			return []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
+		Queue: func() (queue.Stats, []queue.View) {
+			return queue.Stats{
+				Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
+				Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
+				Purges:    31, FarLifts: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
+				Passes: reading(),
+			}, apps
+		},
+		Segment: func() (segment.Stats, []segment.View) {
+			return segment.Stats{
+				Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
+				Starved: 12, LoadTimes: reading(),
+			}, []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
+		},
+		Snowflake: func() Snowflake {
+			return Snowflake{
+				Stats: snowflake.Stats{Issued: 21, Refused: 22, Wasted: 23, Waits: 24},
+				Worker: worker.Status{
+					WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
+					ClockOffset: -27 * time.Millisecond,
+				},
+				Remaining: 28 * time.Hour,
+			}
+		},
+		UID: func() (uid.Stats, uid.Status) {
+			return uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, uid.Status{
+				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
+			}
 		},
 	}
 }
@@ -196,11 +203,11 @@ func TestTagsAreBounded(t *testing.T) {
 		},
 	} {
 		s := full()
-		s.Tags = func() (views []segment.View) {
+		s.Segment = func() (_ segment.Stats, views []segment.View) {
 			for i, tag := range c.tags {
 				views = append(views, segment.View{Name: tag, InitOK: true, Held: 1, Runway: c.runway(i)})
 			}
-			return views
+			return segment.Stats{}, views
 		}
 		body := text(t, s)
 		held, runways, sum := 0, strings.Count(body, "\nshardid_segment_runway_seconds{"), 0
@@ -220,9 +227,7 @@ func TestTagsAreBounded(t *testing.T) {
 // The modes that are disabled have no metrics.
 func TestDisabledModes(t *testing.T) {
 	s := full()
-	sample, _ := s.Sample()
-	sample.Segment, sample.Snowflake, sample.UID = nil, nil, nil
-	s.Sample = func() (monitor.Snapshot, []monitor.Alarm) { return sample, nil }
+	s.Segment, s.Snowflake, s.UID = nil, nil, nil
 	body := text(t, s)
 	for _, mode := range []string{"segment", "snowflake", "uid"} {
 		if strings.Contains(body, "\nshardid_"+mode) || strings.Contains(body, `mode="`+mode+`"`) {

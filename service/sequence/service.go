@@ -296,9 +296,3 @@ func newCounters(registry prometheus.Registerer) counters {
 			"Requests that got -4, as no number of a sequence could be had in time."),
 	}
 }
-
-// Issued is how many numbers were given to callers since the start.
-func (s *Service) Issued() int64 { return metric.Value(s.counters.issued) }
-
-// Starved is how many requests got no number in time since the start.
-func (s *Service) Starved() int64 { return metric.Value(s.counters.starved) }

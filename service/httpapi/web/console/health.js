@@ -1,11 +1,11 @@
 // Health at a glance: a sentence about who is hit and who goes on, then a tile for each cause with its
-// whole message. What only follows from a cause is named without alarm; what is over, and what works, is
-// one line each. What fails is red, what is degraded amber, and each state has a word and a shape, so
-// that it can be told without its colour.
+// whole message. What only follows from a cause is named without alarm; what works is one line. What
+// fails is red, what is degraded amber, and each state has a word and a shape, so that it can be told
+// without its colour.
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
 import { text } from './text.js';
-import { about, instant } from './format.js';
+import { about } from './format.js';
 
 const stores = ['database', 'redis', 'zookeeper'];
 
@@ -13,7 +13,7 @@ const severities = ['critical', 'warning', 'info'];
 
 /** The alarm of a store that is away, and those that follow from it when they came later. */
 const storeAway = 'ShardidStoreAway';
-const followers = new Set(['ShardidStarved', 'ShardidRefillFailing', 'ShardidConditionFailing', 'ShardidLeaseNotTrusted', 'ShardidWorkerOffline', 'ShardidRingDry', 'ShardidUIDRunway']);
+const followers = new Set(['ShardidStarved', 'ShardidConditionFailing', 'ShardidWorkerID']);
 
 /** An alarm may be seen this much earlier than its cause, in milliseconds: both are looked for now and then. */
 const tolerance = 10000;
@@ -55,10 +55,10 @@ function impact(status) {
 function causes(status) {
   const all = (status.alarms ?? []).map((alarm) => ({
     name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
-    message: alarm.over ? alarm.message.replace(/^over, was \w+ until \S+Z: /, '') : alarm.message ?? '', since: alarm.since, over: alarm.over, runbook: runbook(alarm.name), follows: [],
+    message: alarm.message ?? '', since: alarm.since, runbook: runbook(alarm.name), follows: [],
   }));
   const away = all.find(({ name }) => name === storeAway);
-  const follows = ({ name, since, over }) => away && !over && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
+  const follows = ({ name, since }) => away && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
   const found = all.filter((alarm) => !follows(alarm));
   if (away) away.follows = all.filter(follows).map(({ name }) => name);
 
@@ -116,7 +116,6 @@ function createTile() {
 export class Health {
   #now = 0;
   #causes = new KeyedList($('alarm-list'), createCause, (node, cause) => this.#fillCause(node, cause));
-  #ended = new KeyedList($('ended-list'), createCause, (node, cause) => this.#fillCause(node, cause));
   #affected = new KeyedList($('affected-list'), createTile, (node, tile) => this.#fillTile(node, tile));
   #well = new KeyedList($('well-list'), createTile, (node, tile) => this.#fillTile(node, tile));
 
@@ -125,12 +124,7 @@ export class Health {
     const hit = impact(status);
     setText($('impact'), hit?.words ?? '');
     setAttribute($('impact'), 'data-state', hit?.state);
-    const found = causes(status);
-    const ended = found.filter(({ over }) => over);
-    this.#causes.show(found.filter(({ over }) => !over), ({ name }) => name);
-    this.#ended.show(ended, ({ name }) => name);
-    setText($('ended-sum'), text.health.ended(ended.length, ended.map(({ name }) => text.alarms[name]?.[0] ?? name)));
-    setAttribute($('ended'), 'hidden', ended.length === 0);
+    this.#causes.show(causes(status), ({ name }) => name);
     const tiles = parts(status);
     const isAffected = ({ state }) => state === 'critical' || state === 'warning';
     const affected = tiles.filter(isAffected);
@@ -146,12 +140,12 @@ export class Health {
     setAttribute(node, 'data-state', cause.severity);
     setIcon(sign, cause.severity);
     const heading = title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name;
-    setText(name, cause.over ? heading : text.health.heading(cause.severity, heading));
+    setText(name, text.health.heading(cause.severity, heading));
     setText(meaning, words ?? '');
     setText(message, cause.message);
     setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows.map((alarm) => text.alarms[alarm]?.[0] ?? alarm)) : '');
     setAttribute(link, 'href', cause.runbook);
-    setText(since, cause.over ? text.health.until(instant(cause.since), instant(cause.over)) : this.#lasted(cause.since));
+    setText(since, this.#lasted(cause.since));
   }
 
   #fillTile(node, tile) {
