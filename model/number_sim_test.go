@@ -179,7 +179,16 @@ func (w *numberWorld) check() error {
 func numberSimulation() simtest.Simulation[numberMutant] {
 	return simtest.Simulation[numberMutant]{
 		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "periods": 5, "jumps": 1},
-		Mutants: []numberMutant{storedBase, shrunkDoubt, settledDoubt, callersClock, endedDoubt, reopened, resetLost, noWidth},
+		Mutants: map[numberMutant]uint64{
+			storedBase:   0,
+			shrunkDoubt:  0,
+			settledDoubt: 0,
+			callersClock: 0,
+			endedDoubt:   0,
+			reopened:     0,
+			resetLost:    0,
+			noWidth:      0,
+		},
 		World: func(_ *testing.T, seed uint64, m numberMutant) (simtest.Tally, error) {
 			w := newNumberWorld(seed, m)
 			for range 600 {

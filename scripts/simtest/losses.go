@@ -42,7 +42,7 @@ func Losses(t *testing.T, worlds uint64, build func(t *testing.T, rng *rand.Rand
 		worlds = 100
 	}
 	losses := Simulation[string]{
-		Worlds: worlds, Racing: 100, Seeds: 300, Mutants: []string{"care is ignored"},
+		Worlds: worlds, Racing: 100, Seeds: 300, Mutants: map[string]uint64{"care is ignored": 0},
 		World: func(t *testing.T, seed uint64, mutant string) (_ Tally, err error) {
 			t.Helper()
 			synctest.Test(t, func(t *testing.T) {

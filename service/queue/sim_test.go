@@ -23,9 +23,22 @@ import (
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 10_000, Racing: 100, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
-		Mutants: []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noHeartbeat,
-			noWait, identityIgnored, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked,
-			noFloor, noName, lateMark},
+		Mutants: map[mutant]uint64{
+			noHistoryCheck:  0,
+			runIDForHistory: 0,
+			pushRetries:     0,
+			noHighWater:     0,
+			noHeartbeat:     0,
+			noWait:          0,
+			identityIgnored: 0,
+			unclearCommit:   0,
+			noRowLock:       0,
+			partsUnmarked:   0,
+			gapsOverlooked:  0,
+			noFloor:         0,
+			noName:          0,
+			lateMark:        0,
+		},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
 			w := newWorld(seed, m)
 			if err := w.run(); err != nil {

@@ -21,8 +21,15 @@ import (
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 2000, Racing: 100, Seeds: 20_000, World: simulate,
-		Least:   map[string]float64{"IDs": 100, "lifts": 0.5, "wasted": 3},
-		Mutants: []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
+		Least: map[string]float64{"IDs": 100, "lifts": 0.5, "wasted": 3},
+		Mutants: map[mutant]uint64{
+			ignoresFloor:     0,
+			rereadsStep:      0,
+			reusesRolledBack: 0,
+			sharesRange:      0,
+			noDoubt:          0,
+			noWait:           0,
+		},
 	}
 }
 

@@ -24,8 +24,20 @@ import (
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 10_000, Racing: 100, Seeds: 30_000, Least: map[string]float64{"IDs": 100},
-		Mutants: []mutant{noBound, noAfter, reportsInstead, trustsItself, leafFallback, noVouch,
-			serverIgnored, recordBelieved, noDoubt, noClaims, noWait, addressBelieved},
+		Mutants: map[mutant]uint64{
+			noBound:         0,
+			noAfter:         0,
+			reportsInstead:  0,
+			trustsItself:    0,
+			leafFallback:    0,
+			noVouch:         0,
+			serverIgnored:   0,
+			recordBelieved:  0,
+			noDoubt:         0,
+			noClaims:        0,
+			noWait:          0,
+			addressBelieved: 0,
+		},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
 			w := newWorld(seed, m)
 			if err := w.run(); err != nil {
