@@ -342,17 +342,17 @@ func counterSimulation() simtest.Simulation[counterMutant] {
 	return simtest.Simulation[counterMutant]{
 		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "jumps": 1},
 		Mutants: map[counterMutant]uint64{
-			noBucket:        0,
-			noWait:          0,
-			oneRate:         0,
-			identityIgnored: 0,
-			lateMark:        0,
-			memoryless:      0,
-			noName:          0,
-			noHold:          0,
-			noAck:           0,
-			noSettle:        0,
-			newRows:         0,
+			noBucket:        5,
+			noWait:          324,
+			oneRate:         204,
+			identityIgnored: 2,
+			lateMark:        37,
+			memoryless:      1820,
+			noName:          9,
+			noHold:          63,
+			noAck:           155,
+			noSettle:        1,
+			newRows:         29,
 		},
 		World: func(_ *testing.T, seed uint64, m counterMutant) (simtest.Tally, error) {
 			w := newCounterWorld(seed, m)

@@ -180,14 +180,14 @@ func numberSimulation() simtest.Simulation[numberMutant] {
 	return simtest.Simulation[numberMutant]{
 		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "periods": 5, "jumps": 1},
 		Mutants: map[numberMutant]uint64{
-			storedBase:   0,
-			shrunkDoubt:  0,
-			settledDoubt: 0,
-			callersClock: 0,
-			endedDoubt:   0,
-			reopened:     0,
-			resetLost:    0,
-			noWidth:      0,
+			storedBase:   10,
+			shrunkDoubt:  1,
+			settledDoubt: 141,
+			callersClock: 1042,
+			endedDoubt:   1,
+			reopened:     1,
+			resetLost:    1,
+			noWidth:      15,
 		},
 		World: func(_ *testing.T, seed uint64, m numberMutant) (simtest.Tally, error) {
 			w := newNumberWorld(seed, m)

@@ -119,10 +119,10 @@ func simulationNumbers() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 500, Racing: 25, Seeds: 20_000, Least: map[string]float64{"numbers": 50}, World: simulateNumbers,
 		Mutants: map[mutant]uint64{
-			staleClock:  0,
-			sharesRange: 0,
-			noDoubt:     0,
-			noWait:      0,
+			staleClock:  1,
+			sharesRange: 12,
+			noDoubt:     2,
+			noWait:      870,
 		},
 	}
 }

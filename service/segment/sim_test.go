@@ -23,12 +23,12 @@ func simulation() simtest.Simulation[mutant] {
 		Worlds: 2000, Racing: 100, Seeds: 20_000, World: simulate,
 		Least: map[string]float64{"IDs": 100, "lifts": 0.5, "wasted": 3},
 		Mutants: map[mutant]uint64{
-			ignoresFloor:     0,
-			rereadsStep:      0,
-			reusesRolledBack: 0,
-			sharesRange:      0,
-			noDoubt:          0,
-			noWait:           0,
+			ignoresFloor:     2,
+			rereadsStep:      1,
+			reusesRolledBack: 7,
+			sharesRange:      1,
+			noDoubt:          1,
+			noWait:           103,
 		},
 	}
 }

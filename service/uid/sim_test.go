@@ -213,10 +213,10 @@ func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 1000, Racing: 100, Seeds: 20_000, Least: map[string]float64{"IDs": 50, "worker IDs used again": 0.25},
 		Mutants: map[mutant]uint64{
-			noMark:          0,
-			recycleUnmarked: 0,
-			recycleTooEarly: 0,
-			noDoubt:         0,
+			noMark:          43,
+			recycleUnmarked: 1179,
+			recycleTooEarly: 25,
+			noDoubt:         20,
 		},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
 			w := newWorld(seed, m)
