@@ -54,13 +54,6 @@ func WrapAdvice(app uint8, name string) string {
 		"run `shardid apps set --app %d --limit-policy wrap --confirm %q`", app, name)
 }
 
-// narrowBelow is how many indices are left to a list at which it counts as narrow.
-const narrowBelow = 10_000_000
-
-// Narrow says whether so few indices are left to a list that none may be lost for
-// convenience: it is filled only when it is used, and little at a time.
-func Narrow(left int64) bool { return left < narrowBelow }
-
 // LastIndex is the highest index of the list that may be allocated under the
 // limit.
 func (l Limit) LastIndex(key ListKey) int64 {

@@ -139,3 +139,12 @@ func (e *StoreError) Error() string {
 
 // Unwrap returns the cause.
 func (e *StoreError) Unwrap() error { return e.Err }
+
+// NotBegunError is in the error of a store that could not begin with a call: it has stored nothing of it.
+type NotBegunError struct{ Err error }
+
+// Error is that of the reason.
+func (e *NotBegunError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NotBegunError) Unwrap() error { return e.Err }

@@ -76,11 +76,8 @@ type AllocRequest struct {
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
-	// MaxStep bounds the segment, in indices; the row's step is more than that where
-	// the list is not narrow.
+	// MaxStep bounds the segment, in indices.
 	MaxStep int64
-	// Care bounds it too, whatever the row's step; it may ask for an empty segment.
-	Care Care
 }
 
 // Allocation is the answer to one AllocRequest: either Err is set or Segment is
@@ -105,7 +102,7 @@ func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocStat
 	next := s
 	floor, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
 	raised := s.Raise(floor).Last
-	next.CurrentStep = req.Care.Bound(s.nextStep(req, now, limit-raised))
+	next.CurrentStep = s.nextStep(req, now, limit-raised)
 	first, n, counter, err := s.TakeNumbers(floor, next.CurrentStep, limit, now)
 	if err != nil {
 		return Allocation{}, s, fmt.Errorf("list %s: %w", s.Key, err)
@@ -131,12 +128,9 @@ func (s AllocState) nextStep(req AllocRequest, now time.Time, left int64) int64 
 	case age >= idleDuration:
 		step /= 2
 	}
-	step = max(min(step, req.MaxStep), s.Step, 1)
+	step = min(max(step, s.Step), req.MaxStep)
 	if s.Limit.MaxID != 0 {
-		step = min(step, max(1, left/segmentShare))
+		step = min(step, left/segmentShare)
 	}
-	if Narrow(left) {
-		step = max(1, min(step, req.MaxStep))
-	}
-	return step
+	return max(step, 1)
 }

@@ -48,7 +48,7 @@ func TestNextSegment(t *testing.T) {
 		"15 to 30 minutes keep it":                  {0, ago(20 * time.Minute), 1000, 4000, none, grow, 1, 4000, 4000},
 		"30 minutes halve it":                       {0, ago(30 * time.Minute), 1000, 4000, none, grow, 1, 2000, 2000},
 		"never below the table's":                   {0, ago(time.Hour), 1000, 1000, none, plain, 1, 1000, 1000},
-		"not even by the bound":                     {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 1000, 1000},
+		"but for the bound":                         {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 10, 10},
 		"a hundredth of what is left under a limit": {7, never, 1000, 0, reject(10), plain, 8, 8, 1},
 		"a small space is not taken by doubling":    {0, noon, 10, 1000, reject(10_000), grow, 1, 100, 100},
 		"wrap goes on past the limit":               {10, never, 5, 0, wrap, plain, 11, 15, 5},

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"shardid/model"
+
 	"gorm.io/gorm"
 )
 
@@ -62,7 +64,7 @@ func (s *Store) inTx(ctx context.Context, op string, body func(*gorm.DB) error) 
 					try--
 					continue
 				}
-				return err
+				return &model.NotBegunError{Err: err}
 			}
 			again = true
 		}
@@ -108,7 +110,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again bool, err error) {
 	conn, err := s.pool.Conn(ctx)
 	if err != nil {
-		return false, err
+		return false, &model.NotBegunError{Err: err}
 	}
 	defer conn.Close()
 	if s.server == nil {
@@ -118,7 +120,7 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
-		return errors.Is(err, driver.ErrBadConn) || isBusy(err), err
+		return errors.Is(err, driver.ErrBadConn) || isBusy(err), &model.NotBegunError{Err: err}
 	}
 	session := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = tx

@@ -33,12 +33,9 @@ type table struct {
 	rows  map[model.ListKey]model.AllocState
 	err   error         // every call fails with it
 	delay time.Duration // of every allocation
-	// unanswered says whether the COMMIT of a segment gets no answer; nil: all get one.
-	unanswered func(model.Segment) bool
-	careless   bool // it gives whole segments to those who ask for less
-	loads      int
-	taken      []model.Segment
-	asked      map[model.ListKey]int // segments that were asked for
+	loads int
+	taken []model.Segment
+	asked map[model.ListKey]int // segments that were asked for
 }
 
 func newTable(apps ...uint8) *table {
@@ -128,20 +125,12 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	case !ok:
 		return model.Allocation{Err: model.ErrUnknownShard}
 	}
-	if t.careless {
-		req.Care = 0
-	}
 	a, next, err := row.Next(req, time.Now())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	t.rows[req.Key] = next
-	if a.Segment.Len() > 0 {
-		t.taken = append(t.taken, a.Segment)
-	}
-	if t.unanswered != nil && t.unanswered(a.Segment) {
-		return model.Allocation{Err: errAway}
-	}
+	t.taken = append(t.taken, a.Segment)
 	return a
 }
 
@@ -150,13 +139,6 @@ func (t *table) askedFor(key model.ListKey) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asked[key]
-}
-
-// row is the state of one list.
-func (t *table) row(key model.ListKey) model.AllocState {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.rows[key]
 }
 
 // segments are all that were allocated.
@@ -174,8 +156,6 @@ type lists struct {
 	onPop  func(model.Popped) model.Popped               // changes an answer
 	onPush func([]model.PushRequest) []model.PushRequest // changes a request
 	full   error                                         // pushes fail with it
-	// failing says whether a push fails after it arrived, or before; nil: none does.
-	failing func(model.Segment) (fails, arrives bool)
 	// readOnly is what every write fails with.
 	readOnly error
 	pops     []int // how many each pop asked for
@@ -247,7 +227,7 @@ func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	l.mu.Lock()
-	change, full, failing := l.onPush, cmp.Or(l.full, l.readOnly), l.failing
+	change, full := l.onPush, cmp.Or(l.full, l.readOnly)
 	l.mu.Unlock()
 	if full != nil {
 		return slices.Repeat([]error{full}, len(reqs))
@@ -255,20 +235,7 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	if change != nil {
 		reqs = change(reqs)
 	}
-	if failing == nil {
-		return l.Store.Push(ctx, reqs)
-	}
-	errs := make([]error, len(reqs))
-	for i := range reqs {
-		fails, arrives := failing(reqs[i].Segment)
-		if !fails || arrives {
-			errs[i] = l.Store.Push(ctx, reqs[i:i+1])[0]
-		}
-		if fails {
-			errs[i] = errAway
-		}
-	}
-	return errs
+	return l.Store.Push(ctx, reqs)
 }
 
 // spied are lists that note when they were asked for their state, and may hold that up.

@@ -41,8 +41,6 @@ type list struct {
 	soon      bool      // a refill in the background is due
 	again     bool      // a refill was due while another was in flight
 	setbacks  *setbacks // nil while no refill has failed
-	narrow    int64     // length of the last segment while the list is narrow, without what callers waited for
-	asked     time.Time // when that was
 	lastErr   error     // why waiters were not served last; nil since a pop gave something
 
 	// life and highest are the tripwire: within one life indices only
@@ -176,11 +174,7 @@ func (l *list) close(err error) {
 
 // isLow says whether a list of that length is due for a refill. Callers hold mu.
 func (l *list) isLow(length int64) bool {
-	step := l.step
-	if model.Narrow(l.left()) {
-		step = min(step, max(l.narrow, 1))
-	}
-	return float64(length) <= l.svc.opts.LowWatermark*float64(step)
+	return float64(length) <= l.svc.opts.LowWatermark*float64(min(l.step, l.spare()))
 }
 
 // deliver takes over what was popped and serves the waiters. It says whether an

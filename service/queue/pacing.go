@@ -19,22 +19,24 @@ const (
 	// causes another try. Callers that wait on an empty list try by themselves.
 	refillRetry = 200 * time.Millisecond
 
-	// firstNarrow is the first segment of a narrow list, in indices.
-	firstNarrow = 8
-	// narrowShare is the share of the indices that are left, one part in so many, that
-	// a narrow list may hold.
-	narrowShare = 1000
-	// narrowLasts is how long a segment of a narrow list lasts for the next not to be
-	// longer.
-	narrowLasts = time.Minute
+	// firstLossPause follows a segment that was lost on its way: nobody knows whether the database, or the
+	// list, has it. Another loss doubles the pause up to longestLossPause, so that an hour of them costs
+	// 360 segments.
+	firstLossPause   = 250 * time.Millisecond
+	longestLossPause = 10 * time.Second
+
+	// spareShare is the share of the indices that are left, one part in so many, that a segment may have
+	// beside what callers wait for, and leastSpare is how many it may have in any case.
+	spareShare = 1000
+	leastSpare = 8
 )
 
 // setbacks is what refills that failed leave behind. Lists of healthy stores have none,
 // which saves memory: there are thousands.
 type setbacks struct {
-	retryAt    time.Time // until then the low watermark causes no refill
-	pauseUntil time.Time // until then no segment is asked for; refillErr says why
-	model.Losses
+	retryAt    time.Time     // until then the low watermark causes no refill
+	pauseUntil time.Time     // until then no segment is asked for; refillErr says why
+	lossPause  time.Duration // after the last segment that was lost; 0 since one arrived
 }
 
 // past returns the setbacks to read. Callers hold mu.
@@ -187,21 +189,12 @@ func (l *list) release(err error) {
 	l.again = false
 }
 
-// maxStep is the longest segment to ask for. A narrow list gets little more than its
-// callers wait for. grow says that the last segment was used up. Callers hold mu.
-func (l *list) maxStep(grow bool) int64 {
-	if !model.Narrow(l.left()) {
-		return l.svc.opts.MaxStep
-	}
-	now := time.Now()
-	switch lasted := now.Sub(l.asked); {
-	case grow && lasted < narrowLasts:
-		l.narrow *= 2
-	case lasted > 2*narrowLasts:
-		l.narrow /= 2
-	}
-	l.asked = now
-	l.narrow = min(max(firstNarrow, min(l.narrow, l.left()/narrowShare)), l.svc.opts.MaxStep)
+// spare is how many indices a segment may have beside what callers wait for: a list that is lost never costs
+// much of a small space. Callers hold mu.
+func (l *list) spare() int64 { return max(leastSpare, l.left()/spareShare) }
+
+// maxStep is the longest segment to ask for. Callers hold mu.
+func (l *list) maxStep() int64 {
 	needed, _ := l.waiters.Needed()
-	return min(l.narrow+int64(needed), l.svc.opts.MaxStep)
+	return min(max(l.svc.opts.MaxStep, l.cfg.Step), l.spare()+int64(needed))
 }

@@ -184,8 +184,7 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 	}
 	for i, a := range s.opts.Allocator.Allocate(ctx, reqs) {
 		j := due[i]
-		var away *model.StoreError
-		if j.err, j.lost = a.Err, errors.As(a.Err, &away); a.Err != nil {
+		if j.err, j.lost = a.Err, mayBeTaken(a.Err); a.Err != nil {
 			continue
 		}
 		s.lifted(j.key, a.Lifted)
@@ -194,6 +193,13 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 		got = append(got, j)
 	}
 	return got
+}
+
+// mayBeTaken says whether a segment may be allocated in spite of the error.
+func mayBeTaken(err error) bool {
+	var away *model.StoreError
+	var idle *model.NotBegunError
+	return errors.As(err, &away) && !errors.As(err, &idle)
 }
 
 // request is what to ask the database for.
@@ -206,8 +212,7 @@ func (j *job) request() model.AllocRequest {
 		Key:     j.key,
 		Floor:   j.known, // the high-water mark included
 		Grow:    grow,
-		MaxStep: j.maxStep(grow),
-		Care:    j.past().Care,
+		MaxStep: j.maxStep(),
 	}
 }
 
@@ -229,7 +234,6 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 		j := jobs[i]
 		j.delayed = delayed
 		switch {
-		case j.segment.Len() == 0:
 		case err == nil:
 			j.arrived = true
 			s.stats.refills.Add(1)
@@ -253,7 +257,7 @@ func (s *Service) report(jobs []*job) {
 	for _, j := range jobs {
 		switch {
 		case errors.Is(j.err, errBusy):
-		case j.err == nil && j.low && j.segment.Len() == 0: // that says nothing of a refill
+		case j.err == nil && j.low && j.segment.Len() == 0: // the sweep says nothing of a refill
 		case j.err == nil, errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
 			s.refills.Note(j.list, nil)
 			s.pops.Note(j.list, nil) // the store has answered for it
@@ -285,11 +289,11 @@ func (j *job) finish() {
 	}
 	switch {
 	case j.lost:
-		pause := j.setback().Lost(j.left())
-		j.setbacks.pauseUntil = time.Now().Add(pause)
-	case j.setbacks != nil && j.low && j.err == nil:
-		j.again = j.again || j.setbacks.Care != 0 // less was asked for than is wanted
-		j.setbacks.Arrived(j.segment.Len())
+		past := j.setback()
+		past.lossPause = min(max(2*past.lossPause, firstLossPause), longestLossPause)
+		past.pauseUntil = time.Now().Add(past.lossPause)
+	case j.arrived:
+		j.setbacks = nil
 	}
 	j.release(j.err)
 }

@@ -25,8 +25,7 @@ type Lists interface {
 	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	// Push appends segments, at most one attempt each, and answers in order: nil,
 	// model.ErrLifeChanged, model.ErrNotAboveHighWater, model.ErrListFull, or
-	// a *model.StoreError after which the segment may or may not have arrived. An empty
-	// segment goes the same way and adds nothing.
+	// a *model.StoreError after which the segment may or may not have arrived.
 	// Whatever the error, the segment must never be pushed again.
 	Push(ctx context.Context, reqs []model.PushRequest) []error
 	// Delete drops lists; their high-water marks stay. Errors: *model.StoreError.

@@ -154,7 +154,7 @@ func (s *Service) recheck() {
 	}
 }
 
-// sweep has every list refilled that is low, but for narrow ones.
+// sweep has every list refilled that is low.
 func (s *Service) sweep() {
 	if c := s.catalogue.Load(); c != nil {
 		for _, l := range s.lowLists(c.all()) {
@@ -163,8 +163,7 @@ func (s *Service) sweep() {
 	}
 }
 
-// lowLists asks for the state of all lists and returns those that are low and may be
-// filled before a caller asks for an index: not the narrow ones.
+// lowLists asks for the state of all lists and returns those that are low.
 func (s *Service) lowLists(lists []*list) (due []*list) {
 	ctx := s.background.Context()
 	for chunk := range slices.Chunk(lists, sweepChunk) {
@@ -175,11 +174,9 @@ func (s *Service) lowLists(lists []*list) (due []*list) {
 		}
 		seen := s.observe(ctx, jobs, s.opts.Lists.State)
 		for _, j := range seen {
-			j.mu.Lock()
-			if j.low && !model.Narrow(j.left()) {
+			if j.low {
 				due = append(due, j.list)
 			}
-			j.mu.Unlock()
 		}
 		s.report(jobs)
 		if len(seen) == 0 && time.Since(begun) > time.Second { // the rest would wait as long each

@@ -34,7 +34,7 @@ type View struct {
 	// max_id, whether or not a caller has met that.
 	Unconfirmed int `json:"unconfirmed"`
 	// Emptied says that the lists that were used are all empty, of which one held indices before, and
-	// that nothing refills them. Narrow lists are filled for their callers only.
+	// that nothing refills them.
 	Emptied bool `json:"-"`
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
@@ -125,7 +125,7 @@ func (l *list) addTo(v *View) (empty, stocked bool) {
 		v.Unconfirmed++
 	}
 	filling := l.fetching || l.soon || l.refill != nil
-	return l.known == 0 || depth == 0 && l.held() == 0 && !filling && !model.Narrow(l.left()), l.stocked
+	return l.known == 0 || depth == 0 && l.held() == 0 && !filling, l.stocked
 }
 
 const (
