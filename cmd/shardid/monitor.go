@@ -75,8 +75,8 @@ func consoleURL(cfg Config, listens net.Addr) string {
 }
 
 // status is what /api/status tells beyond what the HTTP front end knows itself.
-func (a *App) status(ctx context.Context) httpapi.Status {
-	queue, rates := a.queue.Status(ctx), a.monitor.AppRates()
+func (a *App) status(_ context.Context) httpapi.Status {
+	queue, rates := a.queue.Status(), a.monitor.AppRates()
 	for i, app := range queue.Apps {
 		queue.Apps[i].PerSecond = rates[app.App]
 	}

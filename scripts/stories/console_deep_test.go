@@ -68,6 +68,10 @@ func TestConsoleManyApps(t *testing.T) {
 	}
 	b.set("#app-order", "low")
 	b.until("app 77 is the emptiest", `$('.app .id').textContent === '77'`)
+	b.run(`$('.app').click()`)
+	b.until("empty, low and full lists differ, and not by colour alone",
+		`new Set([5, 26, 20].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
+		&& getComputedStyle($('[data-shard="5"]')).backgroundImage.includes('gradient')`)
 	small := eval[[]string](b, `$$('button, input, select')
 		.filter((e) => e.offsetParent && e.getBoundingClientRect().height < 38).map((e) => e.id)`)
 	if len(small) > 0 {

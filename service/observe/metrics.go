@@ -237,9 +237,8 @@ func (out scrape) app(v queue.View) {
 	}
 	out.fields(v, "app", app)
 	if least >= 0 {
-		out.gauge("shardid_queue_app_depth_indices", "Indices in the app's lists, as this replica last saw each, "+
-			"without lists that it has not seen for two sweeps of others, or that could not be asked; "+
-			"left out when none is known.", float64(sum), "app", app)
+		out.gauge("shardid_queue_app_depth_indices", "Indices waiting in the app's lists, as this replica "+
+			"last saw each; left out when it has seen none.", float64(sum), "app", app)
 	}
 	out.gauge("shardid_queue_app_depth_min_indices",
 		"Indices in the shortest of the app's lists, seen likewise; -1 when none was seen.",

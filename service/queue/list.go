@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sort"
 	"sync"
 	"time"
@@ -30,7 +31,6 @@ type list struct {
 	issued   int64
 	refills  int64 // segments pushed by this process
 	depth    int64 // indices in the store, as seen last; -1 is unknown
-	unseen   int   // sweeps of other replicas since then
 	stocked  bool  // this process saw indices in the store
 	closed   error // why the list is used no more; nil while it is
 
@@ -58,7 +58,6 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	defer l.mu.Unlock()
 	wrapped = l.cfg.Limit.Policy == model.LimitWrap
 	if limit := cfg.Limit; limit != l.cfg.Limit {
-		l.svc.limitTold[l.key.App].Store(false)
 		if l.setbacks != nil {
 			l.setbacks.pauseUntil = time.Time{}
 		}
@@ -82,7 +81,7 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 // saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
 	l.known = max(l.known, st.HighWater)
-	l.depth, l.unseen, l.stocked = st.Len, 0, l.stocked || st.Len > 0
+	l.depth, l.stocked = st.Len, l.stocked || st.Len > 0
 }
 
 // drop gives up the IDs that are held. Callers hold mu.
@@ -188,7 +187,7 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 		l.life, l.highest, l.popped = p.Life, 0, 0
 	}
 	l.popped += int64(len(p.Indices))
-	l.depth, l.unseen = p.Len, 0
+	l.depth, l.stocked = p.Len, l.stocked || len(p.Indices) > 0
 	l.ids, l.head = append(l.ids[:0], l.ids[l.head:]...), 0
 	region := l.svc.opts.Region
 	var refused, last int64
@@ -237,18 +236,15 @@ func (l *list) limitReached() error {
 		model.ErrLimitReached, l.key, l.cfg.Limit.MaxID)
 }
 
-// tellLimit logs the first refusal of an app under its limit.
+// tellLimit logs a refusal of an app under its limit.
 func (l *list) tellLimit(err error) {
 	l.mu.Lock()
 	name, limit := l.cfg.AppName, l.cfg.Limit
 	l.mu.Unlock()
-	if !l.svc.limitTold[l.key.App].CompareAndSwap(false, true) {
-		return
-	}
 	do := "provision another app"
 	if limit.MaxID != 0 && limit.Policy == model.LimitReject {
 		do = "raise max_limit_id or provision another app; " + model.WrapAdvice(l.key.App, name)
 	}
-	l.svc.opts.Log.Warn("an app has reached its limit: its callers get -5; this is said once",
-		"app", l.key.App, "name", name, "max_limit_id", limit.MaxID, "do", do, "error", err)
+	l.svc.rare.Log(slog.LevelWarn, fmt.Sprintf("app %d has reached its limit: its callers get -5", l.key.App),
+		"name", name, "max_limit_id", limit.MaxID, "do", do, "error", err)
 }

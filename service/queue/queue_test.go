@@ -223,41 +223,6 @@ func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	check.OK(t, check.Err(r.one(1, "alice")), "under the new limit")
 }
 
-// The log tells once of an app that is at its limit, and again under another limit.
-func TestTheLimitIsToldOnce(t *testing.T) {
-	db, log := newTable(), &check.Log{}
-	limited := func(last int64) model.Limit {
-		return model.Limit{MaxID: aliceKey().Compose(last), Policy: model.LimitReject}
-	}
-	db.provision(1, 100, limited(1))
-	db.provision(2, 100, limited(5000))
-	r := ready(t, newLists(), db, func(o *queue.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
-	for n, want := range []int{0, 1, 1, 2} {
-		for _, pass := range []string{"alice", "alice", "hello"} {
-			_, err := r.one(1, pass)
-			if err != nil && !errors.Is(err, model.ErrLimitReached) {
-				t.Fatal(err)
-			}
-			if want == 0 {
-				break // the one ID below the limit
-			}
-		}
-		check.Must(t, check.Err(r.one(2, "alice")))
-		check.Equal(t, log.Count("an app has reached its limit"), want, "told in round", n)
-		if n == 2 {
-			db.change(func(rows map[model.ListKey]model.AllocState) {
-				for key, row := range rows {
-					if key.App == 1 {
-						row.Limit = limited(2)
-						rows[key] = row
-					}
-				}
-			})
-			check.Must(t, r.Reload(t.Context()))
-		}
-	}
-}
-
 func TestWrapSkipsZero(t *testing.T) {
 	l, db := newLists(), newTable()
 	key := model.ListKey{App: 0, Shard: 0} // "alice" of app 0: IDs are multiples of 1<<14
@@ -413,10 +378,6 @@ func TestOneReplicaSweeps(t *testing.T) {
 		if holder < 0 || sum(each) != 10 {
 			t.Fatalf("in ten periods the replicas swept %v times", each)
 		}
-		for i, r := range replicas {
-			known := r.Seen()[0].Depths[5] >= 0
-			check.Equal(t, known, i == holder, fmt.Sprint("replica ", i, " knows a depth"))
-		}
 		stop(t, replicas[holder].Service)
 		if each = sweeps(10); each[holder] != 0 || sum(each) != 10 || slices.Max(each) != 10 {
 			t.Errorf("after the sweeper stopped they swept %v times", each)
@@ -563,12 +524,13 @@ func TestSwitchToWrapWarns(t *testing.T) {
 	check.Equal(t, log.Count("wrap policy"), 1, "warnings of wrap")
 }
 
-func TestViewsShowDepths(t *testing.T) {
+// Depths are those that a pop, a pass or a sweep has seen last.
+func TestSeenTellsOfDepths(t *testing.T) {
 	l, db := newLists(), newTable(1, 7)
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
 	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0, step 100
 	check.Eventually(t, "the sweep filled all lists", func() error {
-		views := r.Views(t.Context())
+		views := r.Seen()
 		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
 			return fmt.Errorf("views: %+v", views)
 		}
@@ -579,46 +541,6 @@ func TestViewsShowDepths(t *testing.T) {
 			return fmt.Errorf("unused after the sweep: %v, %v", views[0].Unused, views[1].Unused)
 		}
 		return nil
-	})
-	l.set(func(l *lists) { l.err = errAway })
-	check.Eventually(t, "unknown with the store away", func() error {
-		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(slices.Repeat([]int64{-1}, model.Shards)) {
-			return fmt.Errorf("depths: %v", got)
-		}
-		return nil
-	})
-}
-
-// However many look, the store is asked once a second; whoever gives up keeps the
-// others from nothing.
-func TestViewsShareOneReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := &spied{lists: newLists()}
-		r := ready(t, a.lists, newTable(1), func(o *queue.Options) { o.Lists = a })
-		time.Sleep(2 * time.Second)
-		a.calls()
-		for range 50 {
-			r.Views(t.Context())
-		}
-		check.Equal(t, len(a.calls()), 1, "how often 50 looks within a second asked")
-		time.Sleep(time.Second)
-		a.takes(100 * time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		begun := time.Now()
-		r.Views(ctx)
-		check.Equal(t, time.Since(begun), time.Millisecond, "the time of a look of 1 ms")
-		r.Views(t.Context())
-		check.Equal(t, time.Since(begun), 100*time.Millisecond, "the second look ends with the first one's reading")
-		check.Equal(t, len(a.calls()), 1, "readings of the two")
-		a.takes(2 * time.Second)
-		time.Sleep(time.Second)
-		r.Views(t.Context()) // a slow one
-		for range 70 {
-			time.Sleep(100 * time.Millisecond)
-			r.Views(t.Context())
-		}
-		check.Equal(t, len(a.calls()), 1, "readings: one of 2 s is good for 8")
 	})
 }
 
@@ -672,30 +594,28 @@ func TestSeenTellsOfAConfirmationBeforeACaller(t *testing.T) {
 
 // A shard of which no index was ever allocated is unused, and no longer once one was. Lists that held
 // indices and are all empty are emptied, until one is refilled.
-func TestViewsTellUnusedAndEmptiedShards(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
-	db.provision(7, 100, model.Limit{Policy: model.LimitReject})
-	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0
-	if got := r.Seen()[1].Unused; len(got) != model.Shards-1 || got[0] != 1 {
-		t.Errorf("after an ID of shard 0 unused are %v", got)
-	}
-	shows := func(emptied bool) {
-		t.Helper()
-		check.Eventually(t, fmt.Sprintf("emptied: %t", emptied), func() error {
-			if v := r.Views(t.Context())[1]; v.Emptied != emptied || v.Depths[0] < 0 {
-				return fmt.Errorf("%+v", v)
-			}
-			return nil
-		})
-	}
-	shows(false)
-	check.OK(t, l.Delete(t.Context(), []model.ListKey{{App: 7}}))
-	shows(true)
-	for r.Seen()[1].Emptied {
-		check.Must(t, check.Err(r.one(7, "alice")))
-	}
-	shows(false)
+func TestSeenTellsUnusedAndEmptiedShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron, o.Timeout = "@yearly", time.Second })
+		db.provision(7, 100, model.Limit{Policy: model.LimitReject})
+		check.Must(t, check.Err(r.one(7, "alice"))) // shard 0
+		if v := r.Seen()[1]; len(v.Unused) != model.Shards-1 || v.Unused[0] != 1 || v.Emptied {
+			t.Errorf("after an ID of shard 0: %+v", v)
+		}
+		db.fail(errAway)
+		for err := error(nil); err == nil; _, err = r.one(7, "alice") {
+		}
+		time.Sleep(100 * time.Millisecond)
+		if v := r.Seen()[1]; !v.Emptied {
+			t.Errorf("without a database: %+v", v)
+		}
+		db.fail(nil)
+		check.Eventually(t, "refilled", func() error { return check.Err(r.one(7, "alice")) })
+		if v := r.Seen()[1]; v.Emptied {
+			t.Errorf("refilled: %+v", v)
+		}
+	})
 }
 
 // BenchmarkNext is a caller's part: the IDs are mostly held, and a goroutine pops and

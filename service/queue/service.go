@@ -77,7 +77,6 @@ type Service struct {
 	catalogue  atomic.Pointer[catalogue] // nil until the first reload
 	reloading  sync.Mutex                // held during a reload
 	reloads    background.Shared         // those that requests for unknown apps cause
-	depths     background.Shared         // readings of all depths
 	// pops and refills are of the lists for which the latest one failed.
 	pops, refills *background.Failing[*list]
 	reloadFails   atomic.Bool  // the latest reload did
@@ -86,9 +85,7 @@ type Service struct {
 	room          *semaphore.Weighted // for indices of passes under way
 	stats         counters
 	events        background.RateLimitedLog // of single lists
-	writers       background.RateLimitedLog // of other writers of the lists
-	// limitTold: the log has it that callers of the app were refused under its limit.
-	limitTold [model.Apps]atomic.Bool
+	rare          background.RateLimitedLog // of what may last for days
 }
 
 // New validates the options and starts nothing.
@@ -98,14 +95,13 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("queue service"), sweepToken: crand.Text(),
-		room:    semaphore.NewWeighted(indicesAtOnce),
-		events:  background.RateLimitedLog{Logger: opts.Log},
-		writers: background.RateLimitedLog{Logger: opts.Log, Every: writersEvery},
+		room:   semaphore.NewWeighted(indicesAtOnce),
+		events: background.RateLimitedLog{Logger: opts.Log},
+		rare:   background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
 	}
 	s.reloads = background.Shared{
 		Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery, Share: unknownReloadShare,
 	}
-	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}
 	s.pops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
 	s.refills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	if err := s.schedule(); err != nil {

@@ -92,14 +92,14 @@ func (s *Service) event(level slog.Level, message string, key model.ListKey, arg
 	s.events.Log(level, message, append([]any{"app", key.App, "shard", key.Shard}, args...)...)
 }
 
-// writersEvery is the shortest time between two log lines about another writer, which
-// may be there for days while a service is replaced.
-const writersEvery = 10 * time.Minute
+// rareEvery is the shortest time between two log lines about what may last for days: another writer of a list,
+// while a service is replaced, or an app at its limit.
+const rareEvery = 10 * time.Minute
 
 // repeated counts indices of one pop that the tripwire refuses; index is one of them.
 func (s *Service) repeated(key model.ListKey, n, index, highest int64, life string) {
 	s.stats.repeated.Add(n)
-	s.writers.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave before; "+
+	s.rare.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave before; "+
 		"no ID repeats, they are a gap; docs/redis-queue.md says what to do",
 		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "life", life)
 }

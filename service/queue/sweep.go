@@ -86,11 +86,6 @@ func (s *Service) sweepInTurn(when cron.Schedule) {
 			return
 		}
 	}
-	for _, l := range s.catalogue.Load().all() {
-		l.mu.Lock()
-		l.unseen++
-		l.mu.Unlock()
-	}
 }
 
 // takeSweep takes or keeps the sweep until then, and says whether this replica is to

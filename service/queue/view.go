@@ -1,11 +1,8 @@
 package queue
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"slices"
-	"time"
 
 	"shardid/model"
 )
@@ -38,8 +35,8 @@ type View struct {
 	Emptied bool `json:"-"`
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
-	// Depths are the indices in the store by shard; -1 for a shard that is not
-	// provisioned, or has not been seen since the last sweep but one.
+	// Depths are the indices in the store by shard, as this process last saw them; -1 for a shard that is not
+	// provisioned, or was not seen yet.
 	Depths [model.Shards]int64 `json:"depths"`
 }
 
@@ -62,9 +59,9 @@ type Status struct {
 	Apps    []View           `json:"apps"`    // never nil
 }
 
-// Status returns the counters and, as Views does, the apps.
-func (s *Service) Status(ctx context.Context) Status {
-	apps, c := append([]View{}, s.Views(ctx)...), s.Stats()
+// Status returns the counters and, as Seen does, the apps.
+func (s *Service) Status() Status {
+	apps, c := append([]View{}, s.Seen()...), s.Stats()
 	return Status{
 		Issued: c.Issued, Pops: c.Pops, Refills: c.Refills, Held: c.Held, Wasted: c.Wasted(), Apps: apps,
 	}
@@ -113,32 +110,16 @@ func (l *list) addTo(v *View) (empty, stocked bool) {
 		v.Unused = append(v.Unused, int(l.key.Shard))
 	}
 	v.Left = min(v.Left, float64(l.left())/float64(max(1, min(l.cfg.Limit.LastIndex(l.key), l.svc.opts.Region.MaxIndex())))) // of no indices none are left
-	depth := l.depth
-	if l.unseen > 1 { // it has been another's for longer than a period
-		depth = -1
-	}
-	v.Depths[l.key.Shard] = depth
-	if l.left() == 0 && l.held() == 0 && depth == 0 {
+	v.Depths[l.key.Shard] = l.depth
+	if l.left() == 0 && l.held() == 0 && l.depth == 0 {
 		v.Exhausted++
 	}
 	if l.cfg.Unconfirmed || errors.Is(l.refillErr, model.ErrUnconfirmed) {
 		v.Unconfirmed++
 	}
 	filling := l.fetching || l.soon || l.refill != nil
-	return l.known == 0 || depth == 0 && l.held() == 0 && !filling, l.stocked
+	return l.known == 0 || l.depth == 0 && l.held() == 0 && !filling, l.stocked
 }
-
-const (
-	// depthsEvery is the shortest time between two readings of all depths: several
-	// consoles cost the store no more than one.
-	depthsEvery = time.Second
-	// depthsShare is the share of the time, one part in so many, that readings may
-	// take: a store that needs long for thousands of lists is asked less often.
-	depthsShare = 5
-	// depthsTimeout bounds one reading, and depthsChunk how many lists one State asks for.
-	depthsTimeout = 3 * time.Second
-	depthsChunk   = 1024
-)
 
 // Scramble is the secret of a scrambled app, "" for others; see model.Decoder.
 func (s *Service) Scramble(app uint8) string {
@@ -146,47 +127,4 @@ func (s *Service) Scramble(app uint8) string {
 		return c.apps[app].secret
 	}
 	return ""
-}
-
-// Views is Seen after the store was asked for the depth of every list, in few round
-// trips and at most once a second, however many ask. A list that could not be asked
-// has the depth -1. When ctx ends first, what is known is returned.
-func (s *Service) Views(ctx context.Context) []View {
-	_ = s.depths.Do(ctx) // it has no error but ctx's, and that the service stops
-	return s.Seen()
-}
-
-// readDepths asks for all lists, some at a time, so that pops do not wait for long. A
-// store that answers nothing is not asked for the rest.
-func (s *Service) readDepths() error {
-	c := s.catalogue.Load()
-	if c == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(s.background.Context(), depthsTimeout)
-	defer cancel()
-	away := false
-	for lists := range slices.Chunk(c.all(), depthsChunk) {
-		var states []model.ListState
-		if !away {
-			keys := make([]model.ListKey, len(lists))
-			for i, l := range lists {
-				keys[i] = l.key
-			}
-			states = s.opts.Lists.State(ctx, keys)
-			away = !slices.ContainsFunc(states, func(st model.ListState) bool { return st.Err == nil })
-		}
-		for i, l := range lists {
-			seen := !away && states[i].Err == nil
-			if seen {
-				s.purged(l.key, states[i].Purged)
-			}
-			l.mu.Lock()
-			if l.depth = -1; seen {
-				l.saw(states[i])
-			}
-			l.mu.Unlock()
-		}
-	}
-	return nil
 }

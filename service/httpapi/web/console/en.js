@@ -102,7 +102,7 @@ export const text = {
   queue: {
     sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
     badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap', scrambled: 'scrambled' },
-    unreadable: 'cannot be read',
+    unreadable: 'not seen yet',
     empty: (n) => `${n} empty`,
     unknown: (n) => `${n} unknown`,
     low: (n) => `${n} low`,
@@ -131,7 +131,7 @@ export const text = {
     unknown: 'unknown', unused: 'not used yet', empty: 'empty',
     cell: (shard, words) => `shard ${shard}: ${words}`,
     share: (share) => `${share} of a step`,
-    unreadable: 'no list can be read',
+    unreadable: 'no list was seen yet',
   },
 
   charts: {

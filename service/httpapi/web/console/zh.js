@@ -131,7 +131,7 @@ export const text = {
   queue: {
     sum: (apps, issued, held) => `${apps} 个应用，启动以来发放 ${issued} 个 ID，本副本预取 ${held} 个`,
     badges: { exhausted: '已达上限', unconfirmed: '待确认', wrap: '允许重复', scrambled: '已打乱' },
-    unreadable: '读取失败',
+    unreadable: '尚未看到',
     empty: (n) => `${n} 个已空`,
     unknown: (n) => `${n} 个未知`,
     low: (n) => `${n} 个低水位`,
@@ -160,7 +160,7 @@ export const text = {
     unknown: '未知', unused: '尚未使用', empty: '已空',
     cell: (shard, words) => `分片 ${shard}：${words}`,
     share: (share) => `步长的 ${share}`,
-    unreadable: '所有列表均无法读取',
+    unreadable: '尚未看到任何列表',
   },
 
   charts: {
