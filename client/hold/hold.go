@@ -78,11 +78,13 @@ type Pool struct {
 	behind  int64      // IDs in runs
 	counts  Counts     // but for Held and Waiting, and without the open part
 	waiters []*waiter
-	asking  bool  // a goroutine calls the source, or pauses after a call
-	retry   bool  // the source is to be called once, whatever is held
-	lastErr error // why the last call of the source gave nothing, if so; never nil
-	refused error // what is final, for the time of Options.Refuse
-	closed  error // of Close
+	asking  bool            // a goroutine calls the source, or pauses after a call
+	retry   bool            // the source is to be called once, whatever is held
+	lastErr error           // why the last call of the source gave nothing, if so; never nil
+	refused error           // what is final, for the time of Options.Refuse
+	closed  error           // of Close
+	calling bool            // the source is being called
+	keeps   []func(Run) Run // of Drop meanwhile
 	demand  demand
 }
 
@@ -315,9 +317,11 @@ func (p *Pool) askSource() {
 	defer func() { p.asking = false }()
 	pause := time.Duration(0)
 	for n := p.wanted(); n > 0; n = p.wanted() {
+		p.calling, p.keeps = true, nil
 		p.mu.Unlock()
 		runs, err := p.opts.Source.More(p.ctx, n)
 		p.mu.Lock()
+		p.calling = false
 		p.retry = false
 		if p.lastErr = cmp.Or(err, errNothing); err != nil && p.opts.Final(err) {
 			p.serveWaiters(err)
@@ -326,7 +330,10 @@ func (p *Pool) askSource() {
 				p.sleepUnlocked(p.opts.Refuse)
 				p.refused = nil
 			}
-			return
+			if len(p.waiters) == 0 { // who came after Wake waits
+				return
+			}
+			continue
 		}
 		if err != nil || len(runs) == 0 {
 			pause = min(max(2*pause, p.opts.FirstPause), p.opts.LastPause)
@@ -334,6 +341,9 @@ func (p *Pool) askSource() {
 			continue
 		}
 		pause = 0
+		for _, keep := range p.keeps {
+			runs = p.keepRuns(runs, keep)
+		}
 		if p.setRuns(append(p.runs, runs...)); p.closed != nil {
 			p.dropRuns()
 		}
@@ -370,6 +380,22 @@ func (p *Pool) sleepUnlocked(d time.Duration) {
 	}
 }
 
+// Wake ends a pause, and what Options.Refuse began: what a call could not give may be there now.
+func (p *Pool) Wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused = nil; p.asking {
+		p.endSleep()
+	}
+}
+
+func (p *Pool) endSleep() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
 // Retry has the source called now, without a pause and also where enough is held: it works again, or
 // is to be tried.
 func (p *Pool) Retry() {
@@ -377,10 +403,7 @@ func (p *Pool) Retry() {
 	defer p.mu.Unlock()
 	p.retry = true
 	p.startAsking()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.endSleep()
 }
 
 // Bound sets Options.Least and Options.Most. It counts when the source is called next.
@@ -390,21 +413,29 @@ func (p *Pool) Bound(least, most int64) {
 	p.opts.Least, p.opts.Most = least, most
 }
 
-// Drop gives up IDs that are held: keep is shown what is left of each run and returns what stays of
-// it, with a Count of 0 for nothing. What a call of the source is about to bring is not shown.
+// Drop gives up IDs that are held, or that a call of the source is about to bring: keep is shown what
+// is left of each run and returns what stays of it, with a Count of 0 for nothing.
 func (p *Pool) Drop(keep func(Run) Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closePart()
-	var kept []Run
-	for _, r := range p.dropRuns() {
-		if r = keep(r); r.Count > 0 {
-			kept = append(kept, r)
+	p.setRuns(p.keepRuns(p.runs, keep))
+	p.openPart()
+	if p.calling {
+		p.keeps = append(p.keeps, keep)
+	}
+}
+
+// keepRuns is what stays of runs. Callers hold mu.
+func (p *Pool) keepRuns(runs []Run, keep func(Run) Run) (kept []Run) {
+	for _, r := range runs {
+		stays := keep(r)
+		p.counts.Dropped += r.Count - stays.Count
+		if stays.Count > 0 {
+			kept = append(kept, stays)
 		}
 	}
-	p.setRuns(kept)
-	p.counts.Dropped -= p.behind
-	p.openPart()
+	return kept
 }
 
 // Close ends the pool: who waits and who comes gets err, which is not nil. It returns what was held.

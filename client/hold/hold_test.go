@@ -235,6 +235,34 @@ func TestOutage(t *testing.T) {
 		if _, err := p.Next(t.Context()); err != nil {
 			t.Error(err)
 		}
+		for p.Counts().Held > 0 {
+			_, _ = p.Next(t.Context())
+		}
+		c.fail(errEnd)
+		_, _ = p.Next(t.Context())
+		c.fail(nil)
+		began = time.Now()
+		p.Wake() // it is over before
+		if _, err := p.Next(t.Context()); err != nil || time.Since(began) > 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Drop also gives up what a call is about to bring.
+func TestDropDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool(t, &counter{most: 100, delay: time.Millisecond}, func(o *Options) { o.Least = 100 })
+		got := make(chan int64)
+		go func() {
+			id, _ := p.Next(t.Context())
+			got <- id
+		}()
+		synctest.Wait()
+		p.Drop(func(r Run) Run { return Run{r.First, r.Count * (r.First / 100), r.Stride} })
+		if id, c := <-got, p.Counts(); id != 153 || c.Dropped != 50 {
+			t.Errorf("the first ID is %d, %+v", id, c)
+		}
 	})
 }
 

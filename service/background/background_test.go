@@ -187,6 +187,7 @@ func TestBatcher(t *testing.T) {
 			b.Add(one, false)
 		}
 		b.Add(6, true)
+		b.Add(5, true)
 		synctest.Wait()
 		check.Equal(t, len(done), 2, "batches at once")
 		time.Sleep(time.Minute)
@@ -198,71 +199,7 @@ func TestBatcher(t *testing.T) {
 		for batch := range done {
 			batches = append(batches, batch)
 		}
-		check.Equal(t, fmt.Sprint(batches), "[[1] [2] [6 3] [4 5] [1] [7]]", "batches")
-	})
-}
-
-// Waiters are served in order where their count allows it; who leaves gets nothing,
-// and loses nothing that was served.
-func TestWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var q background.Waiters
-		held, next := 0, int64(0)
-		take := func(n int, dst []int64) ([]int64, bool) {
-			if n > held {
-				return dst, false
-			}
-			for range n {
-				next++
-				dst = append(dst, next)
-			}
-			held -= n
-			return dst, true
-		}
-		late, hopeless := errors.New("late"), errors.New("hopeless")
-		type answer struct {
-			ids []int64
-			err error
-		}
-		wait := func(ctx context.Context, n int) <-chan answer {
-			mu.Lock()
-			w := q.Add(n, []int64{0})
-			mu.Unlock()
-			got := make(chan answer, 1)
-			go func() {
-				ids, err := q.Await(ctx, &mu, w, func(error) error { return late })
-				got <- answer{ids, err}
-			}()
-			return got
-		}
-		want := func(got <-chan answer, err error, ids ...int64) {
-			t.Helper()
-			synctest.Wait()
-			if a := <-got; !errors.Is(a.err, err) || !slices.Equal(a.ids, append([]int64{0}, ids...)) {
-				t.Errorf("%v, %v, want %v, %v", a.ids, a.err, ids, err)
-			}
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		five, two, one, leaver := wait(t.Context(), 5), wait(t.Context(), 2), wait(t.Context(), 1), wait(ctx, 1)
-		mu.Lock()
-		if all, largest := q.Needed(); all != 9 || largest != 5 {
-			t.Errorf("%d needed, the largest %d", all, largest)
-		}
-		held = 3
-		q.Serve(take)
-		mu.Unlock()
-		want(two, nil, 1, 2)
-		want(one, nil, 3)
-		leave()
-		want(leaver, late)
-		mu.Lock()
-		if q.Fail(hopeless, func(n int) bool { return n > 5 }) ||
-			!q.Fail(hopeless, func(n int) bool { return n > 4 }) || len(q) != 0 {
-			t.Errorf("%d are left", len(q))
-		}
-		mu.Unlock()
-		want(five, hopeless)
+		check.Equal(t, fmt.Sprint(batches), "[[1] [2] [5 6] [3 4] [1] [7]]", "batches")
 	})
 }
 

@@ -1,10 +1,13 @@
 package background
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Batcher runs Do over the things that were added, up to Max of them together and AtOnce batches side by
-// side. What is added while it waits is not added again; while it is being done, it is. Safe for
-// concurrent use.
+// side. What is added while it waits is not added again, but may come first; while it is being done, it is
+// added. Safe for concurrent use.
 type Batcher[T comparable] struct {
 	Group       *Group // its stop ends the batches: what waits then is never done
 	Max, AtOnce int
@@ -21,7 +24,10 @@ func (b *Batcher[T]) Add(one T, first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known[one] {
-		return
+		if !first {
+			return
+		}
+		b.waiting = slices.DeleteFunc(b.waiting, func(other T) bool { return other == one })
 	}
 	if b.known == nil {
 		b.known = map[T]bool{}

@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 const (
@@ -18,8 +21,9 @@ const (
 	// one part in so many, that these reloads may take.
 	unknownReloadEvery = 10 * time.Millisecond
 	unknownReloadShare = 5
-	// unconfirmedReload is how long after a reload that met a list which awaits an operator's
-	// word it is looked whether it still does.
+	// failedReload is how long after a reload that failed the next one is, and unconfirmedReload
+	// after one that met a list which awaits an operator's word.
+	failedReload      = 2 * time.Second
 	unconfirmedReload = 10 * time.Second
 	// reloadLock names the lock for deleting the lists of removed apps.
 	reloadLock = "reload"
@@ -37,6 +41,14 @@ type app struct {
 	lists  [model.Shards]*list // nil where the shard is not provisioned
 	// refused says why the rows of some other shards cannot be used.
 	refused map[uint8]error
+}
+
+// reloads is how the configuration is read again beside the schedule.
+type reloads struct {
+	now     sync.Mutex                     // held during a reload
+	callers background.Batcher[chan error] // who asked for an app that is not known
+	due     time.Time                      // no reload for callers begins before; of the one goroutine that serves them
+	later   atomic.Bool                    // one is to come anyway
 }
 
 // find returns a list, model.ErrUnknownApp or model.ErrUnknownShard.
@@ -91,10 +103,42 @@ func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	if err := s.reloads.Fresh(ctx); err != nil {
+	read := make(chan error, 1)
+	s.reloads.callers.Add(read, false)
+	select {
+	case err = <-read:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.background.Context().Done():
+		err = background.ErrStopping
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: list %s is not known and the configuration cannot be read now: %w", model.ErrQueueEmpty, key, err)
 	}
 	return s.catalogue.Load().find(key)
+}
+
+// reloadFor reads the configuration, when that is due, for callers who ask for what is not known.
+func (s *Service) reloadFor(callers []chan error) {
+	s.background.Sleep(time.Until(s.reloads.due))
+	began := time.Now()
+	err := s.reloadAndReport()
+	s.reloads.due = began.Add(max(unknownReloadEvery, unknownReloadShare*time.Since(began)))
+	for _, read := range callers {
+		read <- err
+	}
+}
+
+// reloadLater reads the configuration after a while, unless it is to be read anyway.
+func (s *Service) reloadLater(after time.Duration) {
+	if s.reloads.later.CompareAndSwap(false, true) {
+		s.background.Go(func() {
+			goesOn := s.background.Sleep(after)
+			if s.reloads.later.Store(false); goesOn {
+				_ = s.reloadAndReport() // which tries again
+			}
+		})
+	}
 }
 
 // Reload reads the configuration now, after a change that is committed; a reload that
@@ -118,8 +162,10 @@ func (s *Service) NextReload(now time.Time) time.Time {
 func (s *Service) reloadAndReport() error {
 	err := s.reload()
 	if s.background.Context().Err() == nil {
-		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
+	}
+	if err != nil {
+		s.reloadLater(failedReload)
 	}
 	return err
 }
@@ -127,8 +173,8 @@ func (s *Service) reloadAndReport() error {
 // reload reads the configuration and takes it over. Lists keep what they hold;
 // those of removed apps are closed and deleted.
 func (s *Service) reload() error {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
+	s.reloads.now.Lock()
+	defer s.reloads.now.Unlock()
 	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()
 	configs, err := s.opts.Catalogue.Load(ctx)
@@ -139,19 +185,21 @@ func (s *Service) reload() error {
 	if old == nil {
 		old = &catalogue{}
 	}
-	next, waits := &catalogue{}, int64(0)
+	next, unconfirmed := &catalogue{}, false
 	for _, cfg := range configs {
 		next.add(s, old, cfg)
-		if cfg.Unconfirmed {
-			waits = time.Now().Add(unconfirmedReload).UnixNano()
-		}
+		unconfirmed = unconfirmed || cfg.Unconfirmed
 	}
 	s.catalogue.Store(next)
-	s.reloadAt.Store(waits)
+	if unconfirmed {
+		s.reloadLater(unconfirmedReload)
+	}
 	var gone []model.ListKey
 	for _, l := range old.all() {
 		if _, err := next.find(l.key); err != nil {
 			l.close(err)
+			s.stats.issued.Add(l.counts().Issued)
+			s.stats.dropped.Add(l.counts().Dropped)
 			gone = append(gone, l.key)
 		}
 	}

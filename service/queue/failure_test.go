@@ -297,7 +297,7 @@ func TestALockLeftBehindWithoutACaller(t *testing.T) {
 			t.Errorf("with another list that fails: %v", err)
 		}
 		db.fail(nil)
-		time.Sleep(5 * time.Second)
+		time.Sleep(11 * time.Second)
 		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
 			check.OK(t, r.reports.Of(name), name)
 		}

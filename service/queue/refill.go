@@ -5,49 +5,116 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"shardid/model"
-	"shardid/service/background"
 )
 
+// A pop that leaves a list low, and the sweep, queue it for a refill. A pass takes up to 64 lists of the
+// queue, those with a waiting caller first, and goes four steps with them: lock, state, allocate, push. The
+// state must come before the allocation, as a push succeeds only in the life read there. It is read with a
+// write: what could not be pushed is not allocated. After any error a segment is given up: it may or may not
+// have arrived, and pushing it again could repeat it.
+//
+// A list that could not be refilled tries again after a pause of its own, without a caller.
 const (
 	// lockTTL is the life of a refill lock, public surface.
 	lockTTL = 60 * time.Second
-	// refillTimeout bounds a pass. It is below lockTTL, and below the five seconds
-	// from which on a restarted database counts as another one (model.Server): no
-	// segment of a database that went back is pushed after the first one of the
-	// database that came up.
+	// refillTimeout bounds a pass. It is below lockTTL, and below the five seconds from which on a restarted
+	// database counts as another one (model.Server): no segment of a database that went back is pushed after
+	// the first one of the database that came up.
 	refillTimeout = 4 * time.Second
-	// slowPush is how long a push may take for the next segment to be longer. A
-	// busy Redis, or many lists at once, stop the growth so, far from refillTimeout,
-	// at which the rest of a segment is given up.
+	// slowPush is how long a push may take for the next segment to be longer. A busy Redis, or many lists at
+	// once, stop the growth so, far from refillTimeout, at which the rest of a segment is given up.
 	slowPush = refillTimeout / 8
-	// passSize is how many lists one pass refills: one transaction, and a
-	// pipeline for each of its other steps.
-	passSize = 64
-	// passIndices is how many indices the segments of a pass have, if there is more than
-	// one, passesAtOnce how many passes run side by side for lists without a waiting caller,
-	// and indicesAtOnce how many indices all passes under way have: half of it is left to
-	// lists with a waiting caller. Redis takes 0.2 to 0.6 µs for an index, so a pass ends
-	// within a second, and within refillTimeout where Redis is four times as slow.
-	passIndices   = 200_000
-	passesAtOnce  = 4
-	indicesAtOnce = 2 * passesAtOnce * passIndices
+	// passSize is how many lists a pass refills: one transaction, and a pipeline for each of its other steps.
+	// passIndices is how many indices its segments have, if there is more than one. Redis takes 0.2 to 0.6 µs
+	// for an index, so passesAtOnce of them end within a quarter of a second.
+	passSize     = 64
+	passIndices  = 200_000
+	passesAtOnce = 2
+	// maxJitter spreads the replicas that see the same low watermark.
+	maxJitter = 20 * time.Millisecond
+
+	// lockPatience is how long callers wait for another replica's refill before its lock is ignored: it may
+	// have died. Without a caller the lock is ignored when no pass takes that long. The cap of a push keeps
+	// the list from being over-filled.
+	lockPatience = 500 * time.Millisecond
+	lockedPause  = 100 * time.Millisecond
+	// retryPause follows a failure that has cost nothing, half of it by chance.
+	retryPause = time.Second
+	// firstLoss follows a segment that was lost on its way: nobody knows whether the database, or the list,
+	// has it. Another loss doubles the pause up to longestLoss, so that an hour of them costs 360 segments.
+	firstLoss   = 250 * time.Millisecond
+	longestLoss = 10 * time.Second
 )
 
 // errBusy: another replica is refilling the list.
 var errBusy = errors.New("another replica is refilling the list")
 
-// manner is how a pass treats its lists. The zero value refills those that are low.
-type manner struct {
-	ignoreLock bool // go on although another replica has the lock: it may have died
+// phase is where a list is between two refills.
+type phase int
+
+const (
+	idle    phase = iota
+	queued        // for a pass
+	running       // in a pass
+	again         // in a pass, and to be queued once more when that ends: it may have looked before
+	paused        // after a pass that failed: it queues itself
+)
+
+// refill is what is known of the refills of a list.
+type refill struct {
+	phase       phase
+	err         error         // why the last one, or the last pop, failed; nil since one went well
+	loss        time.Duration // the pause after the last segment that was lost; 0 since one arrived
+	lockedSince time.Time     // another replica has had the lock since, and the list no index; zero without one
+	slow        bool          // the last segment took so long to push that the next should not be longer
+	segments    int64         // pushed by this process
+}
+
+// refillSoon has the list refilled in its turn, or before all that nobody waits for. Callers hold mu.
+func (l *list) refillSoon(first bool) {
+	switch l.refill.phase {
+	case idle, queued:
+		l.refill.phase = queued
+		l.svc.due.Add(l, first)
+	case running:
+		l.refill.phase = again
+	}
+}
+
+// pauseRefill notes why the list has no indices, and has it refilled after a pause. Callers hold mu.
+func (l *list) pauseRefill(err error, pause time.Duration) {
+	if l.closed == nil {
+		l.refill.phase, l.refill.err = paused, err
+		time.AfterFunc(pause, l.endPause)
+	}
+}
+
+// endPause queues the list again; at the limit, or without a row, only when somebody asks for an index.
+func (l *list) endPause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refill.phase != paused {
+		return
+	}
+	l.refill.phase = idle
+	if !atEnd(l.refill.err) {
+		l.refillSoon(l.waits())
+	}
+}
+
+// atEnd says whether no refill will go well before the configuration changes, which is no failure.
+func atEnd(err error) bool {
+	return errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrUnknownShard)
 }
 
 // job is one list on its way through a pass.
 type job struct {
 	*list
-	manner
 	state   model.ListState
 	low     bool  // a refill is due
 	used    int64 // indices popped since the last segment
@@ -58,41 +125,32 @@ type job struct {
 	err     error // how it ended; nil also when nothing was due
 }
 
-// refillLists runs one pass over the lists, but for those that another pass has: when that ends,
-// they become due again if they are low.
-func (s *Service) refillLists(lists []*list, how manner) {
+// pass refills lists of the queue, and puts those back whose segments would be too long for one pass.
+func (s *Service) pass(lists []*list) {
+	if !slices.ContainsFunc(lists, (*list).waits) && !s.background.Sleep(mathrand.N(maxJitter)) {
+		return
+	}
 	var jobs []*job
+	indices := int64(0)
 	for _, l := range lists {
 		l.mu.Lock()
-		if l.claimRefill() {
-			jobs = append(jobs, &job{list: l, manner: how})
-		} else {
-			l.again = true
+		switch step := min(l.step, l.spare()); {
+		case l.closed != nil || l.refill.phase != queued:
+		case indices > 0 && indices+step > passIndices:
+			l.refillSoon(l.waits())
+		default:
+			l.refill.phase, indices = running, indices+step
+			jobs = append(jobs, &job{list: l})
 		}
 		l.mu.Unlock()
 	}
-	if len(jobs) > 0 {
+	if len(jobs) > 0 && s.background.Context().Err() == nil {
 		s.runPass(jobs)
 	}
 }
 
-// runPass is one pass over lists that are claimed, once there is room for its indices. The
-// state must come before the allocation, as a push succeeds only in the life read there. It
-// is read with a write: what could not be pushed is not allocated.
+// runPass is the four steps.
 func (s *Service) runPass(jobs []*job) {
-	room := int64(0)
-	for _, j := range jobs {
-		room += j.length()
-	}
-	room = min(room, indicesAtOnce)
-	if s.room.Acquire(s.background.Context(), room) != nil {
-		for _, j := range jobs {
-			j.err = background.ErrStopping
-			j.finish()
-		}
-		return
-	}
-	defer s.room.Release(room)
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
 	if s.opts.Observe != nil {
@@ -128,7 +186,7 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 			j.err = fmt.Errorf("lock: %w", err)
 		case got[i]:
 			locked, held = append(locked, j), append(held, names[i])
-		case j.ignoreLock:
+		case j.ignoresLock():
 			locked = append(locked, j)
 		default:
 			j.err = errBusy
@@ -144,6 +202,20 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 			s.opts.Log.Debug("refill locks were not freed; they expire", "error", err)
 		}
 	}
+}
+
+// ignoresLock says whether another replica has had the lock for too long.
+func (l *list) ignoresLock() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refill.lockedSince.IsZero() {
+		l.refill.lockedSince = time.Now()
+	}
+	patience := refillTimeout
+	if l.waits() {
+		patience = lockPatience
+	}
+	return time.Since(l.refill.lockedSince) > patience
 }
 
 // observe asks for the state of the lists and returns the jobs whose lists answered.
@@ -162,7 +234,7 @@ func (s *Service) observe(ctx context.Context, jobs []*job, ask func(context.Con
 		}
 		s.purged(j.key, j.state.Purged)
 		j.mu.Lock()
-		j.saw(j.state)
+		j.known, j.depth = max(j.known, j.state.HighWater), j.state.Len
 		j.low = j.isLow(j.state.Len)
 		j.mu.Unlock()
 		seen = append(seen, j)
@@ -198,27 +270,23 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 // mayBeTaken says whether a segment may be allocated in spite of the error.
 func mayBeTaken(err error) bool {
 	var away *model.StoreError
-	var idle *model.NotBegunError
-	return errors.As(err, &away) && !errors.As(err, &idle)
+	var notBegun *model.NotBegunError
+	return errors.As(err, &away) && !errors.As(err, &notBegun)
 }
 
-// request is what to ask the database for.
+// request is what to ask the database for. The floor has the high-water mark.
 func (j *job) request() model.AllocRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	grow := j.popped > 0 && j.life == j.state.Life && !j.slow
+	grow := j.popped > 0 && j.life == j.state.Life && !j.refill.slow
 	j.used, j.popped = j.popped, 0
 	return model.AllocRequest{
-		Key:     j.key,
-		Floor:   j.known, // the high-water mark included
-		Grow:    grow,
-		MaxStep: j.maxStep(),
+		Key: j.key, Floor: j.known, Grow: grow, MaxStep: min(max(j.svc.opts.MaxStep, j.cfg.Step), j.spare()+j.lacking),
 	}
 }
 
-// push pushes the segments. After any error a segment is given up: it may or may not
-// have arrived, and pushing it again could repeat it. A list that holds more than it
-// held a moment ago, and a segment's worth, was refilled by another replica.
+// push pushes each segment once. A list that holds more than it held a moment ago, and a segment's worth,
+// was refilled by another replica.
 func (s *Service) push(ctx context.Context, jobs []*job) {
 	if len(jobs) == 0 {
 		return
@@ -232,68 +300,83 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	delayed := time.Since(began) > slowPush
 	for i, err := range errs {
 		j := jobs[i]
-		j.delayed = delayed
-		switch {
-		case err == nil:
-			j.arrived = true
+		if j.delayed, j.arrived = delayed, err == nil; err == nil {
 			s.stats.refills.Add(1)
-		default:
-			s.discarded(j, err)
+			continue
 		}
+		s.discarded(j, err)
 		if !errors.Is(err, model.ErrListFull) { // which is no failure
-			j.err, j.lost = err, err != nil
+			j.err, j.lost = err, true
 		}
 	}
 }
 
-// report tells how the jobs ended: a list that is not low works as well as one that
-// was refilled, and one at its limit is no failure. What another replica is refilling
-// stays as it was.
+// report tells how the jobs ended: a list that is not low works as well as one that was refilled, and one at
+// its limit is no failure. What another replica is refilling stays as it was. A list of another deployment
+// is a sign that all are: all are looked at, as readiness depends on that.
 func (s *Service) report(jobs []*job) {
-	if s.background.Context().Err() != nil {
-		return
-	}
-	failed := false
+	failed, foreign := false, false
 	for _, j := range jobs {
+		j.mu.Lock()
 		switch {
 		case errors.Is(j.err, errBusy):
 		case j.err == nil && j.low && j.segment.Len() == 0: // the sweep says nothing of a refill
-		case j.err == nil, errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
-			s.refills.Note(j.list, nil)
-			s.pops.Note(j.list, nil) // the store has answered for it
+		case j.err == nil, atEnd(j.err):
+			j.note(s.failedRefills, nil)
+			j.note(s.failedPops, nil) // the store has answered for it
 		default:
-			failed = true
-			s.refills.Note(j.list, fmt.Errorf("list %s: %w", j.key, j.err))
+			failed, foreign = true, foreign || errors.Is(j.err, model.ErrForeign)
+			j.note(s.failedRefills, fmt.Errorf("list %s: %w", j.key, j.err))
 		}
+		j.mu.Unlock()
 	}
-	if failed {
+	if failed && s.background.Context().Err() == nil {
 		s.stats.failedPasses.Add(1)
+	}
+	if foreign {
+		s.foreign.Do(func() { s.background.Go(s.sweep) })
 	}
 }
 
-// finish notes what the pass did to the list, and lets the next one begin.
+// finish notes what the pass did to the list, and how it goes on. Who waits looks again: for what has
+// arrived, or for the reason why nothing has.
 func (j *job) finish() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	r := &j.refill
 	if n := j.segment.Len(); n > 0 {
 		j.known = max(j.known, j.segment.Last)
 		j.step = max(n, j.cfg.Step)
-		j.slow = j.delayed
+		r.slow = j.delayed
 		j.cfg.Unconfirmed = false
 	} else if j.life == j.state.Life {
 		j.popped += j.used
 	}
 	if j.arrived {
-		j.refills++
+		r.segments++
+		r.loss = 0
 		j.depth = max(0, j.state.Len+j.segment.Len()-j.popped)
 	}
-	switch {
-	case j.lost:
-		past := j.setback()
-		past.lossPause = min(max(2*past.lossPause, firstLossPause), longestLossPause)
-		past.pauseUntil = time.Now().Add(past.lossPause)
-	case j.arrived:
-		j.setbacks = nil
+	if !errors.Is(j.err, errBusy) {
+		r.lockedSince = time.Time{}
 	}
-	j.release(j.err)
+	more := r.phase == again
+	r.phase, r.err = idle, nil
+	switch {
+	case j.err == nil && more && j.isLow(j.depth):
+		j.refillSoon(j.waits())
+	case j.err == nil:
+	case errors.Is(j.err, errBusy):
+		j.pauseRefill(j.err, lockedPause)
+	case atEnd(j.err), errors.Is(j.err, model.ErrUnconfirmed):
+		j.pauseRefill(j.err, exhaustedFor)
+	case j.lost:
+		r.loss = min(max(2*r.loss, firstLoss), longestLoss)
+		j.pauseRefill(j.err, r.loss)
+	default:
+		j.pauseRefill(j.err, retryPause/2+mathrand.N(retryPause/2))
+	}
+	if p := j.pool.Load(); p != nil {
+		p.Wake()
+	}
 }

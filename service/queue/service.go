@@ -8,10 +8,8 @@
 //
 //	service.go    Next: validate, find the list, take, wait
 //	catalogue.go  which lists exist; reload
-//	list.go       what this replica holds of one list, and who waits for it
-//	fetch.go      pops on behalf of the waiters, and a little ahead of demand
-//	pacing.go     when a list is refilled, and with how much
-//	refill.go     one pass: lock, state, allocate, push
+//	list.go       what this replica holds of one list: pops, the tripwire
+//	refill.go     when a list is refilled, and the pass: lock, state, allocate, push
 //	sweep.go      the cron jobs: refill what is low, read the apps again
 //	stats.go      what is counted, and logged when a store went back in time
 //	view.go       what is shown of each app
@@ -19,12 +17,10 @@ package queue
 
 import (
 	"context"
-	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"sync"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +28,7 @@ import (
 	"shardid/service/background"
 
 	"github.com/robfig/cron/v3"
-	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 )
 
 // The conditions that the service reports. The first two fail while they do for at
@@ -59,7 +55,7 @@ type Options struct {
 
 	Timeout      time.Duration // how long a caller may wait for a refill
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
-	PrefetchMax  int           // most indices taken from one list at once, 1…10 000
+	PrefetchMax  int           // one more than a list's indices that are held ahead of demand at most, 1…10 000
 	MaxStep      int64         // longest segment, in indices
 	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
 	Region       model.Region  // joins each index
@@ -70,22 +66,19 @@ type Options struct {
 // Service issues queue IDs. Safe for concurrent use.
 type Service struct {
 	opts       Options
+	empty      error // what callers get who waited for too long
 	background *background.Group
 	cron       *cron.Cron
 	reloadJob  cron.EntryID
-	sweepToken string                    // of this replica, for the lock of the sweep
 	catalogue  atomic.Pointer[catalogue] // nil until the first reload
-	reloading  sync.Mutex                // held during a reload
-	reloads    background.Shared         // those that requests for unknown apps cause
-	// pops and refills are of the lists for which the latest one failed.
-	pops, refills *background.Failing[*list]
-	reloadFails   atomic.Bool  // the latest reload did
-	reloadAt      atomic.Int64 // when the configuration is to be read again beside the schedule, Unix ns; 0: no such time
-	due           due
-	room          *semaphore.Weighted // for indices of passes under way
-	stats         counters
-	events        background.RateLimitedLog // of single lists
-	rare          background.RateLimitedLog // of what may last for days
+	reloads    reloads
+	due        background.Batcher[*list] // to be refilled
+	// failedPops and failedRefills are of the lists for which the latest one failed.
+	failedPops, failedRefills *background.Failing[*list]
+	foreign                   rate.Sometimes // sweeps because of another deployment's list
+	stats                     counters
+	events                    background.RateLimitedLog // of single lists
+	rare                      background.RateLimitedLog // of what may last for days
 }
 
 // New validates the options and starts nothing.
@@ -94,16 +87,16 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, background: background.NewGroup("queue service"), sweepToken: crand.Text(),
-		room:   semaphore.NewWeighted(indicesAtOnce),
-		events: background.RateLimitedLog{Logger: opts.Log},
-		rare:   background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
+		opts: opts, background: background.NewGroup("queue service"),
+		empty:   fmt.Errorf("%w: no index came within %v, try again", model.ErrQueueEmpty, opts.Timeout),
+		events:  background.RateLimitedLog{Logger: opts.Log},
+		rare:    background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
+		foreign: rate.Sometimes{Interval: foreignEvery},
 	}
-	s.reloads = background.Shared{
-		Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery, Share: unknownReloadShare,
-	}
-	s.pops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
-	s.refills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
+	s.due = background.Batcher[*list]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.pass}
+	s.reloads.callers = background.Batcher[chan error]{Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor}
+	s.failedPops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
+	s.failedRefills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	if err := s.schedule(); err != nil {
 		return nil, err
 	}
@@ -146,12 +139,9 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	if err != nil {
 		return dst, err
 	}
-	if ids, ok := l.tryTake(count, dst); ok {
-		return ids, nil
-	}
-	ids, err := l.await(ctx, count, dst)
-	if errors.Is(err, model.ErrLimitReached) {
-		l.tellLimit(err)
+	ids, err := l.held().Take(ctx, count, dst)
+	if err != nil {
+		l.refused(err)
 	}
 	return ids, err
 }
@@ -166,9 +156,7 @@ func (s *Service) Start() {
 		s.opts.Log.Info("queue mode is ready", "lists", len(s.catalogue.Load().all()))
 		s.cron.Start()
 		s.sweep()
-		for s.background.Sleep(recheckEvery/2 + rand.N(recheckEvery)) {
-			s.recheck()
-		}
+		<-s.background.Context().Done()
 		<-s.cron.Stop().Done()
 	})
 }
@@ -193,7 +181,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		for _, l := range c.all() {
 			l.close(background.ErrStopping)
 		}
-		if n := s.stats.dropped.Load(); n > 0 {
+		if n := s.Stats().Dropped; n > 0 {
 			s.opts.Log.Info("indices taken ahead of demand were given up; they are gaps", "indices", n)
 		}
 	})
@@ -209,7 +197,7 @@ func (s *Service) Ready() error {
 		return err
 	}
 	lists := c.all()
-	failing := s.refills.Errs()
+	failing := s.failedRefills.Errs()
 	if len(lists) == 0 || len(failing) < len(lists) {
 		return nil
 	}
@@ -218,11 +206,11 @@ func (s *Service) Ready() error {
 			continue // whatever it held before
 		}
 		l.mu.Lock()
-		dry := l.held() == 0 && l.depth == 0
+		dry := l.depth == 0 && l.counts().Held == 0
 		l.mu.Unlock()
 		if !dry {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: no list can give an index: %w", model.ErrQueueEmpty, s.refills.Err())
+	return fmt.Errorf("%w: no list can give an index: %w", model.ErrQueueEmpty, s.failedRefills.Err())
 }

@@ -27,17 +27,17 @@ func simulation() simtest.Simulation[mutant] {
 			noHistoryCheck:  11,
 			runIDForHistory: 40,
 			pushRetries:     321,
-			noHighWater:     30,
-			noHeartbeat:     9841,
-			noWait:          6434,
-			identityIgnored: 7,
-			unclearCommit:   10,
-			noRowLock:       30,
-			partsUnmarked:   58,
-			gapsOverlooked:  4,
-			noFloor:         1891,
-			noName:          434,
-			lateMark:        614,
+			noHighWater:     23,
+			noHeartbeat:     262,
+			noWait:          3567,
+			identityIgnored: 9,
+			unclearCommit:   16,
+			noRowLock:       4,
+			partsUnmarked:   104,
+			gapsOverlooked:  50,
+			noFloor:         1277,
+			noName:          1334,
+			lateMark:        35,
 		},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
 			w := newWorld(seed, m)
@@ -291,13 +291,14 @@ type simReplica struct {
 	beatAt time.Time
 	gone   bool // it was killed
 	lists  []*list
+	held   map[*list][]int64 // IDs that the lists gave and no caller has yet
 	yield  func(struct{}) bool
 	next   func() (struct{}, bool)
 	end    func()
 }
 
 func (w *world) newReplica() *simReplica {
-	r := &simReplica{world: w, node: w.redis.master, Replica: simtest.Replica{ID: w.redis.name()}, beatAt: w.now}
+	r := &simReplica{world: w, node: w.redis.master, Replica: simtest.Replica{ID: w.redis.name()}, beatAt: w.now, held: map[*list][]int64{}}
 	r.Redis = r.ask
 	r.Settle = func() { w.database.settle(r.on()) }
 	s, err := New(Options{
@@ -308,8 +309,10 @@ func (w *world) newReplica() *simReplica {
 	if err != nil {
 		panic(err)
 	}
+	_ = s.Stop(context.Background()) // no refill and no pop begins by itself
 	for _, key := range simKeys() {
-		l := &list{svc: s, key: key, depth: -1, soon: true} // no refill begins by itself
+		l := &list{svc: s, key: key, depth: -1}
+		l.held()
 		l.configure(model.ListConfig{Key: key, Step: simStep})
 		r.lists = append(r.lists, l)
 	}
@@ -330,13 +333,13 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 			r.reload(l)
 			continue
 		}
-		p, err := l.pop(1 + r.world.rng.IntN(12))
-		if err != nil {
-			continue
+		runs, err := l.More(context.Background(), 1+r.world.rng.Int64N(12))
+		for _, run := range runs {
+			for i := range run.Count {
+				r.held[l] = append(r.held[l], run.First+i*run.Stride)
+			}
 		}
-		l.deliver(p)
-		r.issue(l)
-		if len(p.Indices) == 0 {
+		if r.issue(l); err == nil && len(runs) == 0 {
 			l.refillIn(r.world)
 		}
 	}
@@ -344,12 +347,10 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 
 // refillIn refills; a lock is heeded or not, as its holder may have died.
 func (l *list) refillIn(w *world) {
-	l.mu.Lock()
-	claimed := l.claimRefill()
-	l.mu.Unlock()
-	if claimed {
-		l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: w.chance(50)}}})
+	if w.chance(50) {
+		l.refill.lockedSince = time.Unix(0, 0)
 	}
+	l.svc.runPass([]*job{{list: l}})
 }
 
 // reload reads the list's row and its state, as the cron jobs do.
@@ -361,13 +362,14 @@ func (r *simReplica) reload(l *list) {
 
 // issue gives some of what is held to callers; the rest stays ahead of demand.
 func (r *simReplica) issue(l *list) {
-	if l.held() == 0 {
+	if len(r.held[l]) == 0 {
 		return
 	}
-	ids, _ := l.tryTake(1+r.world.rng.IntN(l.held()), nil)
-	for _, id := range ids {
+	n := 1 + r.world.rng.IntN(len(r.held[l]))
+	for _, id := range r.held[l][:n] {
 		r.world.note(id)
 	}
+	r.held[l] = r.held[l][n:]
 }
 
 func (r *simReplica) resume() { r.next() }

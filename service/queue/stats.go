@@ -43,8 +43,8 @@ type Discarded struct {
 	Failed    int64 // the push failed, or its answer was lost
 }
 
-// counters are those of the service; issued is of lists that are closed, as each
-// list counts its own under the lock it holds anyway.
+// counters are those of the service; issued and dropped are of lists that were removed, as pools count
+// those of the others.
 type counters struct {
 	issued, pops, refills                                                atomic.Int64
 	discardedHistory, discardedHighWater, discardedFull, discardedFailed atomic.Int64
@@ -57,12 +57,11 @@ type counters struct {
 // Stats returns the counters; they are read one by one, not at one instant.
 func (s *Service) Stats() Stats {
 	c := &s.stats
-	issued, held := c.issued.Load(), int64(0)
+	issued, held, dropped := c.issued.Load(), int64(0), c.dropped.Load()
 	if catalogue := s.catalogue.Load(); catalogue != nil {
 		for _, l := range catalogue.all() {
-			l.mu.Lock()
-			issued, held = issued+l.issued, held+int64(l.held())
-			l.mu.Unlock()
+			of := l.counts()
+			issued, held, dropped = issued+of.Issued, held+of.Held, dropped+of.Dropped
 		}
 	}
 	return Stats{
@@ -72,7 +71,7 @@ func (s *Service) Stats() Stats {
 			History: c.discardedHistory.Load(), HighWater: c.discardedHighWater.Load(),
 			Full: c.discardedFull.Load(), Failed: c.discardedFailed.Load(),
 		},
-		Purges: c.purgedLists.Load(), Purged: c.purged.Load(), OverLimit: c.overLimit.Load(), Dropped: c.dropped.Load(),
+		Purges: c.purgedLists.Load(), Purged: c.purged.Load(), OverLimit: c.overLimit.Load(), Dropped: dropped,
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), FarLifts: c.farLifts.Load(),
 		Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
 	}

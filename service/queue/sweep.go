@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,10 +28,10 @@ const (
 	// and longestRest bounds that. What callers ask for in between need not wait.
 	sweepRests  = 4
 	longestRest = 20 * time.Millisecond
-	// recheckEvery is the pause between two looks at what failed, on average.
-	recheckEvery = 2 * time.Second
-	// maxSpread bounds spread: with the default cron, 120 s apart, it is 5 s.
+	// maxSpread bounds how long after its second a replica asks for the sweep: all have the same cron.
 	maxSpread = 5 * time.Second
+	// foreignEvery is the shortest time between two sweeps because of another deployment's list.
+	foreignEvery = 10 * time.Second
 )
 
 // schedule builds the cron jobs. SkipIfStillRunning must be outside Recover: the
@@ -73,115 +74,50 @@ func ParseCron(text string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// sweepInTurn is what the cron job does. One replica sweeps, and goes on with it at its
-// next turn; another one takes its place once it is late by more than slack.
+// sweepInTurn sweeps unless another replica does so in this period. A store that does not answer is swept
+// by all: each replica notes so that its lists fail.
 func (s *Service) sweepInTurn(when cron.Schedule) {
-	slack := 2 * spread(when, time.Now())
-	for _, wait := range []time.Duration{mathrand.N(slack / 2), 2 * slack} {
-		if !s.background.Sleep(wait) {
-			return
-		}
-		if s.takeSweep(when.Next(time.Now()).Add(slack)) {
-			s.sweep()
-			return
-		}
+	now := time.Now()
+	period := when.Next(now).Sub(now)
+	if !s.background.Sleep(mathrand.N(max(1, min(period/20, maxSpread)))) {
+		return
 	}
-}
-
-// takeSweep takes or keeps the sweep until then, and says whether this replica is to
-// sweep. A store that does not answer is swept by all: each replica notes so that its
-// lists fail.
-func (s *Service) takeSweep(until time.Time) bool {
 	ctx, cancel := context.WithTimeout(s.background.Context(), popTimeout)
 	defer cancel()
-	names := []string{sweepLock}
-	_ = s.opts.Locker.Unlock(ctx, names, s.sweepToken) // the next call meets the same
-	got, err := s.opts.Locker.TryLock(ctx, names, s.sweepToken, time.Until(until))
-	return err != nil || got[0]
-}
-
-// spread is how long after its second a replica asks for the sweep, at most: all
-// replicas have the same cron. It also covers clocks that differ.
-func spread(when cron.Schedule, now time.Time) time.Duration {
-	return max(1, min(when.Next(now).Sub(now)/20, maxSpread))
-}
-
-// recheck tries again what failed last, until it works: whether it does must not wait
-// for a caller or for the next sweep. With a store away the first pass shows that. A lock
-// that was in the way at the last look is ignored: Redis may have gone away before it could
-// be freed. These lists come first, as others may fail for good. A list of another deployment
-// is a sign that all are, as after the database took the place of another one: all are looked
-// at, because readiness depends on that.
-func (s *Service) recheck() {
-	if at := s.reloadAt.Load(); s.reloadFails.Load() || at > 0 && time.Now().UnixNano() > at {
-		_ = s.reloadAndReport() // a failure has been reported
-	}
-	var again, locked []*list
-	for _, l := range append(s.refills.Keys(), s.pops.Keys()...) {
-		if present, _ := s.catalogue.Load().find(l.key); present != l { // it was removed
-			s.refills.Note(l, nil)
-			s.pops.Note(l, nil)
-			continue
-		}
-		l.mu.Lock()
-		if errors.Is(l.refillErr, errBusy) {
-			locked = append(locked, l)
-		} else {
-			again = append(again, l)
-		}
-		l.mu.Unlock()
-	}
-	work := func(lists []*list, how manner) (ok bool) {
-		for lists := range passes(lists) {
-			failed := s.stats.failedPasses.Load()
-			s.refillLists(lists, how)
-			if s.stats.failedPasses.Load() != failed {
-				return false
-			}
-		}
-		return true
-	}
-	if work(locked, manner{ignoreLock: true}) {
-		work(again, manner{})
-	}
-	if lists := s.catalogue.Load().all(); errors.Is(s.refills.Err(), model.ErrForeign) && len(s.refills.Keys()) < len(lists) {
-		s.lowLists(lists)
+	got, err := s.opts.Locker.TryLock(ctx, []string{sweepLock}, rand.Text(), period*9/10)
+	if err != nil || got[0] {
+		s.sweep()
 	}
 }
 
-// sweep has every list refilled that is low.
+// sweep looks at all lists and has those refilled that are low. A store that answers nothing is not asked
+// for the rest, which would wait as long.
 func (s *Service) sweep() {
-	if c := s.catalogue.Load(); c != nil {
-		for _, l := range s.lowLists(c.all()) {
-			l.refillSoon()
-		}
+	c := s.catalogue.Load()
+	if c == nil {
+		return
 	}
-}
-
-// lowLists asks for the state of all lists and returns those that are low.
-func (s *Service) lowLists(lists []*list) (due []*list) {
-	ctx := s.background.Context()
-	for chunk := range slices.Chunk(lists, sweepChunk) {
-		begun := time.Now()
+	for chunk := range slices.Chunk(c.all(), sweepChunk) {
+		began := time.Now()
 		jobs := make([]*job, len(chunk))
 		for i, l := range chunk {
 			jobs[i] = &job{list: l}
 		}
-		seen := s.observe(ctx, jobs, s.opts.Lists.State)
-		for _, j := range seen {
-			if j.low {
-				due = append(due, j.list)
-			}
-		}
+		seen := s.observe(s.background.Context(), jobs, s.opts.Lists.State)
 		s.report(jobs)
-		if len(seen) == 0 && time.Since(begun) > time.Second { // the rest would wait as long each
-			break
+		for _, j := range jobs {
+			j.mu.Lock()
+			if j.low {
+				j.refillSoon(j.waits())
+			} else if j.err != nil && j.refill.phase == idle {
+				j.pauseRefill(j.err, retryPause)
+			}
+			j.mu.Unlock()
 		}
-		if !s.background.Sleep(min(sweepRests*time.Since(begun), longestRest)) {
-			break
+		if len(seen) == 0 && time.Since(began) > time.Second || !s.background.Sleep(min(sweepRests*time.Since(began), longestRest)) {
+			return
 		}
 	}
-	return due
 }
 
 // cronLog shows cron's own messages: a recovered panic is an error, the rest is

@@ -30,8 +30,7 @@ type View struct {
 	// Unconfirmed is how many shards take no segment before an operator confirms their
 	// max_id, whether or not a caller has met that.
 	Unconfirmed int `json:"unconfirmed"`
-	// Emptied says that the lists that were used are all empty, of which one held indices before, and
-	// that nothing refills them.
+	// Emptied says that the lists that were used are all empty, and that nothing refills them.
 	Emptied bool `json:"-"`
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
@@ -80,45 +79,50 @@ func (s *Service) Seen() []View {
 			continue
 		}
 		v := View{App: uint8(id), Name: a.name, Left: 1, Unused: []int{}}
-		emptied, stocked := true, false
+		used, filled := 0, 0
 		for shard, l := range a.lists {
 			v.Depths[shard] = -1
 			if l != nil {
-				empty, before := l.addTo(&v)
-				emptied, stocked = emptied && empty, stocked || before
+				isUsed, isFilled := l.addTo(&v)
+				used, filled = used+isUsed, filled+isFilled
 			}
 		}
-		v.Emptied = emptied && stocked
+		v.Emptied = used > 0 && filled == 0
 		views = append(views, v)
 	}
 	return views
 }
 
-// addTo adds what is known of one list. It says whether the list is unused, or empty without a refill under
-// way, and whether it held indices before.
-func (l *list) addTo(v *View) (empty, stocked bool) {
+// addTo adds what is known of one list. It says whether the list was used, and if so, whether it has
+// indices, may have them, or is being refilled; 1 for yes.
+func (l *list) addTo(v *View) (used, filled int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.Step == 0 {
 		v.Step, v.Limit, v.Scramble = l.cfg.Step, l.cfg.Limit, l.scramble != nil
 	}
-	v.Issued += l.issued
-	v.Refills += l.refills
-	v.Held += int64(l.held())
+	c, left := l.counts(), l.left()
+	v.Issued += c.Issued
+	v.Refills += l.refill.segments
+	v.Held += c.Held
 	v.Highest = max(v.Highest, l.known)
-	if l.known == 0 {
-		v.Unused = append(v.Unused, int(l.key.Shard))
-	}
-	v.Left = min(v.Left, float64(l.left())/float64(max(1, min(l.cfg.Limit.LastIndex(l.key), l.svc.opts.Region.MaxIndex())))) // of no indices none are left
+	v.Left = min(v.Left, float64(left)/float64(max(1, l.last()))) // of no indices none are left
 	v.Depths[l.key.Shard] = l.depth
-	if l.left() == 0 && l.held() == 0 && l.depth == 0 {
+	empty := l.depth == 0 && c.Held == 0
+	if left == 0 && empty {
 		v.Exhausted++
 	}
-	if l.cfg.Unconfirmed || errors.Is(l.refillErr, model.ErrUnconfirmed) {
+	if l.cfg.Unconfirmed || errors.Is(l.refill.err, model.ErrUnconfirmed) {
 		v.Unconfirmed++
 	}
-	filling := l.fetching || l.soon || l.refill != nil
-	return l.known == 0 || l.depth == 0 && l.held() == 0 && !filling, l.stocked
+	if l.known == 0 {
+		v.Unused = append(v.Unused, int(l.key.Shard))
+		return 0, 0
+	}
+	if empty && (l.refill.phase == idle || l.refill.phase == paused) {
+		return 1, 0
+	}
+	return 1, 1
 }
 
 // Scramble is the secret of a scrambled app, "" for others; see model.Decoder.
