@@ -3,8 +3,6 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,591 +11,413 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/memstore"
 	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
+// What happens while the stores fail, are slow, or go back, and how that ends. Times are exact: the clock is
+// that of synctest.
+
 func TestStartsWithoutItsStores(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	l.set(func(l *lists) { l.err = errAway })
-	db.fail(errAway)
-	r := start(t, l, db)
-	check.Eventually(t, "says what it waits for", func() error {
-		if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrNotReady) || !errors.Is(err, errAway) {
-			return errors.New("no reason yet")
-		}
-		return nil
-	})
-	l.set(func(l *lists) { l.err = nil })
-	time.Sleep(100 * time.Millisecond)
-	check.Is(t, r.Ready(), model.ErrNotReady, "ready without a database")
-	db.fail(nil)
-	arrived := time.Now()
-	check.Eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
-	if d := time.Since(arrived); d > 2*time.Second {
-		t.Errorf("served %v after the store's arrival", d)
-	}
-}
-
-func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(1)
-		db.delay = 2 * time.Millisecond
-		r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
-		check.Must(t, check.Err(r.one(1, "alice")))
-		r.filled(t)
-		check.Eventually(t, "the passes are timed", func() error {
-			if s := r.Stats(); s.Refills != model.Shards || s.Passes.Count() == 0 || s.Passes.Sum < db.delay || s.FailedPasses != 0 {
-				return fmt.Errorf("%+v", s)
-			}
-			return nil
-		})
+		l.fail(errAway)
 		db.fail(errAway)
-		served := 0
-		var err error
-		for range 1000 {
-			if _, err = r.one(1, "alice"); err != nil {
-				break
-			}
-			if served++; served == 30 { // one after the other is a hot list
-				synctest.Wait()
-				if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != v.Issued {
-					t.Errorf("IDs are held: %+v, %+v", s, v)
-				}
-			}
-		}
-		if served < 90 {
-			t.Errorf("%d IDs with the database away, the list held about 100", served)
-		}
-		if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
-			t.Errorf("refusal: %v", err)
-		}
-		if s := r.Stats(); s.Starved == 0 || s.FailedPasses == 0 || r.reports.Of(queue.ConditionRefill) == nil {
-			t.Error("the failure was not reported")
-		}
-		check.OK(t, r.Ready(), "one dry list of 64 makes the mode not ready")
-		db.fail(nil)
-		check.Eventually(t, "recovers, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
-		check.OK(t, check.Err(r.one(1, "alice")))
-	})
-}
-
-// A caller hears the last reason while the next try is under way.
-func TestRefusalsKeepTheirReason(t *testing.T) {
-	db := newTable(1)
-	r := ready(t, newLists(), db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
-	db.fail(errAway)
-	check.Eventually(t, "the reason is told", func() error {
-		if _, err := r.one(1, "alice"); !errors.Is(err, errAway) {
-			return fmt.Errorf("%w", err)
-		}
-		return nil
-	})
-	db.change(func(map[model.ListKey]model.AllocState) { db.delay = 300 * time.Millisecond })
-	for range 5 {
-		check.Is(t, check.Err(r.one(1, "alice")), errAway, "refusal")
-	}
-}
-
-// Only when no list has anything left is the mode not ready.
-func TestNotReadyOnceEveryListIsDry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		db.change(func(rows map[model.ListKey]model.AllocState) {
-			for key := range rows {
-				if key.Shard > 1 {
-					delete(rows, key)
-				}
-			}
-		})
-		r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond })
-		check.Eventually(t, "both lists are filled", func() error {
-			for shard := range uint8(2) {
-				if _, err := r.one(1, passOf(shard)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		db.fail(errAway)
-		dry := func(shard uint8) {
-			for {
-				if _, err := r.one(1, passOf(shard)); err != nil {
-					return
-				}
-			}
-		}
-		dry(0)
-		check.OK(t, r.Ready(), "one list is dry, the other is not")
-		dry(1)
-		if err := r.Ready(); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
-			t.Errorf("both lists are dry: %v", err)
-		}
-		db.fail(nil)
-		check.Eventually(t, "recovers, without a caller", r.Ready)
-	})
-}
-
-// Once one list is another deployment's, all are looked at: when all are, the mode is not
-// ready, whatever they held; and while one is not, it is.
-func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond; o.PrefetchMax = 1 })
-	r.filled(t)
-	check.Must(t, check.Err(r.one(1, "alice")))
-	others := func(key model.ListKey) bool { return key != aliceKey() }
-	l.set(func(l *lists) { l.foreign = others })
-	check.Is(t, check.Err(r.one(1, passOf(aliceKey().Shard+1))), model.ErrForeign, "a foreign list")
-	check.Eventually(t, "the others are looked at", func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if len(l.told) < model.Shards-1 {
-			return fmt.Errorf("%d of them", len(l.told))
-		}
-		return nil
-	})
-	check.OK(t, r.Ready(), "one list is our own")
-	l.set(func(l *lists) { l.foreign = func(model.ListKey) bool { return true } })
-	check.Is(t, check.Err(r.one(1, "alice")), model.ErrForeign, "the last one")
-	check.Eventually(t, "not ready", func() error {
-		if err := r.Ready(); !errors.Is(err, model.ErrForeign) {
-			return fmt.Errorf("ready: %w", err)
-		}
-		return nil
-	})
-	l.set(func(l *lists) { l.foreign = nil })
-	check.Eventually(t, "recovers, without a caller", r.Ready)
-}
-
-// What failed once is tried again until it works, although nobody asks: the list that
-// was not refilled, the pop, and the reading of the apps.
-func TestFailuresEndWithTheirCause(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond; o.PrefetchMax = 1 })
-	check.Must(t, check.Err(r.one(1, "alice")))
-	l.set(func(l *lists) { l.err = errAway })
-	db.fail(errAway)
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
-		t.Fatal(err)
-	}
-	check.Is(t, r.Reload(t.Context()), errAway)
-	conditions := []string{queue.ConditionPop, queue.ConditionReload}
-	for _, c := range conditions {
-		if r.reports.Of(c) == nil {
-			t.Errorf("%s was not reported", c)
-		}
-	}
-	l.set(func(l *lists) { l.err = nil })
-	db.fail(nil)
-	for _, c := range conditions {
-		check.Eventually(t, c+" works again", func() error { return r.reports.Of(c) })
-	}
-	check.OK(t, check.Err(r.one(1, "alice")))
-}
-
-// A store that gives and takes nothing, such as a Redis without memory: a push that fails costs a
-// segment, and a pause follows it that doubles, however many callers wait.
-func TestAFullStoreCostsFewSegments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
-		r := ready(t, l, db, func(o *queue.Options) {
-			o.Timeout, o.RefillCron = time.Second, "@yearly" // the first sweep only
-		})
-		check.Eventually(t, "each list was tried by the first sweep", func() error {
-			if len(db.segments()) < model.Shards {
-				return errors.New("some have not")
-			}
-			return nil
-		})
-		r.refusesMany(t) // for three seconds
-		if n := db.askedFor(aliceKey()); n > 5 {
-			t.Errorf("%d segments were used up", n)
-		}
-		l.set(func(l *lists) { l.full = nil })
-		check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
-	})
-}
-
-// refusesMany has eight callers wait, three times each, and be refused.
-func (r replica) refusesMany(t *testing.T) {
-	t.Helper()
-	var callers sync.WaitGroup
-	for range 8 {
-		callers.Go(func() {
-			for range 3 {
-				check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
-			}
-		})
-	}
-	callers.Wait()
-}
-
-// Pushes that fail for long cost a list a segment each ten seconds, and are no alarm for much longer than
-// they do, without a caller.
-func TestLostPushesWithoutACaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		fail := func(err error) { l.set(func(l *lists) { l.full = err }) }
-		fail(errAway)
-		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
-		time.Sleep(100 * time.Millisecond)
-		err := r.reports.Of(queue.ConditionRefill)
-		if err == nil {
-			t.Fatal("the failure was not reported")
-		}
-		err = nil
-		fail(nil)
-		time.Sleep(5 * time.Second)
-		check.OK(t, r.reports.Of(queue.ConditionRefill), "after the store's return")
-		check.Must(t, check.Err(r.Next(t.Context(), 1, "alice", 1000, nil)))
-		fail(errAway)
-		before := db.askedFor(aliceKey())
-		l.set(func(l *lists) { l.Store = memstore.New() }) // it restarted empty
-		for ; err == nil; _, err = r.one(1, "alice") {     // the first ones are held
-		}
-		check.Is(t, err, model.ErrQueueEmpty, "refusal")
-		time.Sleep(3 * time.Hour)
-		if n := db.askedFor(aliceKey()) - before; n < 500 || n > 3*360+8 {
-			t.Errorf("%d segments were used up in three hours", n)
-		}
-		fail(nil)
-		time.Sleep(13 * time.Second)
-		check.OK(t, r.reports.Of(queue.ConditionRefill), "after the store's return")
-		check.OK(t, check.Err(r.one(1, "alice")))
-	})
-}
-
-// Redis goes away before a refill could free its lock, and comes back with it: lists
-// without a caller are no alarm until the lock expires, and cost no segment, even while
-// another list fails for good.
-func TestALockLeftBehindWithoutACaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
+		r := start(t, l, db)
+		synctest.Wait()
+		check.Is(t, r.alice(), model.ErrNotReady)
+		check.Is(t, r.alice(), errAway, "what it waits for")
+		check.Is(t, r.Reload(t.Context()), model.ErrNotReady)
+		l.fail(nil)
 		time.Sleep(time.Second)
-		other := aliceKey()
-		other.Shard = (other.Shard + 1) % model.Shards
-		l.set(func(l *lists) { l.err = errAway })
-		check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
-		check.Is(t, check.Err(r.one(1, passOf(other.Shard))), model.ErrQueueEmpty, "refusal")
-		time.Sleep(5 * time.Second)
-		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
-			if r.reports.Of(name) == nil {
-				t.Fatalf("%s: the failure was not reported", name)
-			}
+		check.Is(t, r.Ready(), model.ErrNotReady, "ready without a database")
+		db.fail(nil)
+		time.Sleep(time.Second)
+		check.OK(t, r.Ready())
+		check.OK(t, r.alice())
+	})
+}
+
+// With the database away what is held and in the store is issued. Then callers hear the reason, the mode is
+// not ready once no list has anything left, and all recovers without a caller.
+func TestTheDatabaseIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		for shard := range uint8(2) {
+			key := model.ListKey{App: 1, Shard: shard}
+			db.rows[key] = model.AllocState{Key: key, Step: 100}
 		}
-		check.Must(t, check.Err(l.Store.TryLock(t.Context(), []string{aliceKey().String()}, "left", time.Minute)))
-		check.OK(t, l.Delete(t.Context(), []model.ListKey{other}))
-		db.fail(errAway) // which only the deleted list needs
-		l.set(func(l *lists) { l.err = nil })
-		time.Sleep(9 * time.Second) // the lock is met, and ignored the next time
-		if err := r.reports.Of(queue.ConditionRefill); err == nil || strings.Contains(err.Error(), aliceKey().String()) {
-			t.Errorf("with another list that fails: %v", err)
+		db.delay = 2 * time.Millisecond
+		r := ready(t, l, db, timeout(100*time.Millisecond))
+		time.Sleep(time.Second)
+		if s := r.Stats(); s.Refills != 2 || s.Passes.Count() == 0 || s.Passes.Sum < db.delay || s.FailedPasses != 0 {
+			t.Errorf("after the first fill: %+v", s)
+		}
+		db.fail(errAway)
+		for range 30 { // one after the other is a hot list
+			check.Must(t, check.Err(r.one(1, passOf(0))))
+		}
+		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != 30 || v.Issued != 30 {
+			t.Errorf("IDs are held: %+v, %+v", s, v)
+		}
+		err := r.dry(passOf(0))
+		check.Is(t, err, model.ErrQueueEmpty)
+		check.Is(t, err, errAway)
+		check.OK(t, r.Ready(), "one list is dry, the other is not")
+		check.Is(t, r.dry(passOf(1)), errAway)
+		check.Is(t, r.Ready(), model.ErrQueueEmpty, "both lists are dry")
+		check.Is(t, r.Ready(), errAway)
+		db.set(func(db *table) { db.delay = 300 * time.Millisecond })
+		check.Is(t, check.Err(r.one(1, passOf(0))), errAway, "while the next try is under way")
+		if s := r.Stats(); s.Issued != 200 || s.Starved != 3 || s.FailedPasses == 0 || r.reports.Of(queue.ConditionRefill) == nil {
+			t.Errorf("after 200 IDs: %+v", s)
 		}
 		db.fail(nil)
 		time.Sleep(11 * time.Second)
-		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
-			check.OK(t, r.reports.Of(name), name)
-		}
-		check.Equal(t, r.Stats().Discarded, queue.Discarded{}, "what was used up")
+		check.OK(t, r.Ready())
+		r.works(t, queue.ConditionRefill)
 	})
 }
 
-// slowPushes are lists of a store that takes a microsecond for an index, and from all
-// pushes in turn.
-type slowPushes struct {
-	*lists
-	turn chan struct{}
-	lose bool // what is pushed is not kept, which saves memory
-}
-
-func (l slowPushes) Push(ctx context.Context, reqs []model.PushRequest) []error {
-	const atOnce = 10_000
-	indices := int64(0)
-	for _, r := range reqs {
-		indices += r.Segment.Len()
-	}
-	for ; indices > 0; indices -= atOnce {
-		l.turn <- struct{}{}
-		time.Sleep(time.Duration(min(indices, atOnce)) * time.Microsecond)
-		<-l.turn
-		if ctx.Err() != nil {
-			return slices.Repeat([]error{ctx.Err()}, len(reqs))
-		}
-	}
-	if l.lose {
-		return make([]error, len(reqs))
-	}
-	return l.lists.Push(ctx, reqs)
-}
-
-// lostNone wants so many refills, none of which failed.
-func (r replica) lostNone(t *testing.T, refills int64) {
-	t.Helper()
-	if s := r.Stats(); s.Refills != refills || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
-		t.Errorf("%+v", s)
-	}
-}
-
-// All lists of an app become low together. What they need takes longer than a pass may,
-// and no segment is lost by that.
-func TestListsThatAreLowTogetherTakeTurns(t *testing.T) {
+// The list store is away: pops, refills and the reading of the apps are tried again until they work, although
+// nobody asks, within two seconds.
+func TestFailuresEndWithTheirCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		const step = 100_000 // 6.4 s for 64 lists
-		db.provision(1, step, model.Limit{Policy: model.LimitReject})
-		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), false} })
-		time.Sleep(10 * time.Second) // the first sweep
-		var ids []int64
-		for shard := range uint8(model.Shards) {
-			pass := passOf(shard)
-			for range 8 {
-				var err error
-				ids, err = r.Next(t.Context(), 1, pass, model.MaxBatch, ids[:0])
-				check.Must(t, err)
-			}
-			check.Must(t, check.Err(r.one(1, pass)))
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, firstSweepOnly, timeout(50*time.Millisecond), prefetch(1))
+		check.Must(t, r.alice())
+		l.fail(errAway)
+		db.fail(errAway)
+		check.Is(t, r.alice(), errAway)
+		check.Is(t, r.Reload(t.Context()), errAway)
+		time.Sleep(time.Minute)
+		conditions := []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload}
+		for _, c := range conditions {
+			check.Is(t, r.reports.Of(c), errAway, c)
 		}
+		check.Equal(t, db.asks(), 1, "segments, of which the outage took none")
+		l.fail(nil)
+		db.fail(nil)
+		time.Sleep(2100 * time.Millisecond)
+		r.works(t, conditions...)
+		check.OK(t, r.alice())
+	})
+}
+
+// Once one list is another deployment's, all are looked at: when all are, the mode is not ready, whatever they
+// held; and while one is not, it is.
+func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, firstSweepOnly, timeout(50*time.Millisecond), prefetch(1))
+		check.Must(t, r.alice())
+		time.Sleep(time.Second)
+		foreign := func(f func(model.ListKey) bool) { l.set(func(l *lists) { l.foreign = f }) }
+		foreign(func(key model.ListKey) bool { return key != aliceKey() })
+		check.Is(t, check.Err(r.one(1, passOf(aliceKey().Shard+1))), model.ErrForeign, "a foreign list")
 		time.Sleep(10 * time.Second)
-		r.lostNone(t, 2*model.Shards)
+		check.OK(t, r.Ready(), "one list is our own")
+		foreign(func(model.ListKey) bool { return true })
+		check.Is(t, r.alice(), model.ErrForeign, "the last one")
+		time.Sleep(10 * time.Second)
+		check.Is(t, r.Ready(), model.ErrForeign)
+		foreign(nil)
+		time.Sleep(2 * time.Second)
+		check.OK(t, r.Ready())
 	})
 }
 
-// The same of lists that have run dry: whoever waits for them passes by those that wait
-// for their turn, and not by one another.
-func TestListsThatRunDryTogetherTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		const step = 100_000
-		r := ready(t, l, db, func(o *queue.Options) {
-			o.Lists, o.Timeout = slowPushes{l, make(chan struct{}, 1), false}, 10*time.Second
+// What a store costs that takes no indices, for three hours, while eight callers wait and while nobody does. A
+// store that takes no writes says so before a segment is taken; where pushes fail, or COMMITs, a segment is
+// lost now and then. It is an alarm for as long as it lasts.
+func TestWhatIsLost(t *testing.T) {
+	const oom = "OOM command not allowed"
+	for name, c := range map[string]struct {
+		fails       func(*lists, *table, bool)
+		least, most int // segments of one list
+		end         time.Duration
+	}{
+		"writes are refused": {func(l *lists, _ *table, fails bool) {
+			l.set(func(l *lists) {
+				if l.readOnly = nil; fails {
+					l.readOnly = errors.New(oom)
+				}
+			})
+		}, 0, 0, 2 * time.Second},
+		"pushes fail": {func(l *lists, _ *table, fails bool) {
+			l.set(func(l *lists) {
+				if l.onPush = nil; fails {
+					l.onPush = refused
+				}
+			})
+		}, 1000, 3*360 + 8, 11 * time.Second},
+		"no transaction begins": {func(_ *lists, db *table, fails bool) {
+			if db.fail(nil); fails {
+				db.fail(&model.StoreError{Store: "database", Op: "allocate", Err: &model.NotBegunError{Err: errAway}})
+			}
+		}, 3 * 3600, 3 * 7200, 2 * time.Second}, // which takes none
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := newLists(), newTable(1)
+				r := ready(t, l, db, firstSweepOnly, timeout(time.Second))
+				time.Sleep(time.Second)
+				c.fails(l, db, true)
+				l.restart()
+				before := db.asks()
+				var callers sync.WaitGroup
+				for range 8 {
+					callers.Go(func() { check.Is(t, r.dry("alice"), model.ErrQueueEmpty) })
+				}
+				callers.Wait()
+				time.Sleep(3 * time.Hour)
+				if n := db.asks() - before; n < c.least || n > c.most {
+					t.Errorf("%d segments were asked for", n)
+				}
+				if r.reports.Of(queue.ConditionRefill) == nil {
+					t.Error("nothing was reported")
+				}
+				c.fails(l, db, false)
+				time.Sleep(c.end)
+				r.works(t, queue.ConditionRefill)
+				check.OK(t, r.alice())
+			})
 		})
-		db.provision(1, step, model.Limit{Policy: model.LimitReject})
-		var wg sync.WaitGroup
-		for shard := range uint8(model.Shards) {
-			wg.Go(func() { check.OK(t, check.Err(r.one(1, passOf(shard)))) })
-		}
-		wg.Wait()
-		r.lostNone(t, model.Shards)
-	})
+	}
 }
 
-// The same of many apps, which are filled for the first time.
-func TestListsOfManyAppsTakeTurns(t *testing.T) {
+// The holder of a lock died, or Redis went away before it could be freed: callers ignore it after half a
+// second, and without one nothing is asked of the database for a list that is full.
+func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const apps, step = 16, 100_000 // 102 s
-		l, db := newLists(), newTable()
-		for app := range uint8(apps) {
-			db.provision(app, step, model.Limit{Policy: model.LimitReject})
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, firstSweepOnly)
+		time.Sleep(time.Second)
+		l.fail(errAway)
+		check.Is(t, r.alice(), model.ErrQueueEmpty)
+		check.Must(t, check.Err(l.Store.TryLock(t.Context(), []string{aliceKey().String()}, "left", time.Hour)))
+		l.fail(nil)
+		time.Sleep(7 * time.Second)
+		r.works(t, queue.ConditionPop, queue.ConditionRefill)
+		check.Equal(t, r.Stats().Discarded, queue.Discarded{}, "what was used up")
+		check.Equal(t, db.asks(), 1, "segments")
+		check.OK(t, l.Delete(t.Context(), []model.ListKey{aliceKey()}))
+		began := time.Now()
+		check.Must(t, r.alice())
+		if took := time.Since(began); took < 400*time.Millisecond || took > time.Second {
+			t.Errorf("it took %v to ignore the lock", took)
 		}
-		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(2*time.Minute + time.Second))) // the next sweep is far
-		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), true} })
-		time.Sleep(110 * time.Second)
-		r.lostNone(t, apps*model.Shards)
 	})
 }
 
-// slowUnlocks are lists whose locks are freed within a second.
-type slowUnlocks struct{ *lists }
-
-func (l slowUnlocks) Unlock(ctx context.Context, names []string, token string) error {
-	time.Sleep(time.Second)
-	return l.lists.Unlock(ctx, names, token)
+// Lists need more than a pass may take, as they become low together, run dry together, or are filled for the
+// first time: none is lost by that.
+func TestListsTakeTurns(t *testing.T) {
+	const step = 100_000 // 6.4 s for 64 lists
+	for name, c := range map[string]struct {
+		apps    uint8
+		during  func(*testing.T, replica)
+		refills int64
+	}{
+		"low together": {1, func(t *testing.T, r replica) {
+			time.Sleep(10 * time.Second)
+			var ids []int64
+			for shard := range uint8(model.Shards) {
+				for range 9 {
+					var err error
+					ids, err = r.Next(t.Context(), 1, passOf(shard), model.MaxBatch, ids[:0])
+					check.Must(t, err)
+				}
+			}
+			time.Sleep(10 * time.Second)
+		}, 2 * model.Shards},
+		"dry together": {1, func(t *testing.T, r replica) {
+			var wg sync.WaitGroup
+			for shard := range uint8(model.Shards) {
+				wg.Go(func() { check.OK(t, check.Err(r.one(1, passOf(shard)))) })
+			}
+			wg.Wait()
+		}, model.Shards},
+		"many apps": {16, func(*testing.T, replica) { time.Sleep(110 * time.Second) }, 16 * model.Shards},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := newLists(), newTable()
+				for app := range c.apps {
+					db.provision(app+1, step, reject(0))
+				}
+				l.onPush = l.slow(c.apps == 1)
+				r := ready(t, l, db, firstSweepOnly, timeout(10*time.Second))
+				c.during(t, r)
+				if s := r.Stats(); s.Refills != c.refills || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
 }
 
-// A list that becomes low again while a pass is under way that has pushed already is refilled
-// afterwards, though nobody asks for its indices any more.
+// A list that becomes low again while a pass is under way that has pushed already is refilled afterwards,
+// though nobody asks for its indices any more.
 func TestALowListIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		db.provision(1, 100, model.Limit{Policy: model.LimitReject})
-		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(2*time.Minute + time.Second))) // the next sweep is far
-		r := ready(t, l, db, func(o *queue.Options) { o.Locker, o.PrefetchMax = slowUnlocks{l}, 1 })
-		left := func() int64 { return l.Store.State(t.Context(), []model.ListKey{aliceKey()})[0].Len }
+		l, db := newLists(), newTable(1)
+		l.unlocks = time.Second
+		r := ready(t, l, db, firstSweepOnly, prefetch(1))
 		time.Sleep(10 * time.Second) // the first fill
-		for taken := left(); taken > 10; taken-- {
-			check.Must(t, check.Err(r.one(1, "alice")))
+		for _, segments := range []int{2, 3} {
+			for taken := l.depth(aliceKey()); taken > 10; taken-- {
+				check.Must(t, r.alice())
+			}
+			if segments == 3 {
+				check.Equal(t, db.asks(), 2, "segments before the pass ends")
+			}
+			time.Sleep(500 * time.Millisecond)
 		}
-		time.Sleep(500 * time.Millisecond) // a pass has pushed
-		if left() < 100 || db.askedFor(aliceKey()) != 2 {
-			t.Fatalf("%d indices after %d segments", left(), db.askedFor(aliceKey()))
-		}
-		for taken := left(); taken > 10; taken-- {
-			check.Must(t, check.Err(r.one(1, "alice")))
-		}
-		check.Equal(t, db.askedFor(aliceKey()), 2, "segments before the pass ends")
 		time.Sleep(10 * time.Second)
-		if left() < 100 {
-			t.Errorf("the list has %d indices", left())
-		}
-	})
-}
-
-// A service that stops leaves alone what waits for its turn.
-func TestNoPassBeginsWhileTheServiceStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		for app := range uint8(16) {
-			db.provision(app, 100_000, model.Limit{Policy: model.LimitReject})
-		}
-		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), true} })
-		time.Sleep(3 * time.Second)
-		before := r.Stats().Passes.Count()
-		stop(t, r.Service)
-		if n := r.Stats().Passes.Count() - before; n > 4 { // those under way
-			t.Errorf("%d passes ended after the stop began", n)
+		check.Equal(t, db.asks(), 3, "segments")
+		if n := l.depth(aliceKey()); n < 100 {
+			t.Errorf("the list has %d indices", n)
 		}
 	})
 }
 
 // A long segment arrives in parts: whoever finds one is served.
-func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
-	l, db := newLists(), newTable()
-	r := ready(t, l, db)
-	alice, served := aliceKey(), make(chan struct{})
-	l.set(func(l *lists) {
-		l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
-			for i := range reqs {
-				if part := reqs[i]; part.Key == alice && part.Segment.First == 1 {
-					part.Segment.Last = 10
-					reqs[i].Segment.First, reqs[i].Cap = 11, part.Cap+10
-					check.OK(t, l.Store.Push(context.Background(), []model.PushRequest{part})[0])
-					<-served
-				}
+func TestCallersGetTheFirstPartOfASegment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		r := ready(t, l, db)
+		l.onPush = func(ctx context.Context, reqs []model.PushRequest) []error {
+			if part := reqs[0]; part.Key == aliceKey() && part.Segment.First == 1 {
+				part.Segment.Last = 10
+				check.OK(t, l.Store.Push(ctx, []model.PushRequest{part})[0])
+				reqs[0].Segment.First, reqs[0].Cap = 11, part.Cap+10
+				time.Sleep(time.Second)
 			}
-			return reqs
+			return l.Store.Push(ctx, reqs)
+		}
+		db.provision(1, 100, reject(0))
+		got, began := newCollector(), time.Now()
+		got.take(t, r, 10)
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("the first part came after %v", took)
+		}
+		got.take(t, r, 90)
+		got.check(t, 100)
+		if last := aliceKey().Compose(100); !got.seen[last] {
+			t.Errorf("ID %d is missing: the other parts were given up", last)
 		}
 	})
-	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
-	got := newCollector()
-	check.Eventually(t, "the first ten", func() error {
-		ids, err := r.Next(context.Background(), 1, "alice", 10, nil)
-		got.add(ids, 1, "alice")
-		return err
-	})
-	close(served)
-	got.take(t, r, "alice", 90)
-	got.check(t, 100)
-	if last := alice.Compose(100); !got.seen[last] {
-		t.Errorf("ID %d is missing: the other parts were given up", last)
-	}
 }
 
-// A replica that died with the lock in hand does not stop the others.
-func TestALockOfTheDeadIsOutlived(t *testing.T) {
-	l, db := newLists(), newTable()
-	r := ready(t, l, db)
-	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
-	key := aliceKey()
-	check.Must(t, check.Err(l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute)))
-	check.Eventually(t, "served although it is locked", func() error { _, err := r.one(1, "alice"); return err })
-}
-
-func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
+// What is not to be used is not: a segment that was allocated in another life of the list, and indices that the
+// list gave before, whoever pushed them again.
+func TestTheTripwire(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	var dropped atomic.Bool // a pass over other lists may push before the one that has alice's
-	l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
+	var dropped atomic.Bool
+	l.onPush = func(ctx context.Context, reqs []model.PushRequest) []error {
 		for i := range reqs {
 			if reqs[i].Key == aliceKey() && dropped.CompareAndSwap(false, true) {
 				reqs[i].Life = "before the failover"
 			}
 		}
-		return reqs
+		return l.Store.Push(ctx, reqs)
 	}
-	r := ready(t, l, db)
-	id, err := r.one(1, "alice")
-	check.Must(t, err)
-	if id <= 100<<14 {
-		t.Errorf("ID %d is of the dropped segment", id)
-	}
-	if s := r.Stats(); s.Discarded.History == 0 {
-		t.Errorf("stats: %+v", s)
-	}
-}
-
-func TestTheTripwireRefusesWhatCameBefore(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	first := true
+	last := int64(0)
 	l.onPop = func(p model.Popped) model.Popped {
 		if len(p.Indices) > 0 {
-			if !first {
-				p.Indices = append([]int64{1, 1}, p.Indices...)
+			if last > 0 {
+				p.Indices = append([]int64{1, last}, p.Indices...)
 			}
-			first = false
+			last = p.Indices[len(p.Indices)-1]
 		}
 		return p
 	}
 	r := ready(t, l, db)
 	got := newCollector()
 	for range 50 {
-		got.take(t, r, "alice", 1)
+		got.take(t, r, 1)
 	}
 	got.check(t, 50)
-	if s := r.Stats(); s.Repeated < 2 {
+	if s := r.Stats(); s.Repeated < 2 || s.Discarded.History == 0 || got.seen[16385] {
 		t.Errorf("stats: %+v", s)
 	}
 }
 
-func TestStopFailsWhoWaitsAndMayBeCalledTwice(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db)
-	db.fail(errAway)
-	l.set(func(l *lists) { l.err = errAway })
-	done := make(chan error)
-	go func() { _, err := r.one(1, "nobody has this yet"); done <- err }()
-	time.Sleep(20 * time.Millisecond)
-	stop(t, r.Service)
-	check.Is(t, <-done, model.ErrNotReady, "waiter")
-	check.Is(t, check.Err(r.one(1, "bob")), model.ErrNotReady, "after stop")
-	stop(t, r.Service)
+// Who waits while the service stops is told, as is who comes later; no pass begins any more. It may be stopped
+// twice.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		for app := range uint8(16) {
+			db.provision(app, 100_000, reject(0))
+		}
+		l.onPush = l.slow(false)
+		r := ready(t, l, db)
+		time.Sleep(3 * time.Second)
+		before := r.Stats().Passes.Count()
+		waits := make(chan error)
+		go func() { waits <- r.alice() }()
+		synctest.Wait()
+		stop(t, r.Service)
+		check.Is(t, <-waits, model.ErrNotReady, "who waits")
+		check.Is(t, check.Err(r.one(1, "bob")), model.ErrNotReady, "after the end")
+		if n := r.Stats().Passes.Count() - before; n > 2 { // those under way
+			t.Errorf("%d passes ended after the stop began", n)
+		}
+		stop(t, r.Service)
+	})
 }
 
+// Callers that leave cost no indices.
 func TestACallerThatLeavesLosesNothing(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db)
-	check.Eventually(t, "first", func() error { _, err := r.one(1, "alice"); return err })
-	ctx, cancel := context.WithCancel(context.Background())
+	r := ready(t, newLists(), newTable(1))
+	check.Must(t, r.alice())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 10 {
 		_, _ = r.Next(ctx, 1, "alice", 50, nil)
 	}
-	ids, err := r.Next(context.Background(), 1, "alice", 500, nil)
+	ids, err := r.Next(t.Context(), 1, "alice", 500, nil)
 	check.Must(t, err)
 	if parts, _ := model.DecodeQueueID(ids[0]); parts.Index > 600 {
 		t.Errorf("index %d: callers that left cost indices", parts.Index)
 	}
 }
 
-func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	db.doubt(model.Limit{MaxID: aliceKey().Compose(100_000), Policy: model.LimitReject})
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Minute })
-	for range 3 { // at once, as nobody is to wait or to try again
-		_, err := r.one(1, "alice")
-		if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) || strings.Contains(err.Error(), "try again") {
-			t.Errorf("one: %v", err)
+// A database for which nobody vouches makes a list of few indices wait for an operator, which shows before a
+// caller is refused, and ends without one; another list jumps.
+func TestAnUnvouchedDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		db.doubt(reject(100_000))
+		r := ready(t, l, db, timeout(time.Minute))
+		check.Equal(t, r.Seen()[0].Unconfirmed, 1, "unconfirmed before a caller")
+		began := time.Now()
+		for range 3 {
+			err := r.alice()
+			if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) || strings.Contains(err.Error(), "try again") {
+				t.Errorf("one: %v", err)
+			}
 		}
-	}
-	check.Equal(t, r.Stats().Starved, 3, "callers that got nothing")
-	for range 200 { // lists that work hide none that fails
-		check.Must(t, check.Err(r.one(1, "hello")))
-	}
-	check.Is(t, r.reports.Of(queue.ConditionRefill), model.ErrUnconfirmed, "reported")
-	check.Equal(t, r.Seen()[0].Unconfirmed, 1, "lists are unconfirmed")
-	db.confirm()
-	check.Eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
-	check.OK(t, check.Err(r.one(1, "alice")))
-	check.Equal(t, r.Seen()[0].Unconfirmed, 0, "lists are unconfirmed still")
-}
-
-func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("nobody is to wait, it took %v", took)
+		}
+		check.Equal(t, r.Stats().Starved, 3, "callers that got nothing")
+		for range 200 { // lists that work hide none that fails
+			check.Must(t, check.Err(r.one(1, "hello")))
+		}
+		check.Is(t, r.reports.Of(queue.ConditionRefill), model.ErrUnconfirmed, "reported")
+		db.confirm()
+		time.Sleep(11 * time.Second)
+		r.works(t, queue.ConditionRefill)
+		check.OK(t, r.alice())
+		check.Equal(t, r.Seen()[0].Unconfirmed, 0, "unconfirmed still")
+	})
 	l, db := newLists(), newTable(1)
 	db.doubt(model.Limit{})
 	r := ready(t, l, db)
-	id, err := r.one(1, "alice")
-	if err != nil || id <= aliceKey().Compose(61_000) {
+	if id, err := r.one(1, "alice"); err != nil || id <= aliceKey().Compose(61_000) {
 		t.Errorf("one = %d, %v, want an index above 61000", id, err)
 	}
 	if s := r.Stats(); s.Jumps != 1 || s.Jumped < 60_000 {
@@ -605,42 +425,77 @@ func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	}
 }
 
-// A store that is full says so before a segment is taken, whoever waits and however
-// long, and it never passes for one whose locks another replica holds.
-func TestAStoreThatTakesNoWritesCostsNoSegment(t *testing.T) {
+// The sweep refills what is low. Of three replicas one sweeps each time, and while the store does not answer
+// all do.
+func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		l.set(func(l *lists) { l.readOnly = errors.New("OOM command not allowed") })
-		r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second }, everySecond)
-		r.refusesMany(t)
-		check.Equal(t, len(db.segments()), 0, "segments that were used up")
-		if r.reports.Of(queue.ConditionRefill) == nil {
-			t.Error("nothing was reported")
+		const period, apps = 2 * time.Minute, 2
+		db, l := newTable(), newLists()
+		for app := range uint8(apps) {
+			db.provision(app, 100, reject(0))
 		}
-		l.set(func(l *lists) { l.readOnly = nil })
-		check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+		var asked atomic.Int64
+		l.onState = func(n int) { asked.Add(int64(n)) }
+		replicas := []replica{ready(t, l, db), ready(t, l, db), ready(t, l, db)}
+		sweeps := func(periods int) int64 {
+			asked.Store(0)
+			time.Sleep(time.Duration(periods) * period)
+			return asked.Load() / (apps * model.Shards)
+		}
+		time.Sleep(period) // the first sweep of each
+		check.Equal(t, sweeps(10), 10, "sweeps in ten periods")
+		stop(t, replicas[1].Service)
+		check.Equal(t, sweeps(10), 10, "sweeps after one has stopped")
+		check.Must(t, check.Err(l.Store.Pop(t.Context(), aliceKey(), 85))) // another program's doing
+		time.Sleep(period)
+		if n := l.depth(aliceKey()); n < 100 {
+			t.Errorf("a list that was low has %d indices", n)
+		}
+		l.fail(errAway)
+		if n := sweeps(3); n < 5 {
+			t.Errorf("%d sweeps while the store was away", n)
+		}
+		l.fail(nil)
+		check.Must(t, check.Err(replicas[2].one(1, "alice")))
 	})
 }
 
-// A list of few indices, here of an app whose IDs must stay below 2^31, is filled with a thousandth of what is
-// left, and with what callers wait for.
-func TestAListOfFewIndicesIsFilledLittleByLittle(t *testing.T) {
-	l, db := newLists(), newTable()
-	db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
-	r := ready(t, l, db)
-	got := newCollector()
-	for range 2000 {
-		got.take(t, r, "alice", 1)
-	}
-	got.check(t, 2000)
-	if longest, n := db.longest(), db.askedFor(aliceKey()); longest < 100 || longest > 140 || n > 40 {
-		t.Errorf("%d segments, the longest of %d indices", n, longest)
-	}
-	if held := r.Stats().Held; held > 1 {
-		t.Errorf("%d IDs are held ahead", held)
-	}
-	ids, err := r.Next(context.Background(), 1, "a", 5000, nil)
-	if err != nil || len(ids) != 5000 {
-		t.Errorf("a batch of %d: %v", len(ids), err)
+// A sweep leaves four fifths of the time to callers, and does not ask a store on that does not answer.
+func TestSweepRests(t *testing.T) {
+	for name, c := range map[string]struct {
+		took, apart time.Duration
+		err         error
+		asked       int
+	}{
+		"an app or two at a time": {took: time.Millisecond, apart: 5 * time.Millisecond, asked: 5},
+		"a slow store":            {took: 30 * time.Millisecond, apart: 50 * time.Millisecond, asked: 5},
+		"no answer":               {took: 3 * time.Second, err: errAway, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db, l := newTable(), newLists()
+				for app := range uint8(10) {
+					db.provision(app, 100, reject(0))
+				}
+				ready(t, l, db)
+				time.Sleep(time.Minute)
+				l.fail(c.err)
+				asked := make(chan time.Time, 9)
+				l.set(func(l *lists) {
+					l.onState = func(n int) {
+						check.Equal(t, n, 2*model.Shards, "lists a call")
+						asked <- time.Now()
+						time.Sleep(c.took)
+					}
+				})
+				time.Sleep(2 * time.Minute) // one sweep
+				check.Equal(t, len(asked), c.asked, "calls")
+				for before := <-asked; len(asked) > 0; {
+					at := <-asked
+					check.Equal(t, at.Sub(before), c.apart, "from call to call")
+					before = at
+				}
+			})
+		})
 	}
 }

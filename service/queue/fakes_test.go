@@ -34,16 +34,27 @@ type table struct {
 	err   error         // every call fails with it
 	delay time.Duration // of every allocation
 	loads int
-	taken []model.Segment
+	taken map[model.ListKey][]model.Segment
 	asked map[model.ListKey]int // segments that were asked for
 }
 
+// newTable has apps whose step is 100.
 func newTable(apps ...uint8) *table {
-	t := &table{rows: map[model.ListKey]model.AllocState{}, asked: map[model.ListKey]int{}}
+	t := &table{rows: map[model.ListKey]model.AllocState{}, taken: map[model.ListKey][]model.Segment{},
+		asked: map[model.ListKey]int{}}
 	for _, app := range apps {
-		t.provision(app, 100, model.Limit{Policy: model.LimitReject})
+		t.provision(app, 100, reject(0))
 	}
 	return t
+}
+
+// reject is a limit to so many indices of the list of alice, 0 for none.
+func reject(last int64) model.Limit {
+	limit := model.Limit{Policy: model.LimitReject}
+	if last > 0 {
+		limit.MaxID = aliceKey().Compose(last)
+	}
+	return limit
 }
 
 func (t *table) provision(app uint8, step int64, limit model.Limit) {
@@ -55,18 +66,29 @@ func (t *table) provision(app uint8, step int64, limit model.Limit) {
 	}
 }
 
-func (t *table) change(f func(map[model.ListKey]model.AllocState)) {
+func (t *table) set(f func(*table)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f(t.rows)
+	f(t)
+}
+
+func (t *table) fail(err error) { t.set(func(t *table) { t.err = err }) }
+
+// remove removes the rows of an app.
+func (t *table) remove(app uint8) {
+	t.set(func(t *table) {
+		for shard := range uint8(model.Shards) {
+			delete(t.rows, model.ListKey{App: app, Shard: shard})
+		}
+	})
 }
 
 // edit changes one row.
 func (t *table) edit(key model.ListKey, f func(*model.AllocState)) {
-	t.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[key]
+	t.set(func(t *table) {
+		row := t.rows[key]
 		f(&row)
-		rows[key] = row
+		t.rows[key] = row
 	})
 }
 
@@ -79,12 +101,6 @@ func (t *table) doubt(limit model.Limit) {
 }
 
 func (t *table) confirm() { t.edit(aliceKey(), func(row *model.AllocState) { row.Doubt = 0 }) }
-
-func (t *table) fail(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.err = err
-}
 
 func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 	t.mu.Lock()
@@ -130,42 +146,46 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 		return model.Allocation{Err: err}
 	}
 	t.rows[req.Key] = next
-	t.taken = append(t.taken, a.Segment)
+	t.taken[req.Key] = append(t.taken[req.Key], a.Segment)
 	return a
 }
 
-// askedFor is how many segments of a list were asked for.
-func (t *table) askedFor(key model.ListKey) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.asked[key]
+// asks is how many segments of the list of alice were asked for, and longest the length of the longest one
+// that was taken.
+func (t *table) asks() (n int) {
+	t.set(func(t *table) { n = t.asked[aliceKey()] })
+	return n
 }
 
-// segments are all that were allocated.
-func (t *table) segments() []model.Segment {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.taken)
+func (t *table) longest() (n int64) {
+	t.set(func(t *table) {
+		for _, s := range t.taken[aliceKey()] {
+			n = max(n, s.Len())
+		}
+	})
+	return n
+}
+
+func (t *table) countLoads() (n int) {
+	t.set(func(t *table) { n = t.loads })
+	return n
 }
 
 // lists is a memstore whose calls can be looked at and broken.
 type lists struct {
 	*memstore.Store
-	mu     sync.Mutex
-	err    error                                         // every call fails with it
-	onPop  func(model.Popped) model.Popped               // changes an answer
-	onPush func([]model.PushRequest) []model.PushRequest // changes a request
-	full   error                                         // pushes fail with it
-	// readOnly is what every write fails with.
-	readOnly error
-	pops     []int // how many each pop asked for
-	// foreign says which lists are another deployment's, nil: none; told are those whose
-	// state said so.
-	foreign func(model.ListKey) bool
-	told    map[model.ListKey]bool
+	mu       sync.Mutex
+	err      error                                                       // every call fails with it
+	readOnly error                                                       // every write does
+	onPop    func(model.Popped) model.Popped                             // changes an answer
+	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
+	onState  func(n int)                                                 // sees that the state of so many lists is asked for
+	unlocks  time.Duration                                               // how long it takes to free locks
+	foreign  func(model.ListKey) bool                                    // which lists are another deployment's
+	pops     []int                                                       // how many indices each pop asked for
 }
 
-func newLists() *lists { return &lists{Store: memstore.New(), told: map[model.ListKey]bool{}} }
+func newLists() *lists { return &lists{Store: memstore.New()} }
 
 func (l *lists) set(f func(*lists)) {
 	l.mu.Lock()
@@ -173,10 +193,27 @@ func (l *lists) set(f func(*lists)) {
 	f(l)
 }
 
-func (l *lists) popped() []int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]int(nil), l.pops...)
+func (l *lists) fail(err error) { l.set(func(l *lists) { l.err = err }) }
+
+func (l *lists) popped() (n []int) {
+	l.set(func(l *lists) { n = slices.Clone(l.pops) })
+	return n
+}
+
+// depth is how many indices a list has.
+func (l *lists) depth(key model.ListKey) int64 {
+	return l.Store.State(context.Background(), []model.ListKey{key})[0].Len
+}
+
+// restart forgets everything, as an empty Redis does.
+func (l *lists) restart() { l.set(func(l *lists) { l.Store = memstore.New() }) }
+
+// refusal is what every call about the list fails with. Callers hold mu.
+func (l *lists) refusal(key model.ListKey) error {
+	if l.err == nil && l.foreign != nil && l.foreign(key) {
+		return &model.StoreError{Store: "store", Op: "answer", Err: model.ErrForeign}
+	}
+	return l.err
 }
 
 func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
@@ -195,83 +232,39 @@ func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 
 func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListState {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	states := l.Store.State(ctx, keys)
-	for i := range states {
-		if states[i].Err = l.refusal(keys[i]); errors.Is(states[i].Err, model.ErrForeign) {
-			l.told[keys[i]] = true
-		}
+	see := l.onState
+	l.mu.Unlock()
+	if see != nil {
+		see(len(keys))
 	}
-	return states
-}
-
-// refusal is what every call about the list fails with. Callers hold mu.
-func (l *lists) refusal(key model.ListKey) error {
-	if l.err == nil && l.foreign != nil && l.foreign(key) {
-		return &model.StoreError{Store: "store", Op: "answer", Err: model.ErrForeign}
-	}
-	return l.err
+	return l.state(ctx, keys, nil)
 }
 
 func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
-	states := l.State(ctx, keys)
+	l.mu.Lock()
+	readOnly := l.readOnly
+	l.mu.Unlock()
+	return l.state(ctx, keys, readOnly)
+}
+
+func (l *lists) state(ctx context.Context, keys []model.ListKey, refused error) []model.ListState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	states := l.Store.State(ctx, keys)
 	for i := range states {
-		if l.readOnly != nil {
-			states[i].Err = l.readOnly
-		}
+		states[i].Err = cmp.Or(l.refusal(keys[i]), refused)
 	}
 	return states
 }
 
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	l.mu.Lock()
-	change, full := l.onPush, cmp.Or(l.full, l.readOnly)
+	push, store := l.onPush, l.Store
 	l.mu.Unlock()
-	if full != nil {
-		return slices.Repeat([]error{full}, len(reqs))
+	if push == nil {
+		push = store.Push
 	}
-	if change != nil {
-		reqs = change(reqs)
-	}
-	return l.Store.Push(ctx, reqs)
-}
-
-// spied are lists that note when they were asked for their state, and may hold that up.
-type spied struct {
-	*lists
-	mu    sync.Mutex
-	asked []stateCall
-	delay time.Duration
-}
-
-type stateCall struct {
-	at    time.Time
-	lists int
-}
-
-func (s *spied) State(ctx context.Context, keys []model.ListKey) []model.ListState {
-	s.mu.Lock()
-	s.asked = append(s.asked, stateCall{time.Now(), len(keys)})
-	delay := s.delay
-	s.mu.Unlock()
-	time.Sleep(delay)
-	return s.lists.State(ctx, keys)
-}
-
-func (s *spied) takes(delay time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.delay = delay
-}
-
-// calls gives those since the last call.
-func (s *spied) calls() (asked []stateCall) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	asked, s.asked = s.asked, nil
-	return asked
+	return push(ctx, reqs)
 }
 
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
@@ -285,8 +278,40 @@ func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl t
 
 func (l *lists) Unlock(ctx context.Context, names []string, token string) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.Store.Unlock(ctx, names, token)
+	unlocks, store := l.unlocks, l.Store
+	l.mu.Unlock()
+	time.Sleep(unlocks)
+	return store.Unlock(ctx, names, token)
+}
+
+// refused are pushes of which none arrives.
+func refused(_ context.Context, reqs []model.PushRequest) []error {
+	return slices.Repeat([]error{errAway}, len(reqs))
+}
+
+// slow are pushes that take a microsecond for an index, from all replicas in turn, and are kept or not, which
+// saves memory.
+func (l *lists) slow(kept bool) func(context.Context, []model.PushRequest) []error {
+	turn := make(chan struct{}, 1)
+	return func(ctx context.Context, reqs []model.PushRequest) []error {
+		const atOnce = 10_000
+		indices := int64(0)
+		for _, r := range reqs {
+			indices += r.Segment.Len()
+		}
+		for ; indices > 0; indices -= atOnce {
+			turn <- struct{}{}
+			time.Sleep(time.Duration(min(indices, atOnce)) * time.Microsecond)
+			<-turn
+			if ctx.Err() != nil {
+				return slices.Repeat([]error{ctx.Err()}, len(reqs))
+			}
+		}
+		if !kept {
+			return make([]error, len(reqs))
+		}
+		return l.Store.Push(ctx, reqs)
+	}
 }
 
 // replica is one started service.
@@ -315,6 +340,15 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return replica{s, r}
 }
 
+// firstSweepOnly, timeout and prefetch are changes of Options.
+func firstSweepOnly(o *queue.Options) { o.RefillCron = "@yearly" }
+
+func timeout(d time.Duration) func(*queue.Options) {
+	return func(o *queue.Options) { o.Timeout = d }
+}
+
+func prefetch(n int) func(*queue.Options) { return func(o *queue.Options) { o.PrefetchMax = n } }
+
 func stop(t testing.TB, s *queue.Service) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -335,17 +369,6 @@ func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return r
 }
 
-// filled waits until the first sweep has filled all lists of one app.
-func (r replica) filled(t *testing.T) {
-	t.Helper()
-	check.Eventually(t, "all lists are filled", func() error {
-		if n := r.Stats().Refills; n < model.Shards {
-			return fmt.Errorf("%d of them", n)
-		}
-		return nil
-	})
-}
-
 func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: model.ShardOf("alice")} }
 
 // passOf is a gatePass of a shard.
@@ -364,6 +387,25 @@ func (r replica) one(app int, pass string) (int64, error) {
 		return 0, err
 	}
 	return ids[0], nil
+}
+
+// alice asks for a single ID of the list of alice.
+func (r replica) alice() error { return check.Err(r.one(1, "alice")) }
+
+// dry asks for single IDs of app 1 until none comes.
+func (r replica) dry(pass string) (err error) {
+	for err == nil {
+		_, err = r.one(1, pass)
+	}
+	return err
+}
+
+// works wants conditions to have no error.
+func (r replica) works(t testing.TB, conditions ...string) {
+	t.Helper()
+	for _, c := range conditions {
+		check.OK(t, r.reports.Of(c), c)
+	}
 }
 
 // collector notes IDs of many goroutines and finds repeats.
@@ -392,15 +434,15 @@ func (c *collector) add(ids []int64, app uint8, pass string) {
 	}
 }
 
-// take asks for n IDs of app 1 and adds them.
-func (c *collector) take(t *testing.T, r replica, pass string, n int) {
+// take asks for n IDs of the list of alice and adds them.
+func (c *collector) take(t testing.TB, r replica, n int) {
 	t.Helper()
-	ids, err := r.Next(context.Background(), 1, pass, n, nil)
+	ids, err := r.Next(context.Background(), 1, "alice", n, nil)
 	check.Must(t, err)
-	c.add(ids, 1, pass)
+	c.add(ids, 1, "alice")
 }
 
-func (c *collector) check(t *testing.T, want int) {
+func (c *collector) check(t testing.TB, want int) {
 	t.Helper()
 	if c.err != nil {
 		t.Error(c.err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,33 +13,52 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/memstore"
 	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
-func TestTheFirstIDOfAliceIs16385(t *testing.T) {
+// What callers get while the stores work: IDs, limits, apps that come and go, and what is shown of them.
+
+// IDs are appended, the first one of alice is known, and an error appends nothing.
+func TestNext(t *testing.T) {
 	r := ready(t, newLists(), newTable(1))
-	for want := int64(16385); want < 16385+3<<14; want += 1 << 14 {
-		if id, err := r.one(1, "alice"); err != nil || id != want {
-			t.Fatalf("one = %d, %v, want %d", id, err, want)
+	ids, err := r.Next(t.Context(), 1, "alice", 3, []int64{42})
+	if err != nil || !slices.Equal(ids, []int64{42, 16385, 16385 + 1<<14, 16385 + 2<<14}) {
+		t.Errorf("Next = %v, %v", ids, err)
+	}
+	for _, c := range []struct {
+		app   int
+		pass  string
+		count int
+		want  error
+	}{
+		{-1, "a", 1, model.ErrInvalidArgument},
+		{256, "a", 1, model.ErrInvalidArgument},
+		{1, "", 1, model.ErrInvalidArgument},
+		{1, "\xff", 1, model.ErrInvalidArgument},
+		{1, strings.Repeat("x", 1025), 1, model.ErrInvalidArgument},
+		{1, "a", 0, model.ErrInvalidArgument},
+		{1, "a", model.MaxBatch + 1, model.ErrInvalidArgument},
+		{2, "a", 1, model.ErrUnknownApp},
+	} {
+		if ids, err := r.Next(t.Context(), c.app, c.pass, c.count, []int64{42}); !errors.Is(err, c.want) || len(ids) != 1 {
+			t.Errorf("Next(%d, %.10q, %d) = %v, %v", c.app, c.pass, c.count, ids, err)
 		}
 	}
 }
 
-// Callers of all replicas wait for the refills in flight.
+// Callers of three replicas wait for the refills in flight, and no ID comes twice.
 func TestReplicasNeverRepeat(t *testing.T) {
 	l, db := newLists(), newTable(1, 7, 255)
 	db.delay = 20 * time.Millisecond
 	replicas := []replica{ready(t, l, db), ready(t, l, db), ready(t, l, db)}
 	const callers, calls = 24, 200
-	got := newCollector()
+	got, want := newCollector(), 0
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
-			apps := []uint8{1, 7, 255}
 			for j := range calls {
-				app, pass, count := apps[j%3], fmt.Sprintf("caller-%d@example.org", j%5), 1+j%7
+				app, pass, count := []uint8{1, 7, 255}[j%3], fmt.Sprintf("caller-%d@example.org", j%5), 1+j%7
 				ids, err := replicas[i%3].Next(context.Background(), int(app), pass, count, nil)
 				if err != nil || len(ids) != count {
 					t.Errorf("Next = %v, %v", ids, err)
@@ -49,7 +69,6 @@ func TestReplicasNeverRepeat(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	want := 0
 	for j := range calls {
 		want += callers * (1 + j%7)
 	}
@@ -61,194 +80,161 @@ func TestReplicasNeverRepeat(t *testing.T) {
 	}
 }
 
-func TestIDsAreAppendedAndErrorsAppendNothing(t *testing.T) {
-	r := ready(t, newLists(), newTable(1))
-	ids, err := r.Next(context.Background(), 1, "alice", 2, []int64{42})
-	if err != nil || len(ids) != 3 || ids[0] != 42 {
-		t.Fatalf("Next = %v, %v", ids, err)
-	}
-	ids, err = r.Next(context.Background(), 2, "alice", 2, []int64{42})
-	if err == nil || len(ids) != 1 {
-		t.Fatalf("Next = %v, %v", ids, err)
-	}
-}
-
-func TestInvalidArguments(t *testing.T) {
-	r := ready(t, newLists(), newTable(1))
-	for _, c := range []struct {
-		app   int
-		pass  string
-		count int
+// How many indices are taken at once follows the rate of the list.
+func TestPopsFollowTheRate(t *testing.T) {
+	for name, c := range map[string]struct {
+		prefetch, calls int
+		every           time.Duration // from call to call
+		pops, largest   int           // at most
 	}{
-		{-1, "a", 1}, {256, "a", 1}, {1, "", 1}, {1, "\xff", 1}, {1, strings.Repeat("x", 1025), 1},
-		{1, "a", 0}, {1, "a", -1}, {1, "a", model.MaxBatch + 1},
+		"a call a second":  {1000, 100, time.Second, 100, 1},
+		"500 a second":     {1000, 5000, 2 * time.Millisecond, 60, 150},
+		"a burst":          {1000, 20_000, 0, 60, 1000},
+		"none taken ahead": {1, 500, time.Millisecond, 500, 1},
 	} {
-		if ids, err := r.Next(context.Background(), c.app, c.pass, c.count, nil); !errors.Is(err, model.ErrInvalidArgument) || ids != nil {
-			t.Errorf("Next(%d, %.10q, %d) = %v, %v", c.app, c.pass, c.count, ids, err)
-		}
-	}
-}
-
-func TestALowRateTakesOneIndexAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLists()
-		r := ready(t, l, newTable(1))
-		check.Eventually(t, "filled", func() error {
-			if l.State(t.Context(), []model.ListKey{aliceKey()})[0].Len == 0 {
-				return errors.New("the list is empty")
-			}
-			return nil
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, db := newLists(), newTable()
+				db.provision(1, 100_000, reject(0))
+				r := ready(t, l, db, prefetch(c.prefetch))
+				time.Sleep(time.Second) // the first fill
+				for range c.calls {
+					check.Must(t, r.alice())
+					time.Sleep(c.every)
+				}
+				if pops := l.popped(); len(pops) > c.pops || slices.Max(pops) > c.largest {
+					t.Errorf("%d pops, the largest for %d", len(pops), slices.Max(pops))
+				}
+			})
 		})
-		for range 3 {
-			check.Must(t, check.Err(r.one(1, "alice")))
-			time.Sleep(550 * time.Millisecond)
-		}
-		check.Equal(t, fmt.Sprint(l.popped()), "[1 1 1]", "indices that pops asked for")
-	})
-}
-
-func TestAHighRateTakesMany(t *testing.T) {
-	l, db := newLists(), newTable()
-	db.provision(1, 100_000, model.Limit{Policy: model.LimitReject})
-	r := ready(t, l, db)
-	const calls = 20_000
-	for range calls {
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	if n := len(l.popped()); n > calls/20 {
-		t.Errorf("%d pops for %d IDs, want at most a twentieth", n, calls)
 	}
 }
 
-func TestPrefetchOfOneIsOnePopPerID(t *testing.T) {
-	l := newLists()
-	r := ready(t, l, newTable(1), func(o *queue.Options) { o.PrefetchMax = 1 })
-	for range 500 {
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	for _, n := range l.popped() {
-		if n != 1 {
-			t.Fatalf("a pop asked for %d indices", n)
-		}
-	}
-}
-
+// Of the last indices below the limit none is lost: not by a batch that is too large, and not by another
+// replica.
 func TestExactlyThreeLeft(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	alice, bob := aliceKey(), model.ListKey{App: 1, Shard: model.ShardOf("bob")}
-	limit := model.Limit{MaxID: alice.Compose(1003), Policy: model.LimitReject}
-	db.provision(1, 100, limit)
-	db.edit(alice, func(row *model.AllocState) { row.Last = 1000 })
+	l, db := newLists(), newTable()
+	db.provision(1, 100, reject(1003))
+	db.edit(aliceKey(), func(row *model.AllocState) { row.Last = 1000 })
 	a, b := ready(t, l, db), ready(t, l, db)
-
-	// A batch that is too large gets nothing; what was popped for it is for the next callers.
-	if ids, err := a.Next(context.Background(), 1, "alice", 4, nil); !errors.Is(err, model.ErrLimitReached) || ids != nil {
+	if ids, err := a.Next(t.Context(), 1, "alice", 4, nil); !errors.Is(err, model.ErrLimitReached) || ids != nil {
 		t.Fatalf("Next = %v, %v", ids, err)
 	}
 	got := newCollector()
-	for i := range 20 {
+	for range 20 {
 		for _, r := range []replica{a, b} {
-			id, err := r.one(1, "alice")
-			switch {
-			case err == nil:
+			if id, err := r.one(1, "alice"); err == nil {
 				got.add([]int64{id}, 1, "alice")
-			case !errors.Is(err, model.ErrLimitReached):
-				t.Fatalf("round %d: %v", i, err)
+			} else {
+				check.Is(t, err, model.ErrLimitReached)
 			}
 		}
 	}
 	got.check(t, 3)
-	if _, err := a.one(1, "bob"); bob.Shard == alice.Shard || err != nil {
-		t.Errorf("another shard: %v", err)
-	}
+	check.OK(t, check.Err(a.one(1, "bob")), "of another shard")
 }
 
-func TestALoweredLimitIsKept(t *testing.T) {
-	l, db := newLists(), newTable()
-	db.provision(1, 1000, model.Limit{Policy: model.LimitReject})
-	r := ready(t, l, db, everySecond)
-	alice := aliceKey()
-	for range 200 { // hold some ahead of demand
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	limit := alice.Compose(205)
-	db.edit(alice, func(row *model.AllocState) { row.Limit.MaxID = limit })
-	reloads := db.countLoads()
-	check.Eventually(t, "two reloads", func() error {
-		if n := db.countLoads(); n < reloads+2 {
-			return fmt.Errorf("%d", n-reloads)
+// A limit that is lowered counts for what is held, all that is left below it comes, and one that is raised
+// counts at once. Callers of a list at its limit do not each cost a transaction, and the log tells of it.
+func TestTheLimitMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db, log := newLists(), newTable(), &check.Log{}
+		db.provision(1, 1000, reject(0))
+		r := ready(t, l, db, func(o *queue.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+		got := newCollector()
+		for range 60 { // some are held ahead of demand
+			got.take(t, r, 1)
 		}
-		return nil
+		limit := func(last int64) {
+			db.edit(aliceKey(), func(row *model.AllocState) { row.Limit = reject(last) })
+			check.Must(t, r.Reload(t.Context()))
+		}
+		limit(65)
+		for range 5 {
+			got.take(t, r, 1)
+		}
+		before := db.asks()
+		for range 300 {
+			check.Is(t, r.alice(), model.ErrLimitReached)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n, s := db.asks()-before, r.Stats(); n > 5 || s.OverLimit == 0 {
+			t.Errorf("%d segments were asked for in three seconds, %+v", n, s)
+		}
+		check.Equal(t, log.Count("app 1 has reached its limit"), 1, "lines of the log")
+		limit(5000)
+		got.take(t, r, 1)
+		got.check(t, 66)
+		check.Equal(t, r.Stats().Repeated, 0, "repeated")
 	})
-	for index := int64(201); index <= 205; index++ { // what is left comes, all of it
-		if id, err := r.one(1, "alice"); err != nil || id != alice.Compose(index) {
-			t.Fatalf("one = %d, %v, want index %d", id, err, index)
-		}
-	}
-	for range 300 {
-		if id, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
-			t.Fatalf("one = %d, %v above the limit", id, err)
-		}
-	}
-	if s := r.Stats(); s.OverLimit == 0 {
-		t.Errorf("stats: %+v", s)
-	}
 }
 
-// Callers of a list at its limit do not each cost a transaction, and a limit that is
-// raised counts as soon as it has been read.
-func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
-	l, db := newLists(), newTable()
-	alice := aliceKey()
-	db.provision(1, 100, model.Limit{MaxID: alice.Compose(3), Policy: model.LimitReject})
-	r := ready(t, l, db)
-	for range 3 {
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	began, before := time.Now(), db.askedFor(alice)
-	for range 300 {
-		if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
-			t.Fatal(err)
-		}
-	}
-	// One a second, and some for where the callers began.
-	if n, most := db.askedFor(alice)-before, int(time.Since(began)/time.Second)+3; n > most {
-		t.Errorf("300 callers asked for %d segments, at most %d are due", n, most)
-	}
-	// Above the segment that was taken whole.
-	db.edit(alice, func(row *model.AllocState) { row.Limit.MaxID = alice.Compose(500) })
-	check.Must(t, r.Reload(t.Context()))
-	check.OK(t, check.Err(r.one(1, "alice")), "under the new limit")
-}
-
-func TestWrapSkipsZero(t *testing.T) {
-	l, db := newLists(), newTable()
+// Past a limit that wraps IDs go on from the beginning, without 0.
+func TestWrap(t *testing.T) {
+	l, db, log := newLists(), newTable(), &check.Log{}
 	key := model.ListKey{App: 0, Shard: 0} // "alice" of app 0: IDs are multiples of 1<<14
-	limit := model.Limit{MaxID: key.Compose(4), Policy: model.LimitWrap}
-	db.provision(0, 100, limit)
-	r := ready(t, l, db)
-	ids, err := r.Next(context.Background(), 0, "alice", 7, nil)
+	db.provision(0, 100, model.Limit{MaxID: key.Compose(4), Policy: model.LimitReject})
+	r := ready(t, l, db, func(o *queue.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	db.provision(0, 100, model.Limit{MaxID: key.Compose(4), Policy: model.LimitWrap})
+	for range 3 {
+		check.Must(t, r.Reload(t.Context()))
+	}
+	check.Equal(t, log.Count("wrap policy"), 1, "warnings of wrap")
+	ids, err := r.Next(t.Context(), 0, "alice", 7, nil)
 	check.Must(t, err)
-	want := []int64{1 << 14, 2 << 14, 3 << 14, 1 << 14, 2 << 14, 3 << 14, 1 << 14}
-	check.Equal(t, fmt.Sprint(ids), fmt.Sprint(want), "IDs")
+	last := int64(0)
+	for _, id := range ids {
+		if want := last%3 + 1; id != want<<14 {
+			t.Fatalf("IDs %v", ids)
+		}
+		last = id >> 14
+	}
 }
 
-// An app that is not known is answered at once, as often as it is asked for, and one that is made just
-// then is known to its first caller. Callers of what is not there share the reloads.
-func TestANewAppIsKnownToItsFirstCaller(t *testing.T) {
+// A list of few indices, here of an app whose IDs must stay below 2^31, is filled with a thousandth of what is
+// left, and with what callers wait for.
+func TestAListOfFewIndicesIsFilledLittleByLittle(t *testing.T) {
+	l, db := newLists(), newTable()
+	db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
+	r := ready(t, l, db)
+	got := newCollector()
+	for range 2000 {
+		got.take(t, r, 1)
+	}
+	if longest, n := db.longest(), db.asks(); longest < 100 || longest > 140 || n > 40 {
+		t.Errorf("%d segments, the longest of %d indices", n, longest)
+	}
+	if held := r.Stats().Held; held > 1 {
+		t.Errorf("%d IDs are held ahead", held)
+	}
+	got.take(t, r, 5000)
+	got.check(t, 7000)
+}
+
+// An app that is made is known to its first caller, and unknown ones are answered at once; callers of what is
+// not there share the reloads.
+func TestUnknownApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(1)
+		db.set(func(db *table) { delete(db.rows, aliceKey()) })
+		db.edit(model.ListKey{App: 1, Shard: 7}, func(row *model.AllocState) { row.Step = 0 })
 		r := ready(t, l, db)
-		began := time.Now()
-		for range 10 {
-			check.Is(t, check.Err(r.one(9, "alice")), model.ErrUnknownApp, "unknown app")
+		for pass, want := range map[string]string{
+			"alice":   "has no row for shard 0 in id_alloc: add it",
+			passOf(7): "correct its row: " + errNoStep.Error(),
+		} {
+			_, err := r.one(1, pass)
+			if !errors.Is(err, model.ErrUnknownShard) || errors.Is(err, model.ErrInvalidArgument) || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
 		}
-		if took := time.Since(began); took > 100*time.Millisecond {
-			t.Errorf("ten answers took %v", took)
+		began, before := time.Now(), db.countLoads()
+		check.Is(t, check.Err(r.one(9, "alice")), model.ErrUnknownApp)
+		if took := time.Since(began); took > 20*time.Millisecond {
+			t.Errorf("an answer took %v", took)
 		}
-		db.provision(9, 100, model.Limit{Policy: model.LimitReject})
+		db.provision(9, 100, reject(0))
 		check.OK(t, check.Err(r.one(9, "alice")), "a new app")
-		before := db.countLoads()
 		var callers sync.WaitGroup
 		for i := range 1000 {
 			callers.Go(func() {
@@ -257,358 +243,123 @@ func TestANewAppIsKnownToItsFirstCaller(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		if n := db.countLoads() - before; n > 102 {
-			t.Errorf("%d reloads for 1000 requests of an unknown app within a second, want 100", n)
+		if n := db.countLoads() - before; n > 104 {
+			t.Errorf("%d reloads for 1000 requests of an unknown app within a second", n)
 		}
 	})
 }
 
-func (t *table) countLoads() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.loads
-}
-
-// A shard without a row, and one whose row cannot be used, say so.
-func TestUnknownShard(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	db.change(func(rows map[model.ListKey]model.AllocState) { delete(rows, aliceKey()) })
-	db.edit(model.ListKey{App: 1, Shard: 7}, func(row *model.AllocState) { row.Step = 0 })
-	r := ready(t, l, db)
-	for pass, want := range map[string]string{"alice": "has no row for shard 0 in id_alloc: add it", passOf(7): "correct its row: " + errNoStep.Error()} {
-		_, err := r.one(1, pass)
-		if !errors.Is(err, model.ErrUnknownShard) || errors.Is(err, model.ErrInvalidArgument) || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-	check.OK(t, check.Err(r.one(1, "bob")), "bob")
-}
-
-// everySecond makes the cron jobs run each second.
-func everySecond(o *queue.Options) { o.RefillCron, o.ReloadCron = "* * * * * *", "* * * * * *" }
-
-func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
+// A change that is committed counts as soon as Reload has returned. The lists of an app that is removed are
+// deleted, and go on above their marks when it is made again.
+func TestReload(t *testing.T) {
 	l, db := newLists(), newTable(1, 2)
-	r := ready(t, l, db, everySecond)
-	alice := aliceKey()
-	last, err := r.one(1, "alice")
+	r := ready(t, l, db)
+	before, err := r.one(1, "alice")
 	check.Must(t, err)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		for key := range rows {
-			if key.App == 1 {
-				delete(rows, key)
-			}
-		}
-	})
-	check.Eventually(t, "list deleted", func() error {
-		if s := l.State(context.Background(), []model.ListKey{alice})[0]; s.Len != 0 {
-			return fmt.Errorf("list holds %d", s.Len)
-		}
-		return nil
-	})
-	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownApp, "removed app")
-	db.provision(1, 100, model.Limit{Policy: model.LimitReject}) // max_id is 0 again
-	var id int64
-	check.Eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
-	if id <= last {
-		t.Errorf("ID %d after %d", id, last)
+	db.remove(1)
+	check.Must(t, r.Reload(t.Context()))
+	check.Is(t, r.alice(), model.ErrUnknownApp, "of a removed app")
+	check.Equal(t, l.depth(aliceKey()), 0, "indices of a removed app")
+	db.provision(1, 100, reject(0)) // max_id is 0 again
+	check.Must(t, r.Reload(t.Context()))
+	if id, err := r.one(1, "alice"); err != nil || id <= before {
+		t.Errorf("ID %d, %v after %d", id, err, before)
+	}
+	check.Equal(t, r.Stats().Issued, 2, "issued")
+	db.fail(errAway)
+	check.Is(t, r.Reload(t.Context()), errAway)
+	check.Is(t, r.reports.Of(queue.ConditionReload), errAway, "reported")
+	stop(t, r.Service)
+	check.Is(t, r.Reload(t.Context()), model.ErrNotReady, "after the end")
+	at := time.Date(2026, 11, 20, 16, 0, 31, 0, time.Local)
+	if got, want := r.NextReload(at), at.Add(119*time.Second); !got.Equal(want) {
+		t.Errorf("the next reload is at %v, want %v", got, want)
 	}
 }
 
-func TestTheSweepRefillsWhatIsLow(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, everySecond)
-	check.Eventually(t, "all lists filled", func() error {
-		for shard := range uint8(model.Shards) {
-			key := model.ListKey{App: 1, Shard: shard}
-			if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len < 100 {
-				return fmt.Errorf("list %s holds %d", key, s.Len)
-			}
-		}
-		return nil
-	})
-	key := model.ListKey{App: 1, Shard: 5}
-	check.Must(t, check.Err(l.Store.Pop(context.Background(), key, 85))) // another replica's doing
-	check.Eventually(t, "refilled by the sweep", func() error {
-		if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len <= 20 {
-			return fmt.Errorf("list holds %d", s.Len)
-		}
-		return nil
-	})
-	check.OK(t, r.reports.Of(queue.ConditionRefill))
-}
-
-// One of three replicas sweeps, and another one once that one is gone; a store that does
-// not answer is swept by all.
-func TestOneReplicaSweeps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const period, apps = 2 * time.Minute, 20
-		db, l := newTable(), newLists()
-		for app := range uint8(apps) {
-			db.provision(app, 100, model.Limit{Policy: model.LimitReject})
-		}
-		var replicas []replica
-		var reads []*spied
-		for range 3 {
-			c := &spied{lists: l}
-			reads = append(reads, c)
-			replicas = append(replicas, ready(t, l, db, func(o *queue.Options) { o.Lists = c }))
-		}
-		// sweeps gives how often each replica has swept in so many periods.
-		sweeps := func(periods int) (each []int) {
-			for _, c := range reads {
-				c.calls()
-			}
-			time.Sleep(time.Duration(periods) * period)
-			for _, c := range reads {
-				n := 0
-				for _, call := range c.calls() {
-					n += call.lists
-				}
-				each = append(each, n/(apps*model.Shards))
-			}
-			return each
-		}
-		sum := func(each []int) int { return each[0] + each[1] + each[2] }
-		time.Sleep(period) // the first sweep of each, and whose turn it is
-		if each := sweeps(10); sum(each) != 10 {
-			t.Fatalf("in ten periods the replicas swept %v times", each)
-		}
-		stop(t, replicas[1].Service)
-		if each := sweeps(10); each[1] != 0 || sum(each) != 10 {
-			t.Errorf("after one stopped they swept %v times", each)
-		}
-		l.set(func(l *lists) { l.err = errAway })
-		if each := sweeps(3); sum(each) < 5 {
-			t.Errorf("while the store was away they swept %v times", each)
-		}
-		l.set(func(l *lists) { l.err = nil })
-		check.Must(t, check.Err(replicas[2].one(1, "alice")))
-	})
-}
-
-// A sweep leaves four fifths of the time to callers, and does not ask a store on that does
-// not answer.
-func TestSweepRests(t *testing.T) {
+// Segments grow when callers used the last one up, and not when it vanished or took long to push.
+func TestStep(t *testing.T) {
 	for name, c := range map[string]struct {
-		took, apart time.Duration
-		err         error
-		asked       int
+		during func(*testing.T, *lists, replica)
+		least  int64 // the longest segment
+		most   int64
 	}{
-		"an app or two at a time": {took: time.Millisecond, apart: 5 * time.Millisecond, asked: 5},
-		"a slow store":            {took: 30 * time.Millisecond, apart: 50 * time.Millisecond, asked: 5},
-		"no answer":               {took: 3 * time.Second, err: errAway, asked: 1},
+		"demand": {func(t *testing.T, _ *lists, r replica) {
+			newCollector().take(t, r, model.MaxBatch)
+		}, 200, 100_000},
+		"a loss": {func(t *testing.T, l *lists, r replica) {
+			check.Must(t, r.alice())
+			l.restart()
+			check.Must(t, r.alice())
+		}, 100, 100},
+		"slow pushes": {func(t *testing.T, l *lists, r replica) {
+			l.set(func(l *lists) {
+				l.onPush = func(ctx context.Context, reqs []model.PushRequest) []error {
+					time.Sleep(600 * time.Millisecond)
+					return l.Store.Push(ctx, reqs)
+				}
+			})
+			newCollector().take(t, r, 350)
+		}, 100, 200}, // the first may have been pushed before
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db, s := newTable(), &spied{lists: newLists(), delay: c.took}
-				for app := range uint8(10) {
-					db.provision(app, 100, model.Limit{Policy: model.LimitReject})
-				}
-				ready(t, s.lists, db, func(o *queue.Options) { o.Lists = s })
-				time.Sleep(time.Minute)
-				s.set(func(l *lists) { l.err = c.err })
-				s.calls()
-				time.Sleep(2 * time.Minute) // one sweep
-				calls := s.calls()
-				check.Equal(t, len(calls), c.asked, "calls")
-				for i, call := range calls {
-					check.Equal(t, call.lists, 2*model.Shards, "lists a call")
-					if i > 0 {
-						check.Equal(t, call.at.Sub(calls[i-1].at), c.apart, "from call to call")
-					}
+				l, db := newLists(), newTable(1)
+				c.during(t, l, ready(t, l, db, timeout(time.Minute)))
+				if n := db.longest(); n < c.least || n > c.most {
+					t.Errorf("the longest segment has %d indices", n)
 				}
 			})
 		})
 	}
 }
 
-func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db)
-	check.Must(t, check.Err(r.one(1, "alice")))
-	l.set(func(l *lists) { l.Store = memstore.New() }) // Redis restarted empty
-	check.Must(t, check.Err(r.one(1, "alice")))
-	check.Equal(t, db.longest(), 100, "the longest segment after a loss")
-	ids, err := r.Next(context.Background(), 1, "alice", model.MaxBatch, nil) // many segments
-	check.Must(t, err)
-	got := newCollector()
-	got.add(ids, 1, "alice")
-	got.check(t, model.MaxBatch)
-	if n := db.longest(); n < 200 {
-		t.Errorf("demand led to a segment of %d", n)
-	}
-}
-
-// A segment that took half a second to push is long enough.
-func TestTheStepDoesNotGrowWhilePushesAreSlow(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 30 * time.Second })
-	l.set(func(l *lists) {
-		l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
-			time.Sleep(600 * time.Millisecond)
-			return reqs
-		}
-	})
-	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 350, nil)))
-	// The first may have been pushed before.
-	if n := db.longest(); n > 200 {
-		t.Errorf("a segment of %d", n)
-	}
-}
-
-// longest is the length of the longest segment taken.
-func (t *table) longest() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := int64(0)
-	for _, s := range t.taken {
-		n = max(n, s.Len())
-	}
-	return n
-}
-
-// A change that is committed counts as soon as Reload has returned.
-func TestReloadTakesAChangeOver(t *testing.T) {
-	db := newTable(1)
-	r := ready(t, newLists(), db)
-	check.Must(t, check.Err(r.one(1, "alice")))
-	db.change(func(rows map[model.ListKey]model.AllocState) { clear(rows) })
-	check.Must(t, r.Reload(t.Context()))
-	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownApp, "of a removed app")
-	db.fail(errAway)
-	if err := r.Reload(t.Context()); !errors.Is(err, errAway) || !errors.Is(r.reports.Of(queue.ConditionReload), errAway) {
-		t.Errorf("%v, reported %v", err, r.reports.Of(queue.ConditionReload))
-	}
-	stop(t, r.Service)
-	check.Is(t, r.Reload(t.Context()), model.ErrNotReady, "after the end")
-}
-
-// Before the stores have answered there is nothing to reload, and readiness does not
-// come by this way.
-func TestReloadBeforeTheStart(t *testing.T) {
-	l := newLists()
-	l.err = errAway
-	r := start(t, l, newTable(1))
-	if err := r.Reload(t.Context()); !errors.Is(err, model.ErrNotReady) || r.Ready() == nil {
-		t.Errorf("%v, ready %v", err, r.Ready())
-	}
-}
-
-func TestNextReload(t *testing.T) {
-	r := ready(t, newLists(), newTable(1))
-	at := time.Date(2026, 11, 20, 16, 0, 31, 0, time.Local)
-	if got, want := r.NextReload(at), time.Date(2026, 11, 20, 16, 2, 30, 0, time.Local); !got.Equal(want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// Whoever switches an app to wrap is warned once, as at a start.
-func TestSwitchToWrapWarns(t *testing.T) {
-	db, log := newTable(1), &check.Log{}
-	r := ready(t, newLists(), db, func(o *queue.Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		for key, row := range rows {
-			row.Limit = model.Limit{MaxID: 1 << 40, Policy: model.LimitWrap}
-			rows[key] = row
-		}
-	})
-	for range 3 {
-		check.Must(t, r.Reload(t.Context()))
-	}
-	check.Equal(t, log.Count("level=WARN"), 1, "warnings")
-	check.Equal(t, log.Count("wrap policy"), 1, "warnings of wrap")
-}
-
-// Depths are those that a pop, a pass or a sweep has seen last.
-func TestSeenTellsOfDepths(t *testing.T) {
-	l, db := newLists(), newTable(1, 7)
-	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0, step 100
-	check.Eventually(t, "the sweep filled all lists", func() error {
-		views := r.Seen()
-		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
-			return fmt.Errorf("views: %+v", views)
-		}
-		if v := views[1]; v.Depths[0] != 99 || v.Depths[63] != 100 || v.Issued != 1 || v.Highest != 100 || v.Refills != model.Shards {
-			return fmt.Errorf("app 7: %+v", v)
-		}
-		if len(views[0].Unused)+len(views[1].Unused) != 0 {
-			return fmt.Errorf("unused after the sweep: %v, %v", views[0].Unused, views[1].Unused)
-		}
-		return nil
-	})
-}
-
-// What an app has left is that of its poorest shard, and the state of the limit is
-// known without asking the store.
-func TestSeenTellsOfTheLimit(t *testing.T) {
-	l, db := newLists(), newTable()
-	limit := model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject} // indices 1…4 of every shard
-	db.provision(1, 3, limit)
-	db.provision(2, 100, model.Limit{Policy: model.LimitReject})
-	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	check.Eventually(t, "the first sweep", func() error {
-		if v := r.Seen()[1]; v.Refills != 64 {
-			return fmt.Errorf("%+v", v)
-		}
-		return nil
-	})
-	for i := range int64(4) {
-		check.Must(t, check.Err(r.one(1, "alice")))
-		if v := r.Seen()[0]; i == 2 && (v.Highest < 3 || v.Left > 0.25 || v.Exhausted != 0) {
-			t.Errorf("after three: %+v", v)
-		}
-	}
-	check.Is(t, check.Err(r.one(1, "alice")), model.ErrLimitReached)
-	views := r.Seen()
-	if v := views[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit != limit {
-		t.Errorf("at the limit: %+v", v)
-	}
-	if v := views[1]; v.Left < 0.99 || v.Exhausted != 0 || v.Unconfirmed != 0 {
-		t.Errorf("without a limit: %+v", v)
-	}
-}
-
-// A list whose max_id awaits an operator shows so before a caller is refused, and until the
-// operator's word without one.
-func TestSeenTellsOfAConfirmationBeforeACaller(t *testing.T) {
+// What is shown of an app: the depths that a pop, a pass or a sweep has seen last, and what its poorest shard
+// has left.
+func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		db.doubt(model.Limit{MaxID: aliceKey().Compose(100_000), Policy: model.LimitReject})
-		r := ready(t, l, db)
-		check.Equal(t, r.Seen()[0].Unconfirmed, 1, "before a caller")
-		db.confirm()
-		check.Eventually(t, "it is confirmed", func() error {
-			if n := r.Seen()[0].Unconfirmed; n != 0 {
-				return fmt.Errorf("%d lists wait", n)
+		l, db := newLists(), newTable(7)
+		db.provision(1, 3, model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject}) // indices 1…4 of every shard
+		r := ready(t, l, db, prefetch(1))
+		check.Must(t, check.Err(r.one(7, "alice")))
+		time.Sleep(time.Second) // the first fill
+		if v := r.Seen()[1]; v.App != 7 || v.Step != 100 || v.Depths[0] != 99 || v.Depths[63] != 100 || v.Issued != 1 ||
+			v.Highest != 100 || v.Refills != model.Shards || len(v.Unused) != 0 || v.Left < 0.99 || v.Exhausted != 0 {
+			t.Errorf("without a limit: %+v", v)
+		}
+		for i := range int64(4) {
+			check.Must(t, r.alice())
+			if v := r.Seen()[0]; i == 2 && (v.Highest < 3 || v.Left > 0.25 || v.Exhausted != 0) {
+				t.Errorf("after three: %+v", v)
 			}
-			return nil
-		})
+		}
+		check.Is(t, r.alice(), model.ErrLimitReached)
+		if v := r.Seen()[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit.MaxID != 4<<14+63<<8+1 {
+			t.Errorf("at the limit: %+v", v)
+		}
 	})
 }
 
-// A shard of which no index was ever allocated is unused, and no longer once one was. Lists that held
-// indices and are all empty are emptied, until one is refilled.
-func TestSeenTellsUnusedAndEmptiedShards(t *testing.T) {
+// A shard of which no index was ever allocated is unused, and no longer once one was. An app whose lists are
+// all empty is emptied, until one is refilled.
+func TestSeenUnusedAndEmptied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron, o.Timeout = "@yearly", time.Second })
-		db.provision(7, 100, model.Limit{Policy: model.LimitReject})
-		check.Must(t, check.Err(r.one(7, "alice"))) // shard 0
-		if v := r.Seen()[1]; len(v.Unused) != model.Shards-1 || v.Unused[0] != 1 || v.Emptied {
+		l, db := newLists(), newTable()
+		r := ready(t, l, db, firstSweepOnly)
+		db.provision(1, 100, reject(0))
+		check.Must(t, r.alice()) // shard 0
+		if v := r.Seen()[0]; len(v.Unused) != model.Shards-1 || v.Unused[0] != 1 || v.Emptied {
 			t.Errorf("after an ID of shard 0: %+v", v)
 		}
 		db.fail(errAway)
-		for err := error(nil); err == nil; _, err = r.one(7, "alice") {
-		}
+		check.Is(t, r.dry("alice"), errAway)
 		time.Sleep(100 * time.Millisecond)
-		if v := r.Seen()[1]; !v.Emptied {
+		if v := r.Seen()[0]; !v.Emptied {
 			t.Errorf("without a database: %+v", v)
 		}
 		db.fail(nil)
-		check.Eventually(t, "refilled", func() error { return check.Err(r.one(7, "alice")) })
-		if v := r.Seen()[1]; v.Emptied {
+		time.Sleep(10 * time.Second)
+		if v := r.Seen()[0]; v.Emptied {
 			t.Errorf("refilled: %+v", v)
 		}
 	})
@@ -619,7 +370,7 @@ func TestSeenTellsUnusedAndEmptiedShards(t *testing.T) {
 func BenchmarkNext(b *testing.B) {
 	serve := func(b *testing.B) replica {
 		db := newTable()
-		db.provision(1, 1_000_000, model.Limit{Policy: model.LimitReject})
+		db.provision(1, 1_000_000, reject(0))
 		return ready(b, newLists(), db, func(o *queue.Options) { o.MaxStep, o.PrefetchMax = 1_000_000, 10_000 })
 	}
 	next := func(b *testing.B, r replica, n int, dst []int64) {
