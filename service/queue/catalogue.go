@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,11 +15,10 @@ import (
 const (
 	// reloadTimeout bounds one reload.
 	reloadTimeout = 5 * time.Second
-	// unknownReloadEvery is the shortest time between the beginnings of two reloads that
-	// requests for unknown apps and shards cause, and unknownReloadShare the share of the time,
-	// one part in so many, that these reloads may take.
-	unknownReloadEvery = 10 * time.Millisecond
-	unknownReloadShare = 5
+	// reloadEvery is the shortest time between the beginnings of two reloads, and reloadShare the share of the
+	// time, one part in so many, that they may take.
+	reloadEvery = 10 * time.Millisecond
+	reloadShare = 5
 	// failedReload is how long after a reload that failed the next one is, and unconfirmedReload
 	// after one that met a list which awaits an operator's word.
 	failedReload      = 2 * time.Second
@@ -43,11 +41,11 @@ type app struct {
 	refused map[uint8]error
 }
 
-// reloads is how the configuration is read again beside the schedule.
+// reloads is how the configuration is read again, by one goroutine at a time: on the schedule, after a change,
+// for who asks for what is not known, and a while after a reading that failed.
 type reloads struct {
-	now     sync.Mutex                     // held during a reload
-	callers background.Batcher[chan error] // who asked for an app that is not known
-	due     time.Time                      // no reload for callers begins before; of the one goroutine that serves them
+	waiting background.Batcher[chan error] // each gets the outcome of a reload that begins later
+	due     time.Time                      // no reload begins before; of that goroutine
 	later   atomic.Bool                    // one is to come anyway
 }
 
@@ -103,52 +101,63 @@ func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	read := make(chan error, 1)
-	s.reloads.callers.Add(read, false)
-	select {
-	case err = <-read:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-s.background.Context().Done():
-		err = background.ErrStopping
-	}
-	if err != nil {
+	if err := s.Reload(ctx); err != nil {
 		return nil, fmt.Errorf("%w: list %s is not known and the configuration cannot be read now: %w", model.ErrQueueEmpty, key, err)
 	}
 	return s.catalogue.Load().find(key)
 }
 
-// reloadFor reads the configuration, when that is due, for callers who ask for what is not known.
-func (s *Service) reloadFor(callers []chan error) {
-	s.background.Sleep(time.Until(s.reloads.due))
-	began := time.Now()
-	err := s.reloadAndReport()
-	s.reloads.due = began.Add(max(unknownReloadEvery, unknownReloadShare*time.Since(began)))
-	for _, read := range callers {
-		read <- err
+// Reload reads the configuration, after a change that is committed. The reading begins after the call, as soon
+// as one is due, and all who wait share it. Errors: model.ErrNotReady, *model.StoreError, or that of ctx, when
+// it may still take place.
+func (s *Service) Reload(ctx context.Context) error {
+	if _, err := s.current(); err != nil {
+		return err
 	}
+	select {
+	case err := <-s.reloadSoon():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.background.Context().Done():
+		return background.ErrStopping
+	}
+}
+
+// reloadSoon gives the outcome of a reload that begins after the call.
+func (s *Service) reloadSoon() <-chan error {
+	outcome := make(chan error, 1)
+	s.reloads.waiting.Add(outcome, false)
+	return outcome
 }
 
 // reloadLater reads the configuration after a while, unless it is to be read anyway.
 func (s *Service) reloadLater(after time.Duration) {
 	if s.reloads.later.CompareAndSwap(false, true) {
-		s.background.Go(func() {
-			goesOn := s.background.Sleep(after)
-			if s.reloads.later.Store(false); goesOn {
-				_ = s.reloadAndReport() // which tries again
-			}
+		time.AfterFunc(after, func() {
+			s.reloads.later.Store(false)
+			s.reloadSoon()
 		})
 	}
 }
 
-// Reload reads the configuration now, after a change that is committed; a reload that
-// is under way and may have missed it is followed by another. Errors:
-// model.ErrNotReady, *model.StoreError, or that of ctx, when it may still take place.
-func (s *Service) Reload(ctx context.Context) error {
-	if _, err := s.current(); err != nil {
-		return err
+// reloadFor reads the configuration for all who wait, once that is due.
+func (s *Service) reloadFor(waiting []chan error) {
+	if !s.background.Sleep(time.Until(s.reloads.due)) {
+		return
 	}
-	return s.background.Do(ctx, s.reloadAndReport)
+	began := time.Now()
+	err := s.reload()
+	s.reloads.due = began.Add(max(reloadEvery, reloadShare*time.Since(began)))
+	if s.background.Context().Err() == nil {
+		s.opts.Reporter.Report(ConditionReload, err)
+	}
+	if err != nil {
+		s.reloadLater(failedReload)
+	}
+	for _, outcome := range waiting {
+		outcome <- err
+	}
 }
 
 // NextReload is when every replica of this configuration reads the apps anew after
@@ -157,24 +166,9 @@ func (s *Service) NextReload(now time.Time) time.Time {
 	return s.cron.Entry(s.reloadJob).Schedule.Next(now)
 }
 
-// reloadAndReport is reload for a service that is running; at the start the
-// database's own probe reports.
-func (s *Service) reloadAndReport() error {
-	err := s.reload()
-	if s.background.Context().Err() == nil {
-		s.opts.Reporter.Report(ConditionReload, err)
-	}
-	if err != nil {
-		s.reloadLater(failedReload)
-	}
-	return err
-}
-
 // reload reads the configuration and takes it over. Lists keep what they hold;
 // those of removed apps are closed and deleted.
 func (s *Service) reload() error {
-	s.reloads.now.Lock()
-	defer s.reloads.now.Unlock()
 	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()
 	configs, err := s.opts.Catalogue.Load(ctx)

@@ -53,10 +53,10 @@ type Options struct {
 	// pass' steps, and is told of its end. nil: nothing is told.
 	Observe func(ctx context.Context, lists int) (context.Context, func())
 
-	Timeout      time.Duration // how long a caller may wait for a refill
+	Timeout      time.Duration // how long a caller may wait for a refill, above 0
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
 	PrefetchMax  int           // one more than a list's indices that are held ahead of demand at most, 1…10 000
-	MaxStep      int64         // longest segment, in indices
+	MaxStep      int64         // longest segment, in indices, 1…model.MaxStep
 	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
 	Region       model.Region  // joins each index
 	RefillCron   string        // six fields, seconds first
@@ -81,11 +81,8 @@ type Service struct {
 	rare                      background.RateLimitedLog // of what may last for days
 }
 
-// New validates the options and starts nothing.
+// New starts nothing. The error is ErrInvalidArgument for a schedule that is none.
 func New(opts Options) (*Service, error) {
-	if err := opts.validate(); err != nil {
-		return nil, err
-	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("queue service"),
 		empty:   fmt.Errorf("%w: no index came within %v, try again", model.ErrQueueEmpty, opts.Timeout),
@@ -94,27 +91,13 @@ func New(opts Options) (*Service, error) {
 		foreign: rate.Sometimes{Interval: foreignEvery},
 	}
 	s.due = background.Batcher[*list]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.pass}
-	s.reloads.callers = background.Batcher[chan error]{Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor}
+	s.reloads.waiting = background.Batcher[chan error]{Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor}
 	s.failedPops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
 	s.failedRefills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	if err := s.schedule(); err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (o Options) validate() error {
-	switch {
-	case o.Timeout <= 0:
-		return fmt.Errorf("%w: queue timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
-	case o.LowWatermark <= 0 || o.LowWatermark >= 1:
-		return fmt.Errorf("%w: low watermark %v is not between 0 and 1", model.ErrInvalidArgument, o.LowWatermark)
-	case o.PrefetchMax < 1 || o.PrefetchMax > model.MaxBatch:
-		return fmt.Errorf("%w: prefetch max %d is not in 1…%d", model.ErrInvalidArgument, o.PrefetchMax, model.MaxBatch)
-	case o.MaxStep < 1 || o.MaxStep > model.MaxStep:
-		return fmt.Errorf("%w: max step %d is not in 1…%d", model.ErrInvalidArgument, o.MaxStep, model.MaxStep)
-	}
-	return nil
 }
 
 // Next issues count IDs of the app for the gatePass and appends them to dst:
