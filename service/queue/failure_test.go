@@ -112,7 +112,16 @@ func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
 		r := ready(t, l, db, firstSweepOnly, timeout(50*time.Millisecond), prefetch(1))
 		check.Must(t, r.alice())
 		time.Sleep(time.Second)
-		foreign := func(f func(model.ListKey) bool) { l.set(func(l *lists) { l.foreign = f }) }
+		foreign := func(is func(model.ListKey) bool) {
+			l.set(func(l *lists) {
+				l.sick = func(key model.ListKey) error {
+					if is(key) {
+						return &model.StoreError{Store: "store", Op: "answer", Err: model.ErrForeign}
+					}
+					return nil
+				}
+			})
+		}
 		foreign(func(key model.ListKey) bool { return key != aliceKey() })
 		check.Is(t, check.Err(r.one(1, passOf(aliceKey().Shard+1))), model.ErrForeign, "a foreign list")
 		time.Sleep(10 * time.Second)
@@ -121,8 +130,42 @@ func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
 		check.Is(t, r.alice(), model.ErrForeign, "the last one")
 		time.Sleep(10 * time.Second)
 		check.Is(t, r.Ready(), model.ErrForeign)
-		foreign(nil)
+		foreign(func(model.ListKey) bool { return false })
 		time.Sleep(2 * time.Second)
+		check.OK(t, r.Ready())
+	})
+}
+
+// One server of several is away, and with it the half of the lists: those of the others are issued and refilled
+// when they are asked for.
+func TestOneServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, firstSweepOnly)
+		time.Sleep(time.Second)
+		l.set(func(l *lists) {
+			l.sick = func(key model.ListKey) error {
+				if key.Shard%2 == 1 {
+					return errAway
+				}
+				return nil
+			}
+		})
+		var callers sync.WaitGroup
+		for shard := range uint8(model.Shards) {
+			callers.Go(func() {
+				for range 300 { // three segments
+					if err := check.Err(r.one(1, passOf(shard))); (err != nil) != (shard%2 == 1) {
+						t.Errorf("shard %d: %v", shard, err)
+						return
+					}
+					if shard%2 == 1 {
+						return
+					}
+				}
+			})
+		}
+		callers.Wait()
 		check.OK(t, r.Ready())
 	})
 }

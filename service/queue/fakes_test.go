@@ -181,7 +181,7 @@ type lists struct {
 	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
 	onState  func(n int)                                                 // sees that the state of so many lists is asked for
 	unlocks  time.Duration                                               // how long it takes to free locks
-	foreign  func(model.ListKey) bool                                    // which lists are another deployment's
+	sick     func(model.ListKey) error                                   // what all calls about a list fail with
 	pops     []int                                                       // how many indices each pop asked for
 }
 
@@ -210,8 +210,8 @@ func (l *lists) restart() { l.set(func(l *lists) { l.Store = memstore.New() }) }
 
 // refusal is what every call about the list fails with. Callers hold mu.
 func (l *lists) refusal(key model.ListKey) error {
-	if l.err == nil && l.foreign != nil && l.foreign(key) {
-		return &model.StoreError{Store: "store", Op: "answer", Err: model.ErrForeign}
+	if l.err == nil && l.sick != nil {
+		return l.sick(key)
 	}
 	return l.err
 }
@@ -270,7 +270,14 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := cmp.Or(l.err, l.readOnly); err != nil {
+	err := cmp.Or(l.err, l.readOnly)
+	for _, name := range names {
+		var key model.ListKey
+		if n, _ := fmt.Sscanf(name, "%d_%d", &key.App, &key.Shard); n == 2 && !errors.Is(l.refusal(key), model.ErrForeign) {
+			err = cmp.Or(err, l.refusal(key)) // all fail together
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	return l.Store.TryLock(ctx, names, token, ttl)

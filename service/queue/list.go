@@ -235,6 +235,7 @@ func (l *list) accept(p model.Popped) (runs []hold.Run, over bool) {
 	l.popped += int64(len(p.Indices))
 	l.depth = p.Len
 	region, stride := l.svc.opts.Region, l.key.Compose(1)-l.key.Compose(0)
+	none := region.Refuses(l.cfg.Limit) // of this region's IDs lies below the limit
 	var refused, last int64
 	for _, index := range p.Indices {
 		if index <= l.highest || index > region.MaxIndex() {
@@ -246,11 +247,8 @@ func (l *list) accept(p model.Popped) (runs []hold.Run, over bool) {
 			index = l.scramble.Scramble(index)
 		}
 		id, err := l.cfg.Limit.Apply(l.key.Compose(region.Index(index)))
-		if region.Refuses(l.cfg.Limit) != nil {
-			err = model.ErrLimitReached
-		}
 		switch n := len(runs) - 1; {
-		case err != nil:
+		case err != nil, none != nil:
 			over = true
 			l.svc.stats.overLimit.Add(1)
 		case id == 0: // no ID: what wrap makes of the limit itself

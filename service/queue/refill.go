@@ -75,14 +75,19 @@ type refill struct {
 	segments    int64         // pushed by this process
 }
 
-// refillSoon has the list refilled in its turn, or before all that nobody waits for. Callers hold mu.
-func (l *list) refillSoon(first bool) {
-	switch l.refill.phase {
-	case idle, queued:
-		l.refill.phase = queued
-		l.svc.due.Add(l, first)
-	case running:
-		l.refill.phase = again
+// refillSoon has the list refilled in its turn; if a caller waits, before all others, and if the last refill
+// failed then, by a pass of its own: one server of a Redis Cluster that is away fails passes over lists of
+// others, too. Callers hold mu.
+func (l *list) refillSoon(waits bool) {
+	switch r := &l.refill; {
+	case r.phase == idle && waits && r.err != nil:
+		r.phase = running
+		l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l}}) })
+	case r.phase == idle, r.phase == queued:
+		r.phase = queued
+		l.svc.due.Add(l, waits)
+	case r.phase == running:
+		r.phase = again
 	}
 }
 
