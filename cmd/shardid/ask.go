@@ -219,21 +219,44 @@ func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, err
 	return nil, fmt.Errorf("%s answers %d: %s", target, status, said.Message)
 }
 
+// awaitReady asks a server for its health until it is ready, for as long as wait allows.
+func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
+	until := time.Now().Add(wait)
+	for {
+		_, err := a.health(ctx, cfg)
+		if err == nil || errors.Is(err, model.ErrInvalidArgument) {
+			return err
+		}
+		if left := time.Until(until); left <= 0 || !sleep(ctx, min(left, 200*time.Millisecond)) {
+			return fmt.Errorf("not ready within --wait %v: %w", wait, err)
+		}
+	}
+}
+
 func (c *cli) status() *cobra.Command {
 	var ask asking
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "status [--url URL]",
 		Short: "Show how a running server is doing, as its console does",
 		Long: `Show how a running server is doing, as its console does. Times are in UTC.
 
 Exits with 1 while the server is not ready or a critical alarm is on, which its last
-line on standard error names, and with 0 otherwise.`,
+line on standard error names, and with 0 otherwise.
+With --wait, a script that has started the server goes on as soon as that is ready.`,
 		Example: `  shardid status
+  shardid status --wait 15s    # after the start of a server
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
 	ask.asClient(cmd, 10*time.Second)
+	cmd.Flags().DurationVar(&wait, "wait", 0, "`time` that the server has to become ready")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		if wait > 0 {
+			if err := ask.awaitReady(cmd.Context(), cfg, wait); err != nil {
+				return err
+			}
+		}
 		body, err := ask.fetch(cmd.Context(), cfg, "/api/status")
 		if err != nil {
 			return err

@@ -109,6 +109,30 @@ func TestAskHealth(t *testing.T) {
 	}
 }
 
+// Who waits for a server goes on once it is ready, and else learns what it waited for.
+func TestAwaitReady(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"status":"not ready","message":"no lease"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"status":"ok"}`))
+	}))
+	defer server.Close()
+	ask := asking{url: server.URL, timeout: time.Minute}
+	if err := ask.awaitReady(t.Context(), Config{}, time.Nanosecond); err == nil || !strings.Contains(err.Error(), "no lease") {
+		t.Errorf("in no time: %v", err)
+	}
+	if err := ask.awaitReady(t.Context(), Config{}, time.Hour); err != nil || asked != 3 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	if err := (asking{url: "10.0.0.5:8080"}).awaitReady(t.Context(), Config{}, time.Hour); !errors.Is(err, model.ErrInvalidArgument) {
+		t.Errorf("what is no URL is asked again: %v", err)
+	}
+}
+
 // A critical alarm is a failure of `shardid status`, another one is none; and no number is made up.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))

@@ -526,7 +526,7 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"get --url URL --count 0", 1, "count must be a whole number in 1…10000"},
 		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok .*` +
 			`\n1 +test +6 .*\nleaf-segment-test +199\d `},
-		{"status --url URL --json", 0, `^(?s).*"apps":\[\{"appId":1,`},
+		{"status --url URL --wait 15s --json", 0, `^(?s).*"apps":\[\{"appId":1,`},
 		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
 		{"__complete get --url URL --app ∅", 0, "^1\ttest\n:4\n$"},
 		{"__complete bench --url URL --tag ∅", 0, "^leaf-segment-test\n"},
