@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -45,6 +46,7 @@ type asking struct {
 	url, caFile, tokenFile string
 	insecure               bool
 	timeout                time.Duration
+	handler                http.Handler // of this process, which is asked in place of a server; nil for none
 }
 
 func (a *asking) register(cmd *cobra.Command, timeout time.Duration, url string) {
@@ -78,6 +80,9 @@ func (c *cli) health() *cobra.Command {
 
 // resolve is what to ask, and by which client.
 func (a asking) resolve(cfg Config) (target string, client *http.Client, err error) {
+	if a.handler != nil {
+		return "http://shardid" + a.url, &http.Client{Transport: inProcess{a.handler}}, nil
+	}
 	if a.url != "" && a.url[0] != '/' {
 		if target, err = healthURL(a.url); err != nil {
 			return "", nil, err
@@ -133,7 +138,7 @@ func healthClient(secure *tls.Config) *http.Client {
 // health gives the answer of a server that should get requests; any other is an
 // error, which says why in the server's own words.
 func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err error) {
-	target, status, body, err := a.get(ctx, cfg, "", "ask for the health: %w")
+	target, status, body, err := a.exchange(ctx, cfg, http.MethodGet, nil, "", "ask for the health: %w")
 	switch {
 	case err != nil:
 		return r, err
@@ -145,20 +150,25 @@ func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err err
 	return r, nil
 }
 
-// get gives the answer of the server, which it knows by a token unless that is empty; failed is
-// the format of an error without an answer.
-func (a asking) get(ctx context.Context, cfg Config, token, failed string) (target string, status int, body []byte, err error) {
+// exchange sends a request with a body in JSON, nil for none, to the server, which knows it by a token unless that is
+// empty, and gives the answer; failed is the format of an error without one.
+func (a asking) exchange(
+	ctx context.Context, cfg Config, method string, sent []byte, token, failed string,
+) (target string, status int, body []byte, err error) {
 	target, client, err := a.resolve(cfg)
 	if err != nil {
 		return "", 0, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(sent))
 	if err != nil {
 		return "", 0, nil, fmt.Errorf(failed, err)
 	}
 	req.Header.Set("Accept", "application/json")
+	if sent != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -176,9 +186,9 @@ func (a asking) get(ctx context.Context, cfg Config, token, failed string) (targ
 // maxAnswer is more than any answer of a server, in bytes.
 const maxAnswer = 16 << 20
 
-// asClient registers what commands need that ask as a client does.
-func (a *asking) asClient(cmd *cobra.Command, timeout time.Duration) {
-	a.register(cmd, timeout, "`URL` of the server (default that of the configured server.addr)")
+// asClient registers what commands need that ask as a client does; url says whom without --url.
+func (a *asking) asClient(cmd *cobra.Command, timeout time.Duration, url string) {
+	a.register(cmd, timeout, url)
 	cmd.Flags().StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
 }
 
@@ -194,20 +204,37 @@ func (a asking) token() (string, error) {
 	return strings.TrimSpace(string(token)), nil
 }
 
+// ownServer is whom commands ask that ask a server.
+const ownServer = "`URL` of the server (default that of the configured server.addr)"
+
 // fetch gives the answer to a GET of path. An answer that is an error is one, in the
 // server's own words.
 func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, error) {
+	return a.send(ctx, cfg, http.MethodGet, path, nil)
+}
+
+// send is fetch for any method, with a body in JSON unless that is nil.
+func (a asking) send(ctx context.Context, cfg Config, method, path string, body map[string]any) ([]byte, error) {
 	a.url = strings.TrimRight(a.url, "/") + path
 	token, err := a.token()
 	if err != nil {
 		return nil, err
 	}
-	target, status, body, err := a.get(ctx, cfg, token, "ask the server: %w: start it, or correct --url or server.addr")
-	if err != nil || status == http.StatusOK {
-		return body, err
+	var sent []byte
+	if body != nil {
+		if sent, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
 	}
-	var said struct{ Message string }
-	if json.Unmarshal(body, &said) != nil || said.Message == "" {
+	target, status, answer, err := a.exchange(ctx, cfg, method, sent, token, "ask the server: %w: start it, or correct --url or server.addr")
+	if err != nil || status/100 == 2 {
+		return answer, err
+	}
+	var said struct {
+		Code    int
+		Message string
+	}
+	if json.Unmarshal(answer, &said) != nil || said.Message == "" {
 		said.Message = "not as shardid does: check the URL"
 	}
 	switch {
@@ -216,8 +243,51 @@ func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, err
 	case status == http.StatusUnauthorized:
 		said.Message = "it does not know the token of --token-file " + a.tokenFile + ", or that has expired"
 	}
-	return nil, fmt.Errorf("%s answers %d: %s", target, status, said.Message)
+	if a.handler != nil {
+		target = ""
+	}
+	return nil, &refusedError{target, status, said.Code, said.Message}
 }
+
+// refusedError is an answer that is an error.
+type refusedError struct {
+	url          string // "" for one of this process
+	status, code int
+	message      string
+}
+
+func (r *refusedError) Error() string {
+	if r.url == "" {
+		return r.message
+	}
+	return fmt.Sprintf("%s answers %d: %s", r.url, r.status, r.message)
+}
+
+// Is says that a request that was refused as wrong is a command that is.
+func (r *refusedError) Is(err error) bool {
+	return err == model.ErrInvalidArgument && r.code == -6 //nolint:errorlint // as errors.Is asks
+}
+
+// inProcess is the way to a handler of this process.
+type inProcess struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := &heldAnswer{status: http.StatusOK, header: http.Header{}}
+	p.handler.ServeHTTP(w, r)
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}, nil
+}
+
+// heldAnswer is the answer of a handler of this process.
+type heldAnswer struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (w *heldAnswer) Header() http.Header            { return w.header }
+func (w *heldAnswer) WriteHeader(status int)         { w.status = status }
+func (w *heldAnswer) Write(part []byte) (int, error) { return w.body.Write(part) }
 
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
@@ -249,7 +319,7 @@ With --wait, a script that has started the server goes on as soon as that is rea
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.asClient(cmd, 10*time.Second)
+	ask.asClient(cmd, 10*time.Second, ownServer)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "`time` that the server has to become ready")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		if wait > 0 {

@@ -35,7 +35,7 @@ func (c *cli) bench() *cobra.Command {
   shardid bench --url http://127.0.0.1:9090 --raw /ping`,
 		Args: cobra.NoArgs,
 	}
-	ask.asClient(cmd, 5*time.Second)
+	ask.asClient(cmd, 5*time.Second, ownServer)
 	choose(cmd, &o.Mode, "mode", "queue", "queue, segment, snowflake, uid or sequence", modes()...)
 	f := cmd.Flags()
 	f.Lookup("url").Usage = "`URL` of the server, http:// or redis:// (default that of the configured server.addr)"
@@ -44,8 +44,6 @@ func (c *cli) bench() *cobra.Command {
 		"how many `values` of gatePass take turns in the queue mode, or keys in the sequence mode")
 	f.StringVar(&o.Tag, "tag", "leaf-segment-test", "`key` of the segment mode")
 	f.StringVar(&o.Space, "space", "", "`space` of the sequence mode, whose numbers are not compared")
-	complete(cmd, "app", ask.apps)
-	complete(cmd, "tag", ask.tags)
 	f.IntVar(&o.Count, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")
 	f.StringVar(&o.Raw, "raw", "", "fetch this `path` of any server instead, and read no IDs")
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` due a second, over all connections (default a closed loop)")

@@ -112,7 +112,7 @@ func wantAudit(t *testing.T, l line, stdout string, audit []string) {
 	t.Helper()
 	me, err := user.Current()
 	check.Must(t, err)
-	changes := regexp.MustCompile(`^(provision|confirm|workers free|(apps|tags|names|sequences) (add|set|delete)) `)
+	changes := regexp.MustCompile(`^(provision|confirm|workers free|(apps|tags|names|spaces) (add|set|delete)) `)
 	nothing := regexp.MustCompile("nothing was changed|there already")
 	if changes.MatchString(l.args) && l.exit == exitDone && !nothing.MatchString(stdout) && audit == nil {
 		t.Errorf("%s: no audit line", l.args)
@@ -131,8 +131,7 @@ func TestCommands(t *testing.T) {
 	for name, lines := range map[string][]line{
 		"usage": usageLines(), "configuration": configurationLines(), "start": startLines(), "decode": decodeLines(),
 		"apps": appLines(), "a file of apps": fileLines(), "tags": tagLines(), "names": nameLines(),
-		"sequences": sequenceLines(), "workers": workerLines(), "tokens": tokenLines(), "JSON": jsonLines(),
-		"completion": completionLines(),
+		"spaces": spaceLines(), "workers": workerLines(), "tokens": tokenLines(), "JSON": jsonLines(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -170,15 +169,19 @@ func usageLines() []line {
 		{"srve", 2, `unknown command "srve" for "shardid": did you mean serve: see shardid --help`},
 		{"serve --server.addr :1", 2, "--server.addr is gone since 0.4: write --set server.addr=VALUE"},
 		{"serve --server.adrr :1", 2, "unknown flag: --server.adrr: see shardid --help"},
-		{"apps --json false", 2, "--json false: a boolean takes its value after =: write --json=false"},
+		{"apps show", 2, `invalid argument "show" for "shardid apps": see shardid --help`},
 		{"config check nonsense", 2, `unknown command "nonsense" for "shardid config check": see shardid --help`},
 		{"doctor extra", 2, `"extra"`},
 		{"confirm", 2, "[app tag space uid registry deployment]"},
-		{"provision", 2, "[file app] is required: see shardid --help"},
-		{"provision --app 1", 2, "name"},
-		{"provision --app 256 --name test", 2, "0…255"},
-		{"apps delete --app 7", 2, `"confirm"`},
-		{"tags add", 2, `required flag(s) "tag" not set`},
+		{"provision", 2, "--app is missing: see shardid provision --help"},
+		{"provision --app 1 --file apps.yaml", 2, "--file is given in place of --app"},
+		{"provision --app x --name test", 2, `invalid argument "x" for "--app" flag`},
+		{"apps --help", 0, `^(?s)List .*\n +shardid apps add --app 7 .* --max-limit-id ID .* \(add, set\)\n.* --min-index index .* \(set\)\n`},
+		{"apps --app 7", 2, "--app is for add and set and delete, and not for list"},
+		{"apps add --app 7 --name x --min-index 5", 2, "--min-index is for set, and not for add"},
+		{"apps delete --app 7", 2, "--confirm is missing: see shardid apps --help"},
+		{"tags add", 2, "--tag is missing: see shardid tags --help"},
+		{"tags set --tag t --max-id 5 --after t5", 2, "--after is given in place of --max-id"},
 		{"get --mode segment", 2, "needs --tag"},
 		{"get --mode leaf", 2, "is none of queue, segment, snowflake, uid, sequence"},
 		{"get --url http://127.0.0.1:1", 1, "start it, or correct --url or server.addr"},
@@ -227,7 +230,6 @@ func decodeLines() []line {
 		{"decode abc", 2, `"abc" can be hex or base36 or base62: name its format`},
 		{"decode --format roman XI", 2, "format must be dec, hex, base36, base62 or crockford"},
 		{"decode --kind what 5", 2, "queue"},
-		{"decode -5 --json", 2, "invalid argument: -5 is not an ID: IDs are positive"},
 		{"decode -- -5", 2, "invalid argument: -5 is not an ID: IDs are positive"},
 		{"decode -x", 2, "unknown shorthand flag: 'x' in -x: see shardid --help"},
 	}
@@ -248,9 +250,11 @@ func appLines() []line {
 		{"provision --if-missing --app 7 --name orders", 0, `^app 7 \(orders\) is there, nothing was changed\n$`},
 		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
 		{"apps set --app 7", 2, "nothing is to be changed"},
+		{"provision --app 1", 2, "name is missing"},
+		{"provision --app 256 --name test", 2, "id must be a whole number in 0…255, not 256"},
 		{"apps set --app 7 --max-rate 100001", 2, "is above queue.max_list_rate, which is 100000"},
 		{"apps set --app 8 --step 5", 1, "app is not provisioned"},
-		{"apps set --app 7 --min-index 4000 --description d", 0, "running replicas follow"},
+		{"apps set --app 7 --min-index 4000 --description d", 0, "app 7 (orders) is changed, on every replica with its next reload"},
 		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap"},
@@ -265,12 +269,14 @@ func appLines() []line {
 // fileLines: one app that is refused does not keep the others of its file away, and a file with a mistake makes none.
 func fileLines() []line {
 	return []line{
-		{"provision --file mistake.yaml", 2, "mistake.yaml:2: id: has a value of another kind"},
-		{"apps", 1, "nothing was made"},
+		{"provision --file empty", 2, "empty is no list of apps: write each as - {id: 1, name: orders}"},
+		{"provision --file tab.yaml", 2, "tab.yaml: [2:1] found character"},
 		{"provision --file apps.yaml --json", 0, `[{"appId":8,"name":"eight","action":"made"},{"appId":9,`},
 		{"provision --file apps.yaml --json", 0, `{"appId":9,"name":"nine","action":"there already"}]`},
 		{"apps delete --app 9 --confirm nine", 0, "app 9"},
 		{"provision --file again.yaml --json", 1, `^.*"other","action":"failed"\},.*"back","action":"made"\}`},
+		{"provision --file mistake.yaml", 2, `^.*\n1 +one +made\n256 +one too many +failed\n$`},
+		{"apps delete --app 1 --confirm one", 0, "app 1"},
 		{"apps list --json", 0, `^\[\{"appId":8,.*"name":"eight",.*\},\{"appId":9,.*"name":"back",.*"step":77,`},
 	}
 }
@@ -310,42 +316,38 @@ func nameLines() []line {
 		{"names add --if-missing --name orders --worker-bits 9", 1, "worker_bits=10"},
 		{"names add --name carts --epoch 1767225600000 --worker-bits 4 --seq-bits 6 --hold 5m", 0, "IDs 0…15, "},
 		{"names add --name shardid", 1, "choose another name"},
-		{"names add --name x --hold 1s", 2, "hold 1s must be in"},
-		{"names", 0, `^NAME .*\nshardid +1288834974657 +10 +12 +- +0 of 1024 +the replicas.*\n` +
-			`carts +1767225600000 +4 +6 +300s +0 of 16 +callers\norders +1288834974657 +10 +12 +60s +0 of 1024 +call`},
-		{"names list --json", 0, `^\[\{"name":"shardid",.*"own":true\},.*\{"name":"orders",.*"own":false\}\]\n$`},
-		{"names --set snowflake.worker.mode=ordinal", 0, `^NAME.*\nshardid .* - of 1024 `},
-		{"names ZOOKEEPER", 1, `^NAME.*\nshardid .* - of 1024 .*\ncarts .*\norders .* 0 of 1024 `},
+		{"names add --name x --hold 1s", 2, "hold must be a duration in 5s…1h such as 60s, not"},
+		{"names", 0, `^NAME .*\ncarts +1767225600000 +4 +6 +300s +0 of 16\norders +1288834974657 +10 +12 +60s +0 of 1024\n$`},
+		{"names list --json", 0, `^\[\{"name":"carts",.*\},\{"name":"orders","epoch":"1288834974657",.*"workers":1024\}\]\n$`},
 		{"workers --name carts", 0, `^no worker ID of the name carts has been leased yet\n$`},
 		{"workers --name none", 1, "see `shardid names`"},
 		{"names set --name orders --hold 10s", 0, "is changed, for leases that are granted or renewed from now on"},
 		{"names set --name none --hold 10s", 1, "shardid names add --name none"},
-		{"names delete --name orders --confirm carts", 2, `confirm the deletion with the name, which is "orders"`},
-		{"names delete --name orders --confirm orders", 0, `^name orders is deleted; `},
+		{"names delete --name orders --confirm carts", 2, `confirm the deletion with the name of the name, which is "orders"`},
+		{"names delete --name orders --confirm orders", 0, `^name orders is deleted, now, on every replica; `},
 	}
 }
 
-func sequenceLines() []line {
+func spaceLines() []line {
 	return []line{
 		{"migrate", 0, "schema is at version"},
-		{"sequences", 0, `^there is no space of sequences: shardid sequences add --space chat\n$`},
-		{"sequences add --if-missing --space chat --sections 8", 0,
+		{"spaces", 0, `^there is no space of sequences: shardid spaces add --space chat\n$`},
+		{"spaces add --if-missing --space chat --sections 8", 0,
 			"within 3 s: curl -X POST 'http://127.0.0.1:8080/v1/sequence/chat/ids?key=room42'"},
-		{"sequences add --space chat --sections 8", 1, "space is already provisioned"},
-		{"sequences add --if-missing --space chat --sections 8", 0, `^space chat is there, nothing was changed\n$`},
-		{"sequences add --if-missing --space chat", 1, "it has 8 sections, not 1024, and they never change"},
-		{"sequences add --if-missing --space chat --sections 8 --step 7", 1,
-			"its step is 10000, not 7: change it with `shardid sequences set --space chat --step 7`"},
-		{"sequences add --space feed --sections 16384 --step 1000000", 0, "space feed has a sequence for each key"},
-		{"sequences add --space x --sections 0", 2, "0 sections are not 1…16384"},
-		{"sequences", 0, `^SPACE .*\nchat +8 +10000 +0 of 8 +0\nfeed +16384 +1000000 +0 of 16384 +0\n$`},
-		{"sequences set --space feed --step 10", 0, "space feed takes 10 numbers at once, on every replica within 3 s"},
-		{"sequences set --space feed --step 0", 2, "step 0 is not in 1…1000000"},
-		{"sequences set --space none --step 10", 1, "space is not provisioned"},
-		{"sequences delete --space chat --confirm feed", 2, `with the space's name, which is "chat"`},
-		{"sequences delete --space feed --confirm feed", 0, "space feed is deleted, "},
-		{"sequences delete --space feed --confirm feed", 1, "space is not provisioned"},
-		{"sequences list --json", 0, `^\[\{"space":"chat","sections":8,"step":10000,"used":0,"highest":0\}\]\n$`},
+		{"spaces add --space chat --sections 8", 1, "space is already provisioned"},
+		{"spaces add --if-missing --space chat --sections 8", 0, `^space chat is there, nothing was changed\n$`},
+		{"spaces add --if-missing --space chat", 1, "space is already provisioned"},
+		{"spaces add --if-missing --space chat --sections 8 --step 7", 0, `^space chat is there, nothing was changed\n$`},
+		{"spaces add --space feed --sections 16384 --step 1000000", 0, "space feed has a sequence for each key"},
+		{"spaces add --space x --sections 0", 2, "sections must be a whole number in 1…16384, not 0"},
+		{"spaces", 0, `^SPACE .*\nchat +8 +10000 +0 of 8 +0\nfeed +16384 +1000000 +0 of 16384 +0\n$`},
+		{"spaces set --space feed --step 10", 0, "space feed is changed, on every replica within 3 s"},
+		{"spaces set --space feed --step 0", 2, "step must be a whole number in 1…1000000, not 0"},
+		{"spaces set --space none --step 10", 1, "space is not provisioned"},
+		{"spaces delete --space chat --confirm feed", 2, `with the name of the space, which is "chat"`},
+		{"spaces delete --space feed --confirm feed", 0, "space feed is deleted, "},
+		{"spaces delete --space feed --confirm feed", 1, "space is not provisioned"},
+		{"spaces list --json", 0, `^\[\{"space":"chat","sections":8,"step":10000,"used":0,"highest":0\}\]\n$`},
 	}
 }
 
@@ -395,13 +397,13 @@ func jsonLines() []line {
 		{"tags set --tag t --step 5", 0, `"step":5`},
 		{"tags delete --tag t --confirm t", 0, `"tag":"t"`},
 		{"names add --name n", 0, `{"name":"n","epoch":"1288834974657","workerBits":10,"seqBits":12,"hold":"60s",`},
-		{"names", 0, `,"own":true},{"name":"n",`},
+		{"names", 0, `[{"name":"n",`},
 		{"names set --name n --hold 90s", 0, `"hold":"90s"`},
 		{"names delete --name n --confirm n", 0, `"name":"n"`},
-		{"sequences add --space s", 0, `{"space":"s","sections":1024,"step":10000}`},
-		{"sequences", 0, `[{"space":"s",`},
-		{"sequences set --space s --step 5", 0, `{"space":"s","sections":1024,"step":5}`},
-		{"sequences delete --space s --confirm s", 0, `"step":5`},
+		{"spaces add --space s", 0, `{"space":"s","sections":1024,"step":10000}`},
+		{"spaces", 0, `[{"space":"s",`},
+		{"spaces set --space s --step 5", 0, `{"space":"s","sections":1024,"step":5}`},
+		{"spaces delete --space s --confirm s", 0, `"step":5`},
 		{"workers", 0, `[]`},
 		{"doctor", 0, `[{"store":"database",`},
 		{"config check", 0, `"ok":true`},
@@ -429,35 +431,6 @@ func startLines() []line {
 		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
 		{"SERVE --set server.pprof_addr=BUSY", 1, "choose another server.pprof_addr"},
-	}
-}
-
-// completionLines: what is in the database, and what a flag may be, is offered; but nothing that a shell would run.
-func completionLines() []line {
-	const apps, tags = "^1\ttest\n200\n:4\n$", "^orders\tall shops\n发票\n:4\n$"
-	const names, spaces = "^carts\n:4\n$", "^chat\n:4\n$"
-	return []line{
-		{"__complete apps set --app ∅", 0, "^:4\n$"},
-		{"apps add --app 1 --name test", 0, "app 1"}, {"apps add --app 200 --name a`b", 0, "app 200"},
-		{"tags add --tag orders --description all␣shops", 0, "orders"}, {"tags add --tag 发票", 0, "发票"},
-		{"tags add --tag $(touch␣run)", 0, "touch"}, {"tags add --tag -x", 0, "-x"},
-		{"names add --name carts", 0, "carts"}, {"sequences add --space chat --sections 8", 0, "chat"},
-		{"__complete apps set --app ∅", 0, apps},
-		{"__complete apps delete --app ∅", 0, apps},
-		{"__complete confirm --app ∅", 0, apps},
-		{"__complete tags set --tag ∅", 0, tags},
-		{"__complete tags delete --tag ∅", 0, tags},
-		{"__complete confirm --tag ∅", 0, tags},
-		{"__complete names set --name ∅", 0, names},
-		{"__complete names delete --name ∅", 0, names},
-		{"__complete workers --name ∅", 0, "^shardid\tthe replicas\ncarts\n:4\n$"},
-		{"__complete sequences set --space ∅", 0, spaces},
-		{"__complete sequences delete --space ∅", 0, spaces},
-		{"__complete confirm --space ∅", 0, spaces},
-		{"__complete tags add --reset ∅", 0, "^day\nmonth\nyear\nnone\n:4\n$"},
-		{"__complete tags preview --overflow ∅", 0, "^widen\nrefuse\n:4\n$"},
-		{"__complete decode --format ∅", 0, "^dec\nhex\nbase36\nbase62\ncrockford\n:4\n$"},
-		{"__complete apps set --config none --app ∅", 0, "^:4\n$"},
 	}
 }
 
@@ -523,20 +496,18 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"get --url URL --mode uid --json", 0, `^\{"code":0,"id":\d+,"idStr":"\d+"\}\n$`},
 		{"get --url URL --space chat --key room42", 0, "^1\n$"},
 		{"get --url URL --app 9", 1, "answers 404: app is not provisioned: appId 9"},
-		{"get --url URL --count 0", 1, "count must be a whole number in 1…10000"},
+		{"get --url URL --count 0", 2, "count must be a whole number in 1…10000"},
 		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok .*` +
 			`\n1 +test +6 .*\nleaf-segment-test +199\d `},
 		{"status --url URL --wait 15s --json", 0, `^(?s).*"apps":\[\{"appId":1,`},
 		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
-		{"__complete get --url URL --app ∅", 0, "^1\ttest\n:4\n$"},
-		{"__complete bench --url URL --tag ∅", 0, "^leaf-segment-test\n"},
-		{"sequences", 0, `^SPACE .*\nchat +1024 +10000 +1 of 1024 +10000\n`},
+		{"spaces", 0, `^SPACE .*\nchat +1024 +10000 +1 of 1024 +10000\n`},
 	}, "URL", url, "ADDR", strings.TrimPrefix(url, "http://"))
 	lease, err := http.Post(url+"/v1/leases/demo?instance=pod-1", "", nil)
 	check.Must(t, err)
 	check.Must(t, lease.Body.Close())
 	types(t, []line{
-		{"names", 0, `^(?s)NAME .*\nshardid .* 1 of 1024 .*\ndemo .* 1 of 1024 +callers\n$`},
+		{"names", 0, `^(?s)NAME .*\ndemo .* 1 of 1024\n$`},
 		{"names delete --name demo --confirm demo", 1, "are leased until 2"},
 		{"workers --name demo", 0, `^WORKER ID .* NAME\n0 +pod-1 +leased +2\S+Z +2\S+Z +2\S+Z +a holder +demo\n$`},
 		{"workers", 0, `^(?s)WORKER ID.*\n1 +10\.0\.0\.7:80 +leased .*\n\nWORKER ID .* NAME\n0 +pod-1 `},
@@ -581,7 +552,7 @@ func TestDemoAddsToNothing(t *testing.T) {
 		"an empty folder": {nil, "1    test", "leaf-segment-test", "demo", "chat"},
 		"an operator's folder": {[]line{
 			{"apps add --app 2 --name own", 0, "app 2"}, {"tags add --tag own", 0, "own"},
-			{"names add --name own", 0, "own"}, {"sequences add --space own", 0, "own"},
+			{"names add --name own", 0, "own"}, {"spaces add --space own", 0, "own"},
 		}, "2    own", "own", "own", "own"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -593,8 +564,8 @@ func TestDemoAddsToNothing(t *testing.T) {
 				types(t, []line{
 					{"apps", 0, "^APP.*\n" + c.app + ".*\n$"},
 					{"tags", 0, "^TAG.*\n" + c.tag + " .*\n(orders .*\n)?$"},
-					{"names", 0, "^NAME.*\nshardid .*\n" + c.lease + " .*\n$"},
-					{"sequences", 0, "^SPACE.*\n" + c.space + " .*\n$"},
+					{"names", 0, "^NAME.*\n" + c.lease + " .*\n$"},
+					{"spaces", 0, "^SPACE.*\n" + c.space + " .*\n$"},
 				})
 			}
 		})

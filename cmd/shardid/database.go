@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,8 +146,7 @@ names both.`,
 	appFlag(cmd, &what.app)
 	f.StringVar(&what.name, "name", "", "the app's `name`")
 	f.StringVar(&what.tag, "tag", "", "segment `tag`")
-	complete(cmd, "tag", tagsOfDatabase)
-	spaceFlag(cmd, &what.space)
+	f.StringVar(&what.space, "space", "", "`name` of a space of sequences")
 	f.BoolVar(&what.uid, "uid", false, "the starts of the UID mode")
 	f.BoolVar(&what.registry, "registry", false, "another registry of worker IDs, or snowflake.name")
 	f.StringVar(&what.deployment, "deployment", "", "`ID` of the deployment whose database is gone")
@@ -169,6 +170,17 @@ names both.`,
 		return c.print(cmd, map[string]any{"target": target, "confirmed": waited > 0}, func(w io.Writer) {
 			fmt.Fprintf(w, "%s: %s\n", target, result)
 		})
+	})
+}
+
+// appFlag registers --app.
+func appFlag(cmd *cobra.Command, app *uint8) {
+	cmd.Flags().Func("app", "app `ID`, 0…255", func(text string) error {
+		id, err := strconv.ParseUint(text, 10, 8)
+		if *app = uint8(id); err != nil {
+			return errors.New("the ID of an app is 0…255")
+		}
+		return nil
 	})
 }
 

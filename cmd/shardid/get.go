@@ -37,7 +37,7 @@ func (c *cli) get() *cobra.Command {
   shardid get --mode snowflake --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.asClient(cmd, 10*time.Second)
+	ask.asClient(cmd, 10*time.Second, ownServer)
 	choose(cmd, &want.mode, "mode", "", "queue, segment, snowflake, uid or sequence (default queue, or sequence with --space)", modes()...)
 	f := cmd.Flags()
 	f.IntVar(&want.app, "app", 1, "app `ID` of the queue mode, 0…255")
@@ -46,8 +46,6 @@ func (c *cli) get() *cobra.Command {
 	f.StringVar(&want.space, "space", "", "`space` of sequences")
 	f.StringVar(&want.key, "key", "", "`key` of a sequence, any 1 to 256 bytes")
 	f.BoolVar(&want.current, "current", false, "show how far the key of a sequence has come, and issue nothing")
-	complete(cmd, "app", ask.apps)
-	complete(cmd, "tag", ask.tags)
 	f.IntVar(&want.count, "count", 0, "a batch of so many `IDs`, 1…10000 (default a single one)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		query := url.Values{}

@@ -46,17 +46,6 @@ func (l leased) environ() []string {
 	}
 }
 
-// refusedError is an answer without a lease.
-type refusedError struct {
-	url          string
-	status, code int
-	message      string
-}
-
-func (r *refusedError) Error() string {
-	return fmt.Sprintf("%s answers %d: %s", r.url, r.status, r.message)
-}
-
 // isFinal says whether the same request gets the same answer later, and from every replica.
 func isFinal(err error) bool {
 	var r *refusedError

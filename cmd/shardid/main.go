@@ -10,17 +10,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"shardid/cmd/shardid/config"
 	"shardid/model"
-	"shardid/repository/sqlstore"
-	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -63,7 +58,8 @@ func newCLI() *cli {
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	config.AddFlags(c.keys)
-	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision("provision"), c.apps(), c.confirm(), c.tags(), c.names(), c.sequences(), c.region(),
+	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision(), administer(c, appNoun()), administer(c, tagNoun()),
+		administer(c, nameNoun()), administer(c, spaceNoun()), c.confirm(), c.region(),
 		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
 	return c
 }
@@ -72,7 +68,7 @@ func newCLI() *cli {
 // each problem.
 func run(ctx context.Context, args []string) int {
 	c := newCLI()
-	c.root.SetArgs(numbersLast(args))
+	c.root.SetArgs(args)
 	err := c.root.ExecuteContext(ctx)
 	var own *exitError
 	switch {
@@ -85,7 +81,7 @@ func run(ctx context.Context, args []string) int {
 		return own.status
 	case !c.ran:
 		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
-		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(c.spaced(args), keyAsFlag(err), text+": see shardid --help"))
+		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(keyAsFlag(err), text+": see shardid --help"))
 		return exitUsage
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -95,43 +91,6 @@ func run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// numbersLast puts the negative numbers that decode gets behind "--", because they are no
-// flags.
-func numbersLast(args []string) []string {
-	var numbers []string
-	if len(args) == 0 || args[0] != "decode" || slices.Contains(args, "--") {
-		return args
-	}
-	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
-		negative := len(arg) > 1 && arg[0] == '-' && '0' <= arg[1] && arg[1] <= '9'
-		if negative {
-			numbers = append(numbers, arg)
-		}
-		return negative
-	})
-	if len(numbers) == 0 {
-		return args
-	}
-	return append(append(args, "--"), numbers...)
-}
-
-// spaced says how a boolean is written when one of args has its value behind a space, "" when
-// none has.
-func (c *cli) spaced(args []string) string {
-	cmd, _, err := c.root.Find(args)
-	if err != nil {
-		return ""
-	}
-	for i := range len(args) - 1 {
-		name, long := strings.CutPrefix(args[i], "--")
-		f := cmd.Flags().Lookup(name)
-		if _, err := strconv.ParseBool(args[i+1]); long && f != nil && f.NoOptDefVal != "" && err == nil {
-			return fmt.Sprintf("%[1]s %[2]s: a boolean takes its value after =: write %[1]s=%[2]s", args[i], args[i+1])
-		}
-	}
-	return ""
 }
 
 // keyAsFlag says how a key of the configuration is set when err is about a flag of its name, which
@@ -228,114 +187,4 @@ func required(cmd *cobra.Command, names ...string) {
 			panic(err) // the flag is registered a few lines above
 		}
 	}
-}
-
-// answer is what a flag may be, with a description.
-type answer struct{ value, description string }
-
-// answers asks a store or a server.
-type answers func(context.Context, Config) ([]answer, error)
-
-// completeTimeout bounds what a completion asks a store or a server: somebody waits for it.
-const completeTimeout = 2 * time.Second
-
-// complete has shells complete the values of a flag with what ask gives.
-func complete(cmd *cobra.Command, flag string, ask answers) {
-	given := func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
-		defer cancel()
-		l, err := config.Load(cmd.Flags(), os.Environ())
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		found, err := ask(ctx, l.Config)
-		if err != nil {
-			cobra.CompDebugln(err.Error(), false)
-		}
-		var all []cobra.Completion
-		for _, a := range found {
-			switch {
-			case !completable.MatchString(a.value):
-			case completable.MatchString(a.description):
-				all = append(all, cobra.CompletionWithDesc(a.value, a.description))
-			default:
-				all = append(all, a.value)
-			}
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp
-	}
-	if err := cmd.RegisterFlagCompletionFunc(flag, given); err != nil {
-		panic(err) // the flag is registered before
-	}
-}
-
-// completable is what shells may be given. Those of cobra's scripts expand what they get, so
-// that $(…) in a name would be run.
-var completable = regexp.MustCompile(`^[\pL\pN][\pL\pN ._:/@+,-]*$`)
-
-// appsOfDatabase are the apps that are provisioned.
-func appsOfDatabase(ctx context.Context, cfg Config) (all []answer, err error) {
-	err = reading(ctx, cfg, func(db *sqlstore.Store) error {
-		apps, err := db.Apps(ctx)
-		for _, a := range apps {
-			all = append(all, answer{strconv.Itoa(int(a.ID)), a.Name})
-		}
-		return err
-	})
-	return all, err
-}
-
-// tagsOfDatabase are the tags of leaf_alloc.
-func tagsOfDatabase(ctx context.Context, cfg Config) (all []answer, err error) {
-	err = reading(ctx, cfg, func(db *sqlstore.Store) error {
-		tags, err := db.Tags(ctx)
-		for _, t := range tags {
-			all = append(all, answer{t.Name, t.Description})
-		}
-		return err
-	})
-	return all, err
-}
-
-// reading opens the database, if there is one, for a question.
-func reading(ctx context.Context, cfg Config, ask func(*sqlstore.Store) error) (err error) {
-	if err := needData(ctx, cfg); err != nil {
-		return err
-	}
-	db, err := openDatabase(ctx, cfg, nil, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = cmp.Or(err, db.Close()) }()
-	return ask(db)
-}
-
-// apps are those that the server has.
-func (a *asking) apps(ctx context.Context, cfg Config) (all []answer, err error) {
-	status, err := a.status(ctx, cfg)
-	if status.Queue != nil {
-		for _, app := range status.Queue.Apps {
-			all = append(all, answer{strconv.Itoa(int(app.App)), app.Name})
-		}
-	}
-	return all, err
-}
-
-// tags are those that the server has served.
-func (a *asking) tags(ctx context.Context, cfg Config) (all []answer, err error) {
-	status, err := a.status(ctx, cfg)
-	if status.Segment != nil {
-		for _, tag := range status.Segment.Tags {
-			all = append(all, answer{value: tag.Name})
-		}
-	}
-	return all, err
-}
-
-func (a *asking) status(ctx context.Context, cfg Config) (status httpapi.Status, err error) {
-	body, err := a.fetch(ctx, cfg, "/api/status")
-	if err == nil {
-		err = json.Unmarshal(body, &status)
-	}
-	return status, err
 }

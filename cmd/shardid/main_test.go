@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -31,31 +30,6 @@ func TestKindIsFound(t *testing.T) {
 				t.Errorf("at %v, %s %d: %v", now, c.kind, c.id, found)
 			}
 		}
-	}
-}
-
-// What completion offers is a plain word to a shell, or several.
-func TestCompletable(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, text := range []string{"$(touch run)", "`touch run`", "a b", "${x}", "a;b", "a|b", "a&b", "a>b", `a"b`, "a'b", `a\b`, "a!b", "a*b", "a?b", "a[b", "a{b", "~a", "a=b", "#a", "a\tb"} {
-		if completable.MatchString(text) {
-			out, err := exec.Command(bash, "-c", `IFS=$'\n'; compgen -W "`+text+`" -- ""`).Output()
-			if err != nil || string(out) != text+"\n" {
-				t.Errorf("%q: bash makes %q of it, %v", text, out, err)
-			}
-		}
-	}
-}
-
-// A script that runs again meets no error when another process was faster.
-func TestIfMissing(t *testing.T) {
-	looks := 0
-	found, made, err := ensure(true, func() (int, bool) { looks++; return looks, looks == 2 }, func() (int, error) { return 0, errNoData })
-	if found != 2 || made || err != nil {
-		t.Errorf("another process was faster: %v, %v, %v", found, made, err)
 	}
 }
 

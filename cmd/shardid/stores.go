@@ -31,51 +31,70 @@ type opened struct {
 	db      *sqlstore.Store
 	workers *sqlstore.Workers
 	redis   *redisstore.Store // nil for lists in the process
-	admin   *admin.Service    // audit lines go to stderr, in the form and from the level that the configuration says
+	admin   *admin.Service    // audit lines go to log
+	log     *slog.Logger      // to stderr, in the form and from the level that the configuration says
 }
 
-// withStores completes cmd: run gets the database, with the schema in place on SQLite.
-// Redis vouches for it as it does for replicas. check, which may be nil, comes before.
+// withStores completes cmd: run gets the database, as onStores gives it.
 func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config) error,
 	run func(context.Context, opened) error) *cobra.Command {
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
-		ctx := cmd.Context()
-		if check != nil {
-			if err := check(ctx, cfg); err != nil {
-				return err
-			}
-		}
-		client, err := openRedis(cfg, nil)
-		if err != nil {
-			return err
-		}
-		if client != nil {
-			defer func() { err = cmp.Or(err, client.Close()) }()
-		}
-		db, err := openDatabase(ctx, cfg, nil, client, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { err = cmp.Or(err, db.Close()) }()
-		if err := ownSchema(ctx, cfg, db); err != nil {
-			return err
-		}
-		_ = tellDeployment(ctx, db, client) // run says what is wrong with the database
-		log, _, err := newLogger(os.Stderr, cfg.Log)
-		if err != nil {
-			return err
-		}
-		workers := db.Workers(workersOptions(cfg))
-		forget := func(ctx context.Context, space model.Space) error {
-			if client == nil {
-				return nil
-			}
-			return client.Sequences().Forget(ctx, space)
-		}
-		service := admin.New(admin.Options{Store: db, Log: log, Workers: workers, Forget: forget,
-			ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
-		return run(ctx, opened{cfg, db, workers, client, service})
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		return onStores(cmd.Context(), cfg, check, run)
 	})
+}
+
+// onStores gives run the database, with the schema in place on SQLite.
+// Redis vouches for it as it does for replicas. check, which may be nil, comes before.
+func onStores(ctx context.Context, cfg Config, check func(context.Context, Config) error,
+	run func(context.Context, opened) error) (err error) {
+	if check != nil {
+		if err := check(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	client, err := openRedis(cfg, nil)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		defer func() { err = cmp.Or(err, client.Close()) }()
+	}
+	db, err := openDatabase(ctx, cfg, nil, client, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, db.Close()) }()
+	if err := ownSchema(ctx, cfg, db); err != nil {
+		return err
+	}
+	_ = tellDeployment(ctx, db, client) // run says what is wrong with the database
+	log, _, err := newLogger(os.Stderr, cfg.Log)
+	if err != nil {
+		return err
+	}
+	workers := db.Workers(workersOptions(cfg))
+	forget := func(ctx context.Context, space model.Space) error {
+		if client == nil {
+			return nil
+		}
+		return client.Sequences().Forget(ctx, space)
+	}
+	service := admin.New(admin.Options{Store: db, Log: log, Workers: workers, Forget: forget,
+		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
+	return run(ctx, opened{cfg, db, workers, client, service, log})
+}
+
+// reading opens the database, if there is one, for a question.
+func reading(ctx context.Context, cfg Config, ask func(*sqlstore.Store) error) (err error) {
+	if err := needData(ctx, cfg); err != nil {
+		return err
+	}
+	db, err := openDatabase(ctx, cfg, nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, db.Close()) }()
+	return ask(db)
 }
 
 // openDatabase opens the configured database, for which client vouches; it may be nil.

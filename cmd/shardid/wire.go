@@ -206,7 +206,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
-	o.Admin = a.admin()
+	o.Admin = a.admin().Resources()
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil
 	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}

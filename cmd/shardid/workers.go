@@ -15,7 +15,6 @@ import (
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/workerfile"
-	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -33,7 +32,6 @@ func (c *cli) workers() *cobra.Command {
 	}
 	cmd.AddCommand(c.workersFree())
 	cmd.Flags().StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has")
-	complete(cmd, "name", allNames)
 	needList := func(ctx context.Context, cfg Config) error {
 		if cfg.Snowflake.Worker.Mode == workerOrdinal && (name == "" || name == cfg.Snowflake.Name) {
 			return fmt.Errorf("%w: snowflake.worker.mode is %s: the worker ID is the number at the end of each host's name, and nothing lists them; --name NAME lists those of another name",
@@ -100,7 +98,16 @@ func (o opened) ownWorkers(ctx context.Context) (workerList, error) {
 		return o.ownReports(ctx)
 	}
 	entries, err := o.workers.List(ctx)
-	return listWorkers(httpapi.Items(entries, o.newWorkerObject), none), err
+	return listWorkers(shown(entries, o.newWorkerObject), none), err
+}
+
+// shown shows things, each as show does.
+func shown[T, Object any](things []T, show func(T) Object) []Object {
+	objects := make([]Object, len(things)) // none is [], not null
+	for i, thing := range things {
+		objects[i] = show(thing)
+	}
+	return objects
 }
 
 func listWorkers(objects []workerObject, none string) workerList {
@@ -108,7 +115,7 @@ func listWorkers(objects []workerObject, none string) workerList {
 		"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY\tNAME", func(o workerObject) []any {
 			return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil), instant(o.KeptUntil), o.by, o.Name}
 		})}
-	l.objects = httpapi.Items(objects, func(o workerObject) any {
+	l.objects = shown(objects, func(o workerObject) any {
 		if o.State == model.WorkerLeased {
 			l.leased++
 		}
@@ -121,7 +128,7 @@ func listWorkers(objects []workerObject, none string) workerList {
 func (o opened) holders(ctx context.Context, name string) ([]workerObject, error) {
 	holders, err := o.db.Holders(ctx, name, math.MaxInt32)
 	slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	return httpapi.Items(holders, func(h model.NameHolder) workerObject {
+	return shown(holders, func(h model.NameHolder) workerObject {
 		w := workerObject{
 			WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, ReportedAt: atMs(max(h.Granted, h.Renewed)),
 			ReservedUntil: atMs(h.Until), Name: name, by: "a holder",
@@ -137,11 +144,11 @@ func (o opened) holders(ctx context.Context, name string) ([]workerObject, error
 func (o opened) ownReports(ctx context.Context) (workerList, error) {
 	peers, err := o.reports(ctx)
 	slices.SortFunc(peers, func(a, b model.WorkerPeer) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	objects := httpapi.Items(peers, func(p model.WorkerPeer) reportObject {
+	objects := shown(peers, func(p model.WorkerPeer) reportObject {
 		return reportObject{p.WorkerID, p.Address, atMs(p.Reported), atMs(p.Seen), o.cfg.Snowflake.Name}
 	})
 	return workerList{
-		objects: httpapi.Items(objects, func(o reportObject) any { return o }), leased: int64(len(objects)),
+		objects: shown(objects, func(o reportObject) any { return o }), leased: int64(len(objects)),
 		text: table(objects, "no instance has reported a worker ID",
 			"WORKER ID\tADDRESS\tLAST REPORT\tBY THE REGISTRY'S CLOCK\tNAME", func(o reportObject) []any {
 				return []any{o.WorkerID, o.Address, instant(o.ReportedAt), instant(o.SeenAt), o.Name}

@@ -44,7 +44,7 @@ func (c *comparison) deploy() deployment {
 		{"provision", "--app", "3", "--name", "over RESP", "--step", "100000"},
 		{"provision", "--app", "4", "--name", "often refilled", "--step", smallStep},
 		{"tags", "add", "--tag", "orders", "--step", "1000"},
-		{"sequences", "add", "--space", "chat"},
+		{"spaces", "add", "--space", "chat"},
 	} {
 		c.run(d, args...)
 	}

@@ -438,7 +438,7 @@ func (w *world) deleteYoung() {
 	for _, args := range [][]string{
 		{"apps", "delete", "--app", fmt.Sprint(youngApp), "--confirm", "young"},
 		{"tags", "delete", "--tag", youngTag, "--confirm", youngTag},
-		{"sequences", "delete", "--space", youngTag, "--confirm", youngTag},
+		{"spaces", "delete", "--space", youngTag, "--confirm", youngTag},
 	} {
 		if w.coin() {
 			w.note("%s: deleted: %v", args[0], w.try(args...) == nil)
@@ -451,7 +451,7 @@ func (w *world) deleteYoung() {
 func (w *world) makeYoung() {
 	w.t.Helper()
 	app, step, sections := fmt.Sprint(youngApp), fmt.Sprint(segmentLen), fmt.Sprint(1+w.rnd.IntN(64))
-	space := []string{"sequences", "add", "--space", youngTag, "--sections", sections, "--step", "50"}
+	space := []string{"spaces", "add", "--space", youngTag, "--sections", sections, "--step", "50"}
 	for table, args := range map[string][]string{
 		"id_alloc WHERE app_id = 77":            {"provision", "--app", app, "--name", "young", "--step", step},
 		"leaf_alloc WHERE biz_tag = 'young'":    {"tags", "add", "--tag", youngTag, "--step", step},

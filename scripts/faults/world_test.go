@@ -137,7 +137,7 @@ func (w *world) startDatabase() {
 		w.command(args...)
 	}
 	for _, s := range w.spaces[:young] {
-		w.command("sequences", "add", "--space", s.name,
+		w.command("spaces", "add", "--space", s.name,
 			"--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
 	}
 	w.command("names", "add", "--name", leasedName, "--worker-bits", "3", "--hold", "5s")

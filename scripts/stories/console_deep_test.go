@@ -155,7 +155,7 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	d.ready()
 	b := browse(t, d.url, 1300)
 	b.says("#name-none", "shardid names add")
-	b.says("#space-none", "shardid sequences add")
+	b.says("#space-none", "shardid spaces add")
 	must(t, on, "names", "add", "--name", "orders", "--worker-bits", "2", "--hold", "5m")
 	script, _, _ := strings.Cut(hostile, "超") // a holder has at most 128 bytes
 	lease := func(holder string) answer {

@@ -74,7 +74,7 @@ func TestConsoleLanguages(t *testing.T) {
 				[]string{"provision", "--app", "7", "--name", "42"},
 				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", exactLimit},
 				[]string{"tags", "add", "--tag", "1/2"}, []string{"names", "add", "--name", "5"},
-				[]string{"sequences", "add", "--space", "7"})
+				[]string{"spaces", "add", "--space", "7"})
 			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, uidGet} {
 				eventuallyID(t, d, target)
 			}

@@ -69,7 +69,7 @@ func TestGrants(t *testing.T) {
 	must(t, onMariaDB(db.DSN("shardid")), "provision", "--app", "1", "--name", "test")
 	must(t, onMariaDB(db.DSN("shardid")), "tags", "add", "--tag", "orders")
 	must(t, onMariaDB(db.DSN("shardid")), "names", "add", "--name", "orders")
-	must(t, onMariaDB(db.DSN("shardid")), "sequences", "add", "--space", "chat")
+	must(t, onMariaDB(db.DSN("shardid")), "spaces", "add", "--space", "chat")
 
 	grant("service")
 	permit(t, redis, "queue")
@@ -108,8 +108,8 @@ func TestGrants(t *testing.T) {
 		{"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"},
 		{"names", "add", "--name", "n"}, {"names", "set", "--name", "n", "--hold", "5m"},
 		{"names", "delete", "--name", "n", "--confirm", "n"}, {"names"}, {"workers"},
-		{"sequences", "add", "--space", "s"}, {"sequences", "set", "--space", "s", "--step", "5"},
-		{"sequences", "delete", "--space", "s", "--confirm", "s"}, {"sequences"},
+		{"spaces", "add", "--space", "s"}, {"spaces", "set", "--space", "s", "--step", "5"},
+		{"spaces", "delete", "--space", "s", "--confirm", "s"}, {"spaces"},
 	}
 	if o := shardid(t, s, admin[0]...); o.exit != 1 || !strings.Contains(o.stderr, "grant the user of database.dsn") {
 		t.Errorf("%v without its grants: %+v", admin[0], o)

@@ -41,7 +41,7 @@ func TestRegions(t *testing.T) {
 			"migrate", "provision --app 1 --name one", "provision --app 2 --name two --scramble",
 			"tags add --tag orders --step 100",
 			"tags add --tag invoices --step 10 --pattern INV-{yyyyMMdd}-{seq:5} --reset day",
-			"sequences add --space chat --sections 4", "names add --name gophers",
+			"spaces add --space chat --sections 4", "names add --name gophers",
 		} {
 			try{args: args}.in(t, dir, s)
 		}
@@ -173,7 +173,7 @@ func TestRegionAdopts(t *testing.T) {
 	story(t)
 	dir, s := t.TempDir(), settings{}
 	for _, args := range []string{
-		"migrate", "provision --app 1 --name one", "tags add --tag orders --step 1000", "sequences add --space chat",
+		"migrate", "provision --app 1 --name one", "tags add --tag orders --step 1000", "spaces add --space chat",
 	} {
 		try{args: args}.in(t, dir, s)
 	}

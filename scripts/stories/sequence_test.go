@@ -30,7 +30,7 @@ func TestSequenceFailover(t *testing.T) {
 	setup, dsn := testserver.Sentinel(t), testserver.SharedMariaDB(t).NewDatabase(t)
 	setup.DownAfter(t, 2*time.Second)
 	must(t, onMariaDB(dsn), "migrate")
-	must(t, onMariaDB(dsn), "sequences", "add", "--space", "chat", "--sections", "16", "--step", "5000")
+	must(t, onMariaDB(dsn), "spaces", "add", "--space", "chat", "--sections", "16", "--step", "5000")
 	s := numbering(onMariaDB(dsn).With(onSentinel(setup)))
 	c, plain := newChat(t, 200), newChat(t, 200)
 	add := func() {
@@ -69,7 +69,7 @@ func TestSequenceFailover(t *testing.T) {
 func TestSequenceEmbedded(t *testing.T) {
 	story(t)
 	dir, s := t.TempDir(), numbering(nil)
-	for _, args := range [][]string{{"migrate"}, {"sequences", "add", "--space", "chat", "--step", "50"}} {
+	for _, args := range [][]string{{"migrate"}, {"spaces", "add", "--space", "chat", "--step", "50"}} {
 		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
 			t.Fatalf("%v: %+v", args, o)
 		}
@@ -101,7 +101,7 @@ func TestSequenceEmbedded(t *testing.T) {
 	c.settle()
 
 	dsn := migrated(t)
-	must(t, onMariaDB(dsn), "sequences", "add", "--space", "chat")
+	must(t, onMariaDB(dsn), "spaces", "add", "--space", "chat")
 	d := serveReady(t, 1, onMariaDB(dsn))[0]
 	if a := d.get("/v1/sequence/chat/ids?key=room1"); a.Code == 0 || !strings.Contains(a.Message, "Redis") {
 		t.Errorf("without Redis: %d %s", a.status, a.body)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -20,15 +22,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	now    = time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
-	before = model.AppSummary{App: model.App{ID: 7, Name: "old", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}, Shards: 64, HighestIndex: 9}
-	after  = model.AppSummary{App: model.App{ID: 7, Name: "new", Step: 5000, Limit: model.Limit{Policy: model.LimitReject}, Fresh: "new"}, Shards: 64, HighestIndex: 9}
-	tag    = model.Tag{Name: "a/b", MaxID: 2001, Step: 2000, Description: "d", Fresh: "a/b"}
+	before = model.AppSummary{App: model.App{ID: 7, Name: "old", Step: 1000}, HighestIndex: 9}
+	after  = model.AppSummary{App: model.App{ID: 7, Name: "new", Step: 5000}, HighestIndex: 9}
+	tag    = model.Tag{Name: "a/b", MaxID: 2001, Step: 2000}
 	name   = model.Name{Name: "orders", EpochMs: 9, WorkerBits: 10, SeqBits: 12, Hold: time.Minute}
+	space  = model.Space{Name: "chat", Sections: 64, Step: 1000}
 	actor  = Actor{Name: "boss-token", Remote: "10.0.0.1:9", RequestID: "r-1"}
 )
 
-// fakeStore answers with fixed values or err, and notes the state of the context.
+// fakeStore answers changes with fixed values or err, and notes the state of the context.
 type fakeStore struct {
+	Store
 	err      error
 	calls    int
 	ended    error // of the context
@@ -40,19 +44,6 @@ func (f *fakeStore) call(ctx context.Context) error {
 	f.ended = ctx.Err()
 	_, f.deadline = ctx.Deadline()
 	return f.err
-}
-
-func (f *fakeStore) Apps(context.Context) ([]model.AppSummary, error) {
-	return []model.AppSummary{before}, f.err
-}
-func (f *fakeStore) App(context.Context, uint8) (model.AppSummary, error) { return before, f.err }
-func (f *fakeStore) Tags(context.Context) ([]model.Tag, error)            { return []model.Tag{tag}, f.err }
-func (f *fakeStore) Tag(context.Context, string) (model.Tag, error)       { return tag, f.err }
-func (f *fakeStore) CreateTag(ctx context.Context, _ model.Tag) (model.Tag, error) {
-	return tag, f.call(ctx)
-}
-func (f *fakeStore) DeleteTag(ctx context.Context, _ string) (model.Tag, error) {
-	return tag, f.call(ctx)
 }
 
 func (f *fakeStore) CreateApp(ctx context.Context, _ model.App) (model.AppSummary, error) {
@@ -67,30 +58,38 @@ func (f *fakeStore) DeleteApp(ctx context.Context, _ uint8, _ string) (model.App
 	return before, f.call(ctx)
 }
 
-func (f *fakeStore) ChangeTag(ctx context.Context, _ string, _ model.TagChange) (was, is model.Tag, err error) {
-	return tag, tag, f.call(ctx)
+func (f *fakeStore) CreateTag(ctx context.Context, _ model.Tag) (model.Tag, error) {
+	return tag, f.call(ctx)
+}
+func (f *fakeStore) DeleteTag(ctx context.Context, _ string) (model.Tag, error) {
+	return tag, f.call(ctx)
 }
 
-func (f *fakeStore) Names(context.Context) ([]model.NameUse, error) { return nil, f.err }
-func (f *fakeStore) Name(context.Context, string) (model.NameUse, error) {
-	return model.NameUse{}, f.err
-}
-func (f *fakeStore) Holders(context.Context, string, int) ([]model.NameHolder, error) {
-	return nil, f.err
+func (f *fakeStore) ChangeTag(ctx context.Context, _ string, _ model.TagChange) (was, is model.Tag, err error) {
+	return tag, tag, f.call(ctx)
 }
 
 func (f *fakeStore) CreateName(ctx context.Context, _ model.Name) (model.Name, error) {
 	return name, f.call(ctx)
 }
+func (f *fakeStore) DeleteName(ctx context.Context, _ string) (model.Name, error) {
+	return name, f.call(ctx)
+}
 
 func (f *fakeStore) ChangeName(ctx context.Context, _ string, hold time.Duration) (was model.Name, is model.NameUse, err error) {
-	is.Name = name
-	is.Hold = hold
+	is.Name = name.WithHold(hold, now.UnixMilli())
 	return name, is, f.call(ctx)
 }
 
-func (f *fakeStore) DeleteName(ctx context.Context, _ string) (model.Name, error) {
-	return name, f.call(ctx)
+func (f *fakeStore) CreateSpace(ctx context.Context, _ model.Space) (model.Space, error) {
+	return space, f.call(ctx)
+}
+func (f *fakeStore) DeleteSpace(ctx context.Context, _ string) (model.Space, error) {
+	return space, f.call(ctx)
+}
+
+func (f *fakeStore) ChangeSpace(ctx context.Context, _ string, _ int64) (was, is model.Space, err error) {
+	return space, space, f.call(ctx)
 }
 
 func (f *fakeStore) Free(ctx context.Context, id int, address string) (model.WorkerEntry, error) {
@@ -113,6 +112,8 @@ func (f *fakeReplica) Reload(ctx context.Context) error {
 	return f.err
 }
 
+func (f *fakeReplica) NextReload(at time.Time) time.Time { return at.Add(90 * time.Second) }
+
 // fakeTags is a fakeReplica that is told the tag.
 type fakeTags struct{ *fakeReplica }
 
@@ -122,8 +123,6 @@ func (f fakeTags) Reload(ctx context.Context, name string) error {
 	}
 	return f.fakeReplica.Reload(ctx)
 }
-
-func (f *fakeReplica) NextReload(at time.Time) time.Time { return at.Add(90 * time.Second) }
 
 type rig struct {
 	*Service
@@ -141,92 +140,107 @@ func newRig(err error) rig {
 	return r
 }
 
-// calls are everything that changes something.
-func calls() map[string]func(context.Context, rig) (Effect, error) {
-	step := int64(5)
-	return map[string]func(context.Context, rig) (Effect, error){
-		"app.create": func(ctx context.Context, r rig) (Effect, error) {
-			return effect(r.CreateApp(ctx, actor, after.App))
-		},
-		"app.change": func(ctx context.Context, r rig) (Effect, error) {
-			return effect(r.ChangeApp(ctx, actor, 7, model.AppChange{Step: &step}))
-		},
-		"app.delete": func(ctx context.Context, r rig) (Effect, error) {
-			return effect(r.DeleteApp(ctx, actor, 7, "old"))
-		},
-		"tag.create": func(ctx context.Context, r rig) (Effect, error) {
-			return effect(r.CreateTag(ctx, actor, tag))
-		},
-		"tag.change": func(ctx context.Context, r rig) (Effect, error) {
-			return effect(r.ChangeTag(ctx, actor, "a/b", model.TagChange{Step: &step}))
-		},
-		"tag.delete": func(ctx context.Context, r rig) (Effect, error) {
-			return effect(r.DeleteTag(ctx, actor, "a/b", "a/b"))
-		},
-		"name.create": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.CreateName(ctx, actor, name))
-		},
-		"name.change": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.ChangeName(ctx, actor, "orders", time.Hour))
-		},
-		"name.delete": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.DeleteName(ctx, actor, "orders", "orders"))
-		},
-		"space.create": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.CreateSpace(ctx, actor, space))
-		},
-		"space.change": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.ChangeSpace(ctx, actor, "chat", step))
-		},
-		"space.delete": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.DeleteSpace(ctx, actor, "chat", "chat"))
-		},
-		"worker.free": func(ctx context.Context, r rig) (Effect, error) {
-			return Effect{}, check.Err(r.FreeWorker(ctx, actor, 5, "10.0.0.7:80"))
-		},
+func (r rig) of(one string) Resource {
+	for _, resource := range r.Resources() {
+		if resource.One == one {
+			return resource
+		}
 	}
+	panic(one)
 }
 
-func effect[T any](_ T, e Effect, err error) (Effect, error) { return e, err }
+// changes is everything that changes something, on which target, with what was asked, and how that is told: what was there,
+// what is there, and from when on that counts.
+var changes = map[string]struct {
+	key    string
+	given  Given
+	before string
+	after  string
+	counts string
+}{
+	"app.create": {"7", Given{"id": int64(7), "name": "new", "fresh": "new"}, "", "new 5000", atOnce},
+	"app.change": {"7", Given{"step": int64(5)}, "old 1000", "new 5000", "here now, on every replica by 2026-11-20T16:01:35Z"},
+	"app.delete": {"7", nil, "old 1000", "", "here now, on every replica by 2026-11-20T16:01:35Z"},
+	"tag.create": {"a/b", Given{"tag": "a/b", "step": int64(5)}, "", "a/b 2000", atOnce},
+	"tag.change": {"a/b", Given{"step": int64(5)}, "a/b 2000", "a/b 2000", "here now, on every replica by 2026-11-20T16:01:35Z"},
+	"tag.delete": {"a/b", nil, "a/b 2000", "", "here now, on every replica by 2026-11-20T16:01:35Z"},
 
-const (
-	oldJSON = `{"name":"old","description":"","step":1000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
-	newJSON = `{"name":"new","description":"","step":5000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9,"fresh":"new"}`
-	tagJSON = `{"max_id":2001,"step":2000,"description":"d","fresh":"a/b"}`
+	"name.create": {"orders", Given{"name": "orders", "hold": "60s"}, "", "orders 60s", atOnce},
+	"name.change": {"orders", Given{"hold": "1h"}, "orders 60s", "orders 3600s",
+		"for leases that are granted or renewed from 2026-11-20T16:01:00Z on"},
+	"name.delete": {"orders", nil, "orders 60s", "", atOnce},
 
-	nameJSON    = `{"epoch_ms":9,"worker_bits":10,"seq_bits":12,"hold":"1m0s"}`
-	longerJSON  = `{"epoch_ms":9,"worker_bits":10,"seq_bits":12,"hold":"1h0m0s"}`
-	nameTarget  = `"target":"name orders",#`
-	actionNames = "name." // begins actions on names
-)
+	"space.create": {"chat", Given{"space": "chat"}, "", "chat 1000", withBeat},
+	"space.change": {"chat", Given{"step": int64(5)}, "chat 1000", "chat 1000", withBeat},
+	"space.delete": {"chat", nil, "chat 1000", "", withBeat},
 
-// Each call leaves one line that says who did what to what, and what it was.
+	"worker.free": {"ID 5", nil, "10.0.0.7:80 5", "", ""},
+}
+
+func (r rig) does(ctx context.Context, action string) (effective string, err error) {
+	c := changes[action]
+	one, verb, _ := strings.Cut(action, ".")
+	switch verb {
+	case "create":
+		_, effective, err = r.of(one).Add(ctx, actor, c.given)
+	case "change":
+		_, effective, err = r.of(one).Change(ctx, actor, c.key, c.given, "")
+	case "delete":
+		_, effective, err = r.of(one).Delete(ctx, actor, c.key, c.key)
+	case "free":
+		_, err = r.FreeWorker(ctx, actor, 5, "10.0.0.7:80")
+	}
+	return effective, err
+}
+
+// line is what the log has of one call.
+type line struct {
+	Level, Msg, Who, Action, Target, Remote, Outcome, Error string
+	RequestID                                               string `json:"request_id"`
+	Asked, Before, After                                    map[string]any
+}
+
+func (r rig) line(t *testing.T) (l line) {
+	t.Helper()
+	if err := json.Unmarshal(r.log.Bytes(), &l); err != nil || strings.Count(r.log.String(), "\n") != 1 {
+		t.Fatalf("%v: %s", err, r.log)
+	}
+	return l
+}
+
+// told is a thing in a line: what it is called, and what can be changed of it.
+func told(thing map[string]any) string {
+	if thing == nil {
+		return ""
+	}
+	var parts []string
+	for _, field := range []string{"name", "tag", "space", "address", "step", "hold", "reservedUntil"} {
+		if v, has := thing[field]; has {
+			parts = append(parts, fmt.Sprint(v))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Each call leaves one line that says who did what to what, what was asked, and what it was.
 func TestAuditDone(t *testing.T) {
-	for action, want := range map[string]string{
-		"app.create":   `"target":"app 7",#"after":` + newJSON,
-		"app.change":   `"target":"app 7",#"before":` + oldJSON + `,"after":` + newJSON,
-		"app.delete":   `"target":"app 7",#"before":` + oldJSON,
-		"tag.create":   `"target":"tag a/b",#"after":` + tagJSON,
-		"tag.change":   `"target":"tag a/b",#"before":` + tagJSON + `,"after":` + tagJSON,
-		"tag.delete":   `"target":"tag a/b",#"before":` + tagJSON,
-		"name.create":  nameTarget + `"after":` + nameJSON,
-		"name.change":  nameTarget + `"before":` + nameJSON + `,"after":` + longerJSON,
-		"name.delete":  nameTarget + `"before":` + nameJSON,
-		"space.create": spaceTarget + `"after":` + spaceJSON,
-		"space.change": spaceTarget + `"before":` + spaceJSON + `,"after":{"sections":64,"step":5}`,
-		"space.delete": spaceTarget + `"before":` + spaceJSON,
-
-		"worker.free": `"target":"worker ID 5",#"before":{"address":"10.0.0.7:80","reserved_until":5}`,
-	} {
-		r := newRig(nil)
-		if _, err := calls()[action](t.Context(), r); err != nil {
-			t.Errorf("%s: %v", action, err)
-		}
-		want = `"level":"INFO","msg":"audit","who":"boss-token","action":"` + action + `",` +
-			strings.Replace(want, "#", `"remote":"10.0.0.1:9","request_id":"r-1",`, 1) + `,"outcome":"done"}` + "\n"
-		if _, line, _ := strings.Cut(r.log.String(), ","); line != want {
-			t.Errorf("got  %s\nwant %s", line, want)
-		}
+	for action, c := range changes {
+		t.Run(action, func(t *testing.T) {
+			r := newRig(nil)
+			effective, err := r.does(t.Context(), action)
+			check.Must(t, err)
+			check.Equal(t, effective, c.counts)
+			l := r.line(t)
+			one, _, _ := strings.Cut(action, ".")
+			asked, _ := json.Marshal(l.Asked)
+			given, _ := json.Marshal(c.given)
+			l.Asked = nil
+			check.Equal(t, string(asked), string(given), "asked")
+			check.Equal(t, fmt.Sprint(told(l.Before), "; ", told(l.After)), c.before+"; "+c.after, "before and after")
+			l.Before, l.After = nil, nil
+			check.Equal(t, fmt.Sprint(l), fmt.Sprint(line{Level: "INFO", Msg: "audit", Who: "boss-token", Action: action, Target: one + " " + c.key,
+				Remote: "10.0.0.1:9", RequestID: "r-1", Outcome: "done"}))
+		})
 	}
 }
 
@@ -240,104 +254,79 @@ func TestAuditNotDone(t *testing.T) {
 		model.ErrUnknownSpace: "refused", model.ErrSpaceExists: "refused", context.DeadlineExceeded: "failed",
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
-		for action, call := range calls() {
+		for action, c := range changes {
 			r := newRig(err)
-			if _, got := call(t.Context(), r); !errors.Is(got, err) {
+			if _, got := r.does(t.Context(), action); !errors.Is(got, err) {
 				t.Errorf("%s: %v, want %v", action, got, err)
 			}
-			var line struct {
-				Outcome, Error, Action, Who string
-				Asked                       map[string]any
-				Before, After               any
-			}
-			if broken := json.Unmarshal(r.log.Bytes(), &line); broken != nil || strings.Count(r.log.String(), "\n") != 1 {
-				t.Fatalf("%s: %v: %s", action, broken, r.log)
-			}
-			asked := strings.HasSuffix(action, "create") || strings.HasSuffix(action, "change")
-			what := "step"
-			if strings.HasPrefix(action, actionNames) {
-				what = "hold"
-			}
-			if line.Outcome != outcome || line.Error == "" || line.Action != action || line.Before != nil || line.After != nil || (line.Asked[what] != nil) != asked {
+			l := r.line(t)
+			if l.Outcome != outcome || l.Error == "" || l.Action != action || l.Before != nil || l.After != nil || len(l.Asked) != len(c.given) {
 				t.Errorf("%s: %s", action, r.log)
 			}
-			if r.queue.reloads+r.segment.reloads != 0 {
-				t.Errorf("%s: reloaded after %v", action, err)
-			}
+			check.Equal(t, r.queue.reloads+r.segment.reloads, 0, action, "reloads")
 		}
 	}
 }
 
-// From when on a change counts: here once this replica has reloaded, elsewhere with
-// the next reload there; what is new is looked for.
-func TestEffect(t *testing.T) {
-	const by = "2026-11-20T16:01:35Z"
-	for action, call := range calls() {
-		if action == "worker.free" || strings.HasPrefix(action, actionNames) || strings.HasPrefix(action, actionSpaces) {
-			continue // the database is asked each time
-		}
+// This replica takes a change of an app or a tag over, and says if it cannot; without the mode nothing is known of a reload.
+func TestTakeOver(t *testing.T) {
+	for action := range changes {
 		r := newRig(nil)
-		got, err := call(t.Context(), r)
-		want := "here now, on every replica by " + by
-		if strings.HasSuffix(action, "create") {
-			want = "now, on every replica"
-		}
-		if err != nil || got.String() != want {
-			t.Errorf("%s: %s, %v", action, got, err)
-		}
-		if app := strings.HasPrefix(action, "app"); r.queue.reloads != btoi(app) || r.segment.reloads != btoi(!app) {
-			t.Errorf("%s: %d reloads of the apps, %d of the tags", action, r.queue.reloads, r.segment.reloads)
-		}
+		_, err := r.does(t.Context(), action)
+		check.Must(t, err)
+		app, tag := strings.HasPrefix(action, "app"), strings.HasPrefix(action, "tag")
+		check.Equal(t, [2]bool{r.queue.reloads == 1, r.segment.reloads == 1}, [2]bool{app, tag}, action)
 	}
 	r := newRig(nil)
 	r.queue.err = model.ErrNotReady
-	if got, err := calls()["app.change"](t.Context(), r); err != nil || got.String() != "on every replica, this one included, by "+by {
-		t.Errorf("a replica that could not reload: %s, %v", got, err)
+	effective, err := r.does(t.Context(), "app.change")
+	check.OK(t, err)
+	check.Equal(t, effective, "on every replica, this one included, by 2026-11-20T16:01:35Z")
+	none := rig{Service: New(Options{Store: r.store, Log: slog.New(slog.DiscardHandler)})}
+	for _, action := range []string{"app.delete", "tag.change"} {
+		effective, err = none.does(t.Context(), action)
+		check.OK(t, err)
+		check.Equal(t, effective, "on every replica with its next reload", action)
 	}
-	none := New(Options{Store: r.store, Log: slog.New(slog.DiscardHandler)})
-	if got, err := calls()["app.delete"](t.Context(), rig{Service: none}); err != nil || got.String() != "on every replica with its next reload" {
-		t.Errorf("without a replica: %s, %v", got, err)
-	}
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // A client that goes away ends neither the change nor the reload, which are bounded by
 // themselves.
 func TestChangeOutlivesTheClient(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := newRig(nil)
-	r.queue.hangs = true
-	begun := time.Now()
-	effect, err := calls()["app.change"](ctx, r)
-	if err != nil || effect.Here || r.store.ended != nil || !r.store.deadline || time.Since(begun) > 2*reloadTimeout {
-		t.Errorf("after %v: %+v, %v, the store saw %v, bounded %t", time.Since(begun), effect, err, r.store.ended, r.store.deadline)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := newRig(nil)
+		r.queue.hangs = true
+		effective, err := r.does(ctx, "app.change")
+		if err != nil || strings.HasPrefix(effective, "here now") || r.store.ended != nil || !r.store.deadline {
+			t.Errorf("%s, %v, the store saw %v, bounded %t", effective, err, r.store.ended, r.store.deadline)
+		}
+	})
 }
 
-// Nothing to change is no change, and the name of a tag, of worker IDs or of a space must be given twice.
+// Nothing to change is no change, the name of what is deleted must be given again, and what cannot be a key names nothing.
 // The replicas' own name is no other's.
 func TestNothingReachesTheStore(t *testing.T) {
 	r := newRig(nil)
-	_, _, noApp := r.ChangeApp(t.Context(), actor, 7, model.AppChange{Confirm: "old"})
-	_, _, noTag := r.ChangeTag(t.Context(), actor, "a/b", model.TagChange{})
-	_, _, other := r.DeleteTag(t.Context(), actor, "a/b", "a/c")
-	_, otherName := r.DeleteName(t.Context(), actor, "orders", "Orders")
-	_, otherSpace := r.DeleteSpace(t.Context(), actor, "chat", "Chat")
-	for _, err := range []error{noApp, noTag, other, otherName, otherSpace} {
-		if !errors.Is(err, model.ErrInvalidArgument) {
-			t.Error(err)
+	for one, key := range map[string]string{"app": "256", "tag": "", "name": "a b", "space": ".."} {
+		_, err := r.of(one).Show(t.Context(), key)
+		_, _, noChange := r.of(one).Change(t.Context(), actor, changes[one+".change"].key, Given{}, "old")
+		_, _, other := r.of(one).Delete(t.Context(), actor, key, key)
+		for _, err := range []error{err, noChange, other} {
+			if !errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("%s: %v", one, err)
+			}
 		}
 	}
-	own := name
-	own.Name = "shardid"
-	if err := check.Err(r.CreateName(t.Context(), actor, own)); !errors.Is(err, model.ErrRefused) || !strings.Contains(err.Error(), "belong to the replicas: choose another name") {
+	for _, one := range []string{"tag", "name", "space"} { // an app's name is compared in the store
+		_, _, err := r.of(one).Delete(t.Context(), actor, changes[one+".delete"].key, "Orders")
+		if !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: %v", one, err)
+		}
+	}
+	_, _, err := r.of("name").Add(t.Context(), actor, Given{"name": "shardid"})
+	if !errors.Is(err, model.ErrRefused) || !strings.Contains(err.Error(), "belong to the replicas: choose another name") {
 		t.Error(err)
 	}
 	if r.store.calls != 0 || !strings.Contains(r.log.String(), `"outcome":"refused"`) {
@@ -348,18 +337,18 @@ func TestNothingReachesTheStore(t *testing.T) {
 // A rate of an app or a tag only lowers the configured one. The refusal names the key to
 // raise, reaches no store and leaves a line.
 func TestRateOnlyLowers(t *testing.T) {
-	for rate, refused := range map[int64]bool{0: false, 1: false, 1000: false, 1001: true, 2000: true, 2001: true} {
-		r := newRig(nil)
-		_, _, err := r.ChangeApp(t.Context(), actor, 7, model.AppChange{MaxRate: &rate})
-		_, _, tagErr := r.ChangeTag(t.Context(), actor, "a/b", model.TagChange{MaxRate: &rate})
-		if errors.Is(err, model.ErrInvalidArgument) != refused || errors.Is(tagErr, model.ErrInvalidArgument) != (rate > 2000) {
-			t.Errorf("%d: %v; %v", rate, err, tagErr)
-		}
-		if calls := 2 - strings.Count(r.log.String(), `"outcome":"refused"`); r.store.calls != calls {
-			t.Errorf("%d: the store was called %d times, not %d", rate, r.store.calls, calls)
-		}
-		if refused && !strings.Contains(err.Error(), "raise queue.max_list_rate on all replicas, and it counts a minute after") {
-			t.Error(err)
+	for rate, refused := range map[int64][2]bool{0: {}, 1: {}, 1000: {}, 1001: {true}, 2000: {true}, 2001: {true, true}} {
+		for i, action := range []string{"app.change", "tag.change"} {
+			r := newRig(nil)
+			one, _, _ := strings.Cut(action, ".")
+			_, _, err := r.of(one).Change(t.Context(), actor, changes[action].key, Given{"maxRate": rate}, "")
+			if errors.Is(err, model.ErrInvalidArgument) != refused[i] || (r.store.calls == 0) != refused[i] ||
+				refused[i] && r.line(t).Outcome != "refused" {
+				t.Errorf("%s to %d: %v", one, rate, err)
+			}
+			if refused[i] && !strings.Contains(err.Error(), "raise "+[]string{"queue.max_list_rate", "segment.max_rate"}[i]+" on all replicas") {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"strconv"
 	"time"
 
 	"shardid/model"
@@ -17,49 +17,123 @@ const (
 	DefaultSeqBits    = 12
 )
 
-// CreateName adds a name of worker IDs. It counts on every replica at once. One that was deleted
-// comes back with its layout, and its worker IDs go on above their last leases. Errors:
-// model.ErrInvalidArgument, ErrNameExists, ErrRefused for the replicas' own name, and for another
-// layout than the one of a deleted name, *model.StoreError.
-func (s *Service) CreateName(ctx context.Context, by Actor, name model.Name) (model.Name, error) {
-	made, _, err := run(ctx, s, by, nil, event{action: "name.create", target: "name " + name.Name, asked: nameValue(name)},
-		func(ctx context.Context, e *event) (model.Name, error) {
+// MaxHolders is how many holders of a name are shown at most.
+const MaxHolders = 1000
+
+// NameKind are spaces of worker IDs, each with a layout of its own.
+var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
+	{Name: "name", Usage: "`name`, at most 64 letters, digits, dots, hyphens and underscores", Value: text, Add: Must},
+	{Name: "epoch", Usage: "from which the time in IDs counts, in Unix `milliseconds`", Value: instant, Default: int64(DefaultEpochMs), Add: May},
+	{Name: "workerBits", Usage: "`width` of the worker ID in an ID, 1…22, with --seq-bits 24 at most",
+		Value: number(1, model.MaxNameWorkerBits), Default: int64(DefaultWorkerBits), Add: May},
+	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22", Value: number(1, model.MaxNameSeqBits), Default: int64(DefaultSeqBits), Add: May},
+	{Name: "hold", Usage: "how long a holder may go on without shardid, `5s…1h`", Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
+}}
+
+// NameItem is a name of worker IDs as it is shown.
+type NameItem struct {
+	Name       string       `json:"name"`
+	Epoch      string       `json:"epoch"` // Unix ms, as a lease has it
+	WorkerBits uint         `json:"workerBits"`
+	SeqBits    uint         `json:"seqBits"`
+	Hold       string       `json:"hold"` // in seconds, such as 60s
+	Leased     int64        `json:"leased"`
+	Workers    int64        `json:"workers"`          // how many worker IDs there are
+	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most MaxHolders
+}
+
+// NewNameItem shows a name with how much of it is in use.
+func NewNameItem(u model.NameUse) NameItem {
+	return NameItem{
+		Name: u.Name.Name, Epoch: strconv.FormatInt(u.EpochMs, 10), WorkerBits: u.WorkerBits, SeqBits: u.SeqBits,
+		Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
+	}
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
+
+// HolderItem is a worker ID of a name and its last lease. Times of IDs are Unix ms, as a lease
+// has them.
+type HolderItem struct {
+	WorkerID int64     `json:"workerId"`
+	Instance string    `json:"instance"` // what its holder calls itself; may be empty
+	Leased   bool      `json:"leased"`   // the lease has not ended
+	After    string    `json:"after"`
+	Until    string    `json:"until"`
+	Granted  time.Time `json:"granted"`
+	Renewed  time.Time `json:"renewed,omitzero"` // none: never
+}
+
+func newHolderItem(h model.NameHolder) HolderItem {
+	item := HolderItem{
+		WorkerID: h.WorkerID, Instance: h.Instance, Leased: h.Leased, Granted: time.UnixMilli(h.Granted).UTC(),
+		After: strconv.FormatInt(h.After, 10), Until: strconv.FormatInt(h.Until, 10),
+	}
+	if h.Renewed != 0 {
+		item.Renewed = time.UnixMilli(h.Renewed).UTC()
+	}
+	return item
+}
+
+// WithHolders shows a name with its holders.
+func WithHolders(u model.NameUse, holders []model.NameHolder) NameItem {
+	item := NewNameItem(u)
+	item.Holders = make([]HolderItem, len(holders))
+	for i, h := range holders {
+		item.Holders[i] = newHolderItem(h)
+	}
+	return item
+}
+
+func (s *Service) names() Resource {
+	store := s.opts.Store
+	return Resource{
+		Kind: NameKind, service: s, check: model.CheckName, counts: atOnce,
+		list: func(ctx context.Context) (any, error) {
+			all, err := store.Names(ctx)
+			return items(all, err, NewNameItem)
+		},
+		show: func(ctx context.Context, name string) (any, error) {
+			use, err := store.Name(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			holders, err := store.Holders(ctx, name, MaxHolders)
+			return WithHolders(use, holders), err
+		},
+		create: func(ctx context.Context, g Given) (done, error) {
+			hold, _ := time.ParseDuration(get[string](g, "hold")) // it was read before
+			name := model.Name{
+				Name: get[string](g, "name"), EpochMs: get[int64](g, "epoch"), Hold: hold,
+				WorkerBits: uint(get[int64](g, "workerBits")), SeqBits: uint(get[int64](g, "seqBits")),
+			}
 			if name.Name == s.opts.OwnName {
-				return model.Name{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: choose another name", model.ErrRefused, name.Name)
+				return done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: choose another name", model.ErrRefused, name.Name)
 			}
-			made, err := s.opts.Store.CreateName(ctx, name)
-			e.after = nameValue(made)
-			return made, err
-		})
-	return made, err
+			made, err := store.CreateName(ctx, name)
+			return done{after: NewNameItem(model.NameUse{Name: made})}, err
+		},
+		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
+			hold, _ := time.ParseDuration(get[string](g, "hold"))
+			before, after, err := store.ChangeName(ctx, name, hold)
+			return done{NewNameItem(model.NameUse{Name: before}), NewNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
+		},
+		remove: func(ctx context.Context, name, confirm string) (done, error) {
+			if err := confirmed("name", name, confirm); err != nil {
+				return done{}, err
+			}
+			was, err := store.DeleteName(ctx, name)
+			return done{before: NewNameItem(model.NameUse{Name: was})}, err
+		},
+	}
 }
 
-// ChangeName gives a name another hold. A shorter one counts for leases that are granted or
-// renewed from now on, a longer one a minute later. Errors: model.ErrUnknownName,
-// ErrInvalidArgument, *model.StoreError.
-func (s *Service) ChangeName(ctx context.Context, by Actor, name string, hold time.Duration) (model.NameUse, error) {
-	asked := slog.GroupValue(slog.String("hold", hold.String()))
-	changed, _, err := run(ctx, s, by, nil, event{action: "name.change", target: "name " + name, asked: asked},
-		func(ctx context.Context, e *event) (model.NameUse, error) {
-			before, after, err := s.opts.Store.ChangeName(ctx, name, hold)
-			e.before, e.after = nameValue(before), nameValue(after.Name)
-			return after, err
-		})
-	return changed, err
-}
-
-// DeleteName deletes a name that is given twice, and answers what it was. Its layout and its
-// leases are remembered, should it come back. Errors: model.ErrUnknownName, ErrInvalidArgument
-// for two names, ErrRefused while a lease lives, *model.StoreError.
-func (s *Service) DeleteName(ctx context.Context, by Actor, name, confirm string) (model.Name, error) {
-	was, _, err := run(ctx, s, by, nil, event{action: "name.delete", target: "name " + name},
-		func(ctx context.Context, e *event) (model.Name, error) {
-			if err := confirmed("the name", name, confirm); err != nil {
-				return model.Name{}, err
-			}
-			was, err := s.opts.Store.DeleteName(ctx, name)
-			e.before = nameValue(was)
-			return was, err
-		})
-	return was, err
+// holdCounts says for people which leases have the hold that a name was given: a shorter one counts at once, a
+// longer one later.
+func holdCounts(n model.Name, now time.Time) string {
+	from := "now"
+	if n.GrantHold(now.UnixMilli()) < n.Hold {
+		from = time.UnixMilli(n.Note.LowMs).UTC().Format(time.RFC3339)
+	}
+	return "for leases that are granted or renewed from " + from + " on"
 }

@@ -315,7 +315,7 @@ func TestLogKeepsSecretsAndPersons(t *testing.T) {
 	for _, q := range []*fakeQueue{{}, broken(model.ErrQueueEmpty), broken(errors.New("broken"))} {
 		var log strings.Builder
 		opts, _ := testOptions(q, nil, &log)
-		opts.AccessLog, opts.Access, opts.Admin = AccessAll, guardOf("root", "orders", "role: get, apps: [1], tags: [leaf*]"), &fakeAdmin{}
+		opts.AccessLog, opts.Access, opts.Admin = AccessAll, guardOf("root", "orders", "role: get, apps: [1], tags: [leaf*]"), (&fakeAdmin{}).resources()
 		for _, require := range []bool{false, true} {
 			opts.RequireToken = require
 			api := New(opts)

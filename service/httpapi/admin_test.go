@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,29 +17,51 @@ import (
 	"shardid/service/admin"
 )
 
-// fakeAdmin has one app and one tag, notes what it is asked, or answers with err.
+// fakeAdmin is a store with one app, one tag, one name and one space, and a replica. It notes what it is asked, or answers
+// with err.
 type fakeAdmin struct {
 	err   error
 	calls []string
-	by    admin.Actor
+	by    string // who changed the level of the log, in which request
+	log   strings.Builder
 }
 
-func (f *fakeAdmin) note(by admin.Actor, format string, args ...any) {
-	f.by, f.calls = by, append(f.calls, fmt.Sprintf(format, args...))
+func (f *fakeAdmin) note(format string, args ...any) {
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
 }
+
+// resources are those of the store.
+func (f *fakeAdmin) resources() []admin.Resource {
+	return admin.New(admin.Options{
+		Store: f, Queue: fakeReload{}, Segment: fakeTagReload{}, Now: func() time.Time { return loaded },
+		Log: slog.New(slog.NewTextHandler(&f.log, nil)),
+	}).Resources()
+}
+
+// fakeReload takes every change over.
+type fakeReload struct{}
+
+func (fakeReload) Reload(context.Context) error { return nil }
+func (fakeReload) NextReload(time.Time) time.Time {
+	return time.Date(2026, 11, 20, 16, 2, 30, 0, time.UTC)
+}
+
+type fakeTagReload struct{ fakeReload }
+
+func (fakeTagReload) Reload(context.Context, string) error { return nil }
 
 var (
 	orders = model.AppSummary{
 		App: model.App{ID: 7, Name: "订单/&", Description: "d", Step: 1000, Limit: model.Limit{MaxID: 1<<63 - 1, Policy: model.LimitReject}}, Shards: 64, MixedLimits: true, HighestIndex: 5000, TotalIndices: 5000,
 	}
 	ordersTag = model.Tag{Name: "a/b", MaxID: 1<<63 - 1, Step: 2000, UpdatedAt: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("", 3600))}
-	effect    = admin.Effect{Here: true, Everywhere: time.Date(2026, 11, 20, 16, 2, 35, 0, time.UTC)}
 )
 
 const (
 	ordersJSON  = `"appId":7,"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","mixedLimits":true,"limitPolicy":"reject","scramble":false,"highestIndex":5000,"totalIndices":5000`
 	tagJSON     = `"tag":"a/b","maxId":9223372036854775807,"maxIdStr":"9223372036854775807","step":2000,"description":"","updatedAt":"2026-11-20T15:00:00Z"`
 	effectJSON  = `,"effective":"here now, on every replica by 2026-11-20T16:02:35Z"}`
+	newJSON     = `,"effective":"now, on every replica"}`
 	appTarget   = "/admin/apps/7"
 	tagTarget   = "/admin/tags/a%2Fb"
 	newAppBody  = `{"id":7,"name":"x"}`
@@ -55,46 +78,46 @@ func (f *fakeAdmin) Apps(context.Context) ([]model.AppSummary, error) {
 }
 
 func (f *fakeAdmin) App(_ context.Context, id uint8) (model.AppSummary, error) {
-	f.note(admin.Actor{}, "show %d", id)
+	f.note("show %d", id)
 	return orders, f.err
 }
 
-func (f *fakeAdmin) CreateApp(_ context.Context, by admin.Actor, app model.App) (model.AppSummary, admin.Effect, error) {
-	f.note(by, "create %+v", app)
-	return orders, effect, f.err
+func (f *fakeAdmin) CreateApp(_ context.Context, app model.App) (model.AppSummary, error) {
+	f.note("create %+v", app)
+	return orders, f.err
 }
 
-func (f *fakeAdmin) ChangeApp(_ context.Context, by admin.Actor, id uint8, c model.AppChange) (model.AppSummary, admin.Effect, error) {
-	f.note(by, "change %d name %s description %s step %s limit %s policy %s min %s confirm %q", id,
+func (f *fakeAdmin) ChangeApp(_ context.Context, id uint8, c model.AppChange) (before, after model.AppSummary, err error) {
+	f.note("change %d name %s description %s step %s limit %s policy %s min %s confirm %q", id,
 		said(c.Name), said(c.Description), said(c.Step), said(c.MaxLimitID), said(c.LimitPolicy), said(c.MinIndex), c.Confirm)
-	return orders, effect, f.err
+	return orders, orders, f.err
 }
 
-func (f *fakeAdmin) DeleteApp(_ context.Context, by admin.Actor, id uint8, name string) (model.AppSummary, admin.Effect, error) {
-	f.note(by, "delete %d %q", id, name)
-	return orders, effect, f.err
+func (f *fakeAdmin) DeleteApp(_ context.Context, id uint8, name string) (model.AppSummary, error) {
+	f.note("delete %d %q", id, name)
+	return orders, f.err
 }
 
 func (f *fakeAdmin) Tags(context.Context) ([]model.Tag, error) { return []model.Tag{ordersTag}, f.err }
 
 func (f *fakeAdmin) Tag(_ context.Context, name string) (model.Tag, error) {
-	f.note(admin.Actor{}, "show %q", name)
+	f.note("show %q", name)
 	return ordersTag, f.err
 }
 
-func (f *fakeAdmin) CreateTag(_ context.Context, by admin.Actor, tag model.Tag) (model.Tag, admin.Effect, error) {
-	f.note(by, "create %+v", tag)
-	return ordersTag, effect, f.err
+func (f *fakeAdmin) CreateTag(_ context.Context, tag model.Tag) (model.Tag, error) {
+	f.note("create %+v", tag)
+	return ordersTag, f.err
 }
 
-func (f *fakeAdmin) ChangeTag(_ context.Context, by admin.Actor, name string, c model.TagChange) (model.Tag, admin.Effect, error) {
-	f.note(by, "change %q step %s max %s description %s", name, said(c.Step), said(c.MaxID), said(c.Description))
-	return ordersTag, effect, f.err
+func (f *fakeAdmin) ChangeTag(_ context.Context, name string, c model.TagChange) (before, after model.Tag, err error) {
+	f.note("change %q step %s max %s description %s", name, said(c.Step), said(c.MaxID), said(c.Description))
+	return ordersTag, ordersTag, f.err
 }
 
-func (f *fakeAdmin) DeleteTag(_ context.Context, by admin.Actor, name, confirm string) (model.Tag, admin.Effect, error) {
-	f.note(by, "delete %q %q", name, confirm)
-	return ordersTag, effect, f.err
+func (f *fakeAdmin) DeleteTag(_ context.Context, name string) (model.Tag, error) {
+	f.note("delete %q", name)
+	return ordersTag, f.err
 }
 
 // State implements LogLevel.
@@ -102,7 +125,8 @@ func (f *fakeAdmin) State() LogState { return LogState{Level: "info", Configured
 
 // Set implements LogLevel.
 func (f *fakeAdmin) Set(level slog.Level, by, requestID string) LogState {
-	f.note(admin.Actor{Name: by, RequestID: requestID}, "log %v", level)
+	f.note("log %v", level)
+	f.by = "who=" + by + " request_id=" + requestID
 	return LogState{Level: "debug", Configured: "info"}
 }
 
@@ -117,7 +141,7 @@ func said[T any](p *T) string {
 // administrated gives the API the token root and that administration.
 func administrated(f *fakeAdmin) func(*Options) {
 	return func(o *Options) {
-		o.Admin, o.LogLevel, o.Access = f, f, guardOf(adminSecret, "orders", "role: get, apps: '*'")
+		o.Admin, o.LogLevel, o.Access = f.resources(), f, guardOf(adminSecret, "orders", "role: get, apps: '*'")
 	}
 }
 
@@ -132,15 +156,15 @@ func operations() []operation {
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
 	return append(append(nameOperations(), spaceOperations()...), []operation{
 		{"GET", "/admin/apps", "", 200, `{"code":0,"apps":[{` + ordersJSON + `}]}`},
-		{"POST", "/admin/apps", newAppBody, 201, app + effectJSON},
+		{"POST", "/admin/apps", newAppBody, 201, app + newJSON},
 		{"GET", appTarget, "", 200, app + "}"},
 		{"PATCH", appTarget, stepBody, 200, app + effectJSON},
 		{"DELETE", appTarget + confirmed, "", 200, app + effectJSON},
 		{"GET", "/admin/tags", "", 200, `{"code":0,"tags":[{` + tagJSON + `}]}`},
-		{"POST", "/admin/tags", newTagBody, 201, tag + effectJSON},
+		{"POST", "/admin/tags", newTagBody, 201, tag + newJSON},
 		{"GET", tagTarget, "", 200, tag + "}"},
 		{"PATCH", tagTarget, stepBody, 200, tag + effectJSON},
-		{"DELETE", tagTarget + confirmed, "", 200, tag + effectJSON},
+		{"DELETE", tagTarget + "?confirm=a/b", "", 200, tag + effectJSON},
 		{"GET", logTarget, "", 200, `{"code":0,"level":"info","configured":"info"}`},
 		{"PATCH", logTarget, levelBody, 200, `{"code":0,"level":"debug","configured":"info"}`},
 	}...)
@@ -201,10 +225,10 @@ func adminExchanges() []exchange {
 func spentAdmin(o *Options) {
 	g := guardOf("", "slow", "role: admin, rate: 0.1")
 	_, _ = g.Operator(http.Header{"Authorization": {"Bearer slow"}})
-	o.Admin, o.LogLevel, o.Access = &fakeAdmin{}, &fakeAdmin{}, g
+	o.Admin, o.LogLevel, o.Access = (&fakeAdmin{}).resources(), &fakeAdmin{}, g
 }
 
-// badAdminRequests never reach the service.
+// badAdminRequests never reach the store.
 func badAdminRequests() (all []exchange) {
 	add := badRequests(&all)
 	const apps, tags = "/admin/apps", "/admin/tags"
@@ -231,6 +255,7 @@ func badAdminRequests() (all []exchange) {
 	}
 	add("PATCH", appTarget, "unknown field", `{"id":8}`)
 	add("PATCH", appTarget, "minIndex must be", `{"minIndex":562949953421311}`)
+	add("PATCH", appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, limitPolicy, minIndex, maxRate", `{}`)
 	add("PATCH", appTarget+"?confirm=%zz", "percent-encoded", stepBody)
 	add("PATCH", appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
 	add("PATCH", "/admin/apps/256", "id must be a whole number in 0…255", stepBody)
@@ -268,20 +293,19 @@ func badAdminRequests() (all []exchange) {
 	return all
 }
 
-// What does not pass never reaches the service.
+// What does not pass never reaches the store.
 func TestAdminAnswers(t *testing.T) {
 	for _, x := range adminExchanges() {
 		t.Run(x.name, func(t *testing.T) {
-			var service *fakeAdmin
+			var store *fakeAdmin
 			change := x.change
 			x.change = func(o *Options) {
 				change(o)
-				service, _ = o.Admin.(*fakeAdmin)
-				o.LogLevel = service
+				store, _ = o.LogLevel.(*fakeAdmin)
 			}
 			got, _, _ := x.do()
-			if x.code != 0 && service.err == nil && len(service.calls) > 0 {
-				t.Errorf("the service was asked: %v", service.calls)
+			if x.code != 0 && store.err == nil && len(store.calls) > 0 {
+				t.Errorf("the store was asked: %v", store.calls)
 			}
 			if x.code == 0 {
 				wantAnswer(t, got, x.status, x.body)
@@ -293,7 +317,7 @@ func TestAdminAnswers(t *testing.T) {
 	}
 }
 
-// What the service is asked for, from what a client sent.
+// What the store is asked for, from what a client sent.
 func TestAdminRequests(t *testing.T) {
 	for _, c := range []struct{ method, target, send, want string }{
 		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:false Fresh:}"},
@@ -301,14 +325,13 @@ func TestAdminRequests(t *testing.T) {
 		{"POST", "/admin/apps", `{"id":9,"name":"y","scramble":true,"fresh":"y"}`, "create {ID:9 Name:y Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:true Fresh:y}"},
 		{"PATCH", appTarget, stepBody, `change 7 name - description - step 5 limit - policy - min - confirm ""`},
 		{"PATCH", appTarget + "?confirm=%E8%AE%A2+%26", `{"limitPolicy":"wrap","maxLimitId":0,"name":"","description":"","minIndex":0}`, `change 7 name  description  step - limit 0 policy wrap min 0 confirm "订 &"`},
-		{"PATCH", "/admin/apps/0", `{}`, `change 0 name - description - step - limit - policy - min - confirm ""`},
 		{"DELETE", "/admin/apps/255?x=1&con%66irm=a%2Bb", "", `delete 255 "a+b"`},
 		{"GET", appTarget, "", "show 7"},
 		{"POST", "/admin/tags", `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse","fresh":"n"}`,
 			"create {Name:n MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region: Fresh:n Beginning:{Skipped:0 Waits:false}}"},
 		{"POST", "/admin/tags", newTagBody, "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern: Reset: Zone: Overflow:} Region: Fresh: Beginning:{Skipped:0 Waits:false}}"},
 		{"PATCH", tagTarget, `{"maxId":9,"step":1,"description":"d"}`, `change "a/b" step 1 max 9 description d`},
-		{"DELETE", tagTarget + "?confirm=a/b", "", `delete "a/b" "a/b"`},
+		{"DELETE", tagTarget + "?confirm=a/b", "", `delete "a/b"`},
 		{"GET", "/admin/tags/%E8%AE%A2%20x", "", `show "订 x"`},
 		{"PATCH", logTarget, `{"level":"debug"}`, "log DEBUG"},
 		{"PATCH", logTarget, ` {"level":"error"} `, "log ERROR"},
@@ -345,21 +368,28 @@ func TestConfirmHeader(t *testing.T) {
 	}
 }
 
-// The service learns who asks, from where, and in which request, and never the token.
+// The log has who asks, from where, and in which request, and never the token.
 func TestAdminActor(t *testing.T) {
-	for _, c := range []struct {
-		method, target, send string
-		want                 admin.Actor
-	}{
-		{"POST", "/admin/tags", newTagBody, admin.Actor{Name: "admin", Remote: "192.0.2.1:1234", RequestID: "r-1"}},
-		{"PATCH", logTarget, levelBody, admin.Actor{Name: "admin", RequestID: "r-1"}},
+	for _, c := range []struct{ method, target, send, want string }{
+		{"POST", "/admin/tags", newTagBody, "who=admin action=tag.create target=\"tag a/b\" remote=192.0.2.1:1234 request_id=r-1"},
+		{"PATCH", logTarget, levelBody, "who=admin request_id=r-1"},
 	} {
 		f := &fakeAdmin{}
 		x := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, header: []string{requestIDHeader, "r-1"}, change: administrated(f)}
-		if got, _, _ := x.do(); f.by != c.want || got.Code >= 300 {
-			t.Errorf("%s: %d, by %+v", c.target, got.Code, f.by)
-		}
+		got, _, _ := x.do()
+		check.Equal(t, got.Code < 300, true, c.target)
+		check.Has(t, f.log.String()+f.by, c.want, c.target)
+		check.Lacks(t, f.log.String(), adminSecret, c.target)
 	}
+}
+
+// A command is served without a token, in its own name.
+func TestNewAdministration(t *testing.T) {
+	f := &fakeAdmin{}
+	api := NewAdministration(f.resources(), "cli:alice", slog.New(slog.DiscardHandler))
+	wantAnswer(t, exchange{method: "DELETE", target: appTarget + confirmed}.ask(api), 200, `{"code":0,`+ordersJSON+effectJSON)
+	check.Has(t, f.log.String(), `who=cli:alice action=app.delete target="app 7" `)
+	wantAnswer(t, exchange{target: "/admin/apps/256"}.ask(api), 400, `{"code":-6,"message":"invalid argument: id must be a whole number in 0…255, not \"256\""}`)
 }
 
 // Without administration there are no such paths, with a token or without.
@@ -383,11 +413,12 @@ func FuzzParseObject(f *testing.F) {
 		o := &object{values: map[string]any{}}
 		o.parse(body, []string{"id", "name"})
 		refused := o.err != nil
-		n, s := o.number("id", 1, 9), o.text("name")
+		n := field(o, "id", "a number", as[json.Number])
+		s := field(o, "name", "a string", as[string])
 		if o.err != nil && !errors.Is(o.err, model.ErrInvalidArgument) {
 			t.Error(o.err)
 		}
-		if n != nil && (*n < 1 || *n > 9) || refused && (n != nil || s != nil) {
+		if refused && (n != nil || s != nil) {
 			t.Errorf("%q gives %v, %v", body, n, s)
 		}
 	})

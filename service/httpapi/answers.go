@@ -64,7 +64,7 @@ func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Conte
 		ctx := c.Request.Context()
 		if reads(c) {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, readTimeout)
+			ctx, cancel = context.WithTimeout(ctx, a.reading)
 			defer cancel()
 		}
 		answer, err := route(ctx, c)

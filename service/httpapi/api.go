@@ -40,37 +40,6 @@ const (
 	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
-// Admin administrates apps, tags, names of worker IDs and spaces of sequences; a change of an app
-// or a tag says from when on it counts. Errors: model.ErrUnknownApp, ErrUnknownTag,
-// ErrUnknownName, ErrUnknownSpace, ErrAppExists, ErrTagExists, ErrNameExists, ErrSpaceExists,
-// ErrInvalidArgument, ErrRefused, *model.StoreError.
-type Admin interface {
-	Apps(ctx context.Context) ([]model.AppSummary, error)
-	App(ctx context.Context, id uint8) (model.AppSummary, error)
-	CreateApp(ctx context.Context, by admin.Actor, app model.App) (model.AppSummary, admin.Effect, error)
-	ChangeApp(ctx context.Context, by admin.Actor, id uint8, c model.AppChange) (model.AppSummary, admin.Effect, error)
-	DeleteApp(ctx context.Context, by admin.Actor, id uint8, name string) (model.AppSummary, admin.Effect, error)
-
-	Tags(ctx context.Context) ([]model.Tag, error)
-	Tag(ctx context.Context, name string) (model.Tag, error)
-	CreateTag(ctx context.Context, by admin.Actor, tag model.Tag) (model.Tag, admin.Effect, error)
-	ChangeTag(ctx context.Context, by admin.Actor, name string, c model.TagChange) (model.Tag, admin.Effect, error)
-	DeleteTag(ctx context.Context, by admin.Actor, name, confirm string) (model.Tag, admin.Effect, error)
-
-	Names(ctx context.Context) ([]model.NameUse, error)
-	Name(ctx context.Context, name string) (model.NameUse, error)
-	Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
-	CreateName(ctx context.Context, by admin.Actor, name model.Name) (model.Name, error)
-	ChangeName(ctx context.Context, by admin.Actor, name string, hold time.Duration) (model.NameUse, error)
-	DeleteName(ctx context.Context, by admin.Actor, name, confirm string) (model.Name, error)
-
-	Spaces(ctx context.Context) ([]model.SpaceUse, error)
-	Space(ctx context.Context, name string) (model.SpaceUse, error)
-	CreateSpace(ctx context.Context, by admin.Actor, space model.Space) (model.Space, error)
-	ChangeSpace(ctx context.Context, by admin.Actor, name string, step int64) (model.Space, error)
-	DeleteSpace(ctx context.Context, by admin.Actor, name, confirm string) (model.Space, error)
-}
-
 // History remembers what happened in the last minutes.
 type History interface {
 	// History is what the whole replica did, AppHistory what it issued of one app.
@@ -122,9 +91,8 @@ type Options struct {
 	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the
 	// state of the service, to requests without a token.
 	RequireToken, ProtectMonitoring bool
-	// Admin is behind /admin/apps, /admin/tags, /admin/names and /admin/sequences; nil: there are
-	// no such paths.
-	Admin Admin
+	// Admin are the resources below /admin.
+	Admin []admin.Resource
 	// LogLevel is changed by PATCH /admin/log; nil: there is no such path.
 	LogLevel LogLevel
 	// AccessLog is which requests have a line in the log: one of AccessOff and its
@@ -143,6 +111,7 @@ type API struct {
 	engine    *gin.Engine
 	errors    []apiError
 	pages     pages
+	reading   time.Duration // how long an answer waits for what it reads from a store
 	now       func() time.Time
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
@@ -158,20 +127,24 @@ type API struct {
 
 // New builds the routes.
 func New(opts Options) *API {
-	gin.SetMode(gin.ReleaseMode)
-	if opts.Location == nil {
-		opts.Location = time.Local
-	}
-	a := &API{
-		opts: opts, errors: apiErrors(), pages: newPages(),
-		now: time.Now, startedAt: time.Now(),
-	}
-	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
+	a := newBare(opts)
+	a.pages = newPages()
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
 	}
 	a.engine = a.route()
+	return a
+}
+
+// newBare makes an API without pages, modes and routes.
+func newBare(opts Options) *API {
+	gin.SetMode(gin.ReleaseMode)
+	if opts.Location == nil {
+		opts.Location = time.Local
+	}
+	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
+	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
 	return a
 }
 

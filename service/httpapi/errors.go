@@ -163,7 +163,7 @@ func (a *API) failStore(c *gin.Context, err error) {
 	case errors.As(err, &store):
 		a.writeError(c, errStoreAway, store.Error())
 	case errors.Is(err, context.DeadlineExceeded):
-		a.writeError(c, errStoreAway, "the database has not answered within "+readTimeout.String())
+		a.writeError(c, errStoreAway, "the database has not answered within "+a.reading.String())
 	default:
 		a.fail(c, err)
 	}

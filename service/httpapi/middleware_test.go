@@ -255,7 +255,7 @@ func TestIsLoopback(t *testing.T) {
 func TestScreen(t *testing.T) {
 	q := &fakeQueue{}
 	opts, modes := testOptions(q, nil, nil)
-	opts.Log, opts.Admin = newAPI(q).opts.Log, &fakeAdmin{}
+	opts.Log, opts.Admin = newAPI(q).opts.Log, (&fakeAdmin{}).resources()
 	local, public := opts, opts
 	local.Hosts.Loopback = true
 	for _, c := range []struct {

@@ -9,9 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"shardid/model"
@@ -130,45 +128,6 @@ func as[T any](v any) (t T, ok bool) {
 	return t, ok
 }
 
-// text is a string; nil when it is not given.
-func (o *object) text(name string) *string { return field(o, name, "a string", as[string]) }
-
-// yes is a boolean, false when it is not given.
-func (o *object) yes(name string) bool {
-	return value(field(o, name, "true or false", as[bool]), false)
-}
-
-// number is a whole number in low…high; nil when it is not given.
-func (o *object) number(name string, low, high int64) *int64 {
-	return field(o, name, fmt.Sprintf("a whole number in %d…%d", low, high), func(v any) (int64, bool) {
-		digits, _ := v.(json.Number)
-		n, err := strconv.ParseInt(digits.String(), 10, 64)
-		return n, err == nil && low <= n && n <= high
-	})
-}
-
-// instant is a time in Unix ms, a whole number or its digits in a string, as answers have it;
-// nil when it is not given.
-func (o *object) instant(name string) *int64 {
-	return field(o, name, "a time in Unix milliseconds, such as 1288834974657", func(v any) (int64, bool) {
-		if number, ok := v.(json.Number); ok {
-			v = number.String()
-		}
-		digits, _ := v.(string)
-		n, err := strconv.ParseUint(digits, 10, 63)
-		return int64(n), err == nil
-	})
-}
-
-// hold is a duration that a lease of a name may have; nil when it is not given.
-func (o *object) hold(name string) *time.Duration {
-	return field(o, name, "a duration in 5s…1h such as 60s", func(v any) (time.Duration, bool) {
-		text, _ := v.(string)
-		d, err := time.ParseDuration(text)
-		return d, err == nil && model.CheckHold(d) == nil
-	})
-}
-
 // form is the object as a form.
 func (o *object) form() (string, error) {
 	form := url.Values{}
@@ -207,12 +166,4 @@ func shown(value any) string {
 		return "null"
 	}
 	return cut(fmt.Sprint(value), maxShown)
-}
-
-// value is what a pointer points at, or what it stands for without.
-func value[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

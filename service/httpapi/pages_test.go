@@ -248,7 +248,9 @@ func TestReadingOfAStoreThatFails(t *testing.T) {
 func TestChangesAreSeen(t *testing.T) {
 	var none error
 	api, reads := counting(0, &none)
-	admin := newAPIOf(func(o *Options) { o.Tags, o.Admin, o.Access = api.opts.Tags, &fakeAdmin{}, guardOf("root") })
+	admin := newAPIOf(func(o *Options) {
+		o.Tags, o.Admin, o.Access = api.opts.Tags, (&fakeAdmin{}).resources(), guardOf("root")
+	})
 	for want, x := range []exchange{
 		{target: "/db"}, {target: "/db"}, {method: http.MethodGet, target: "/admin/tags", token: "root"}, {target: "/db"},
 		{method: http.MethodDelete, target: "/admin/tags/z?confirm=z", token: "root"}, {target: "/db"},

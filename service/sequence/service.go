@@ -190,7 +190,7 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	items := make([]*item, 0, len(asks))
 	for _, a := range asks {
 		if _, found := known[a.Space]; !found {
-			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`",
+			a.Err = fmt.Errorf("%w: %q: see `shardid spaces`, or add it with `shardid spaces add --space %[2]s`",
 				model.ErrUnknownSpace, a.Space)
 			continue
 		}

@@ -180,7 +180,7 @@ export const text = {
     sum: (spaces) => `${spaces} ${plural(spaces, 'space', 'spaces')}`,
     used: (n, all) => `${n} of ${all}`,
     usedOf: (space) => `sections used of ${space}`,
-    none: 'There is no space yet: New space makes one, and so does shardid sequences add.',
+    none: 'There is no space yet: New space makes one, and so does shardid spaces add.',
     noneFound: 'no space is called so',
   },
 

@@ -209,7 +209,7 @@ export const text = {
     sum: (spaces) => `${spaces} 个序列空间`,
     used: (n, all) => `${n} / ${all}`,
     usedOf: (space) => `序列空间 ${space} 已用分区的比例`,
-    none: '还没有序列空间，可在此新建，也可用 shardid sequences add 创建。',
+    none: '还没有序列空间，可在此新建，也可用 shardid spaces add 创建。',
     noneFound: '没有匹配的序列空间',
   },
 

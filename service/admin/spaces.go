@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+
+	"shardid/model"
+)
+
+// SpaceKind are the spaces of sequences.
+var SpaceKind = Kind{One: "space", Many: "spaces", Path: "sequences", Fields: []Field{
+	{Name: "space", Usage: "`name`, at most 64 letters, digits, dots, hyphens and underscores", Value: text, Add: Must},
+	{Name: "sections", Usage: "`number` of sections over which the keys are spread, 1…16384: a row of the database each",
+		Value: number(1, model.MaxSections), Default: int64(model.DefaultSections), Add: May},
+	{Name: "step", Usage: "`numbers` that a section takes from the database at once, 1…1000000",
+		Value: number(1, model.MaxSequenceStep), Default: int64(model.DefaultSequenceStep), Add: May, Set: Must},
+}}
+
+// SpaceItem is a space as it is shown.
+type SpaceItem struct {
+	Space    string `json:"space"`
+	Sections int    `json:"sections"`
+	Step     int64  `json:"step"`
+	*SpaceUse
+}
+
+// SpaceUse is how much of a space has been used; nil after a change. Highest is at most 2^53-1.
+type SpaceUse struct {
+	Used    int   `json:"used"`    // sections that have given numbers
+	Highest int64 `json:"highest"` // what one of them has taken
+}
+
+// NewSpaceItem shows a space with how much of it has been used.
+func NewSpaceItem(u model.SpaceUse) SpaceItem {
+	item := changedSpace(u.Space)
+	item.SpaceUse = &SpaceUse{u.Used, u.Highest}
+	return item
+}
+
+func changedSpace(s model.Space) SpaceItem {
+	return SpaceItem{Space: s.Name, Sections: s.Sections, Step: s.Step}
+}
+
+func (s *Service) spaces() Resource {
+	store := s.opts.Store
+	return Resource{
+		Kind: SpaceKind, service: s, check: model.CheckSpace, counts: withBeat,
+		list: func(ctx context.Context) (any, error) {
+			all, err := store.Spaces(ctx)
+			return items(all, err, NewSpaceItem)
+		},
+		show: func(ctx context.Context, name string) (any, error) {
+			use, err := store.Space(ctx, name)
+			return NewSpaceItem(use), err
+		},
+		create: func(ctx context.Context, g Given) (done, error) {
+			made, err := store.CreateSpace(ctx, model.Space{
+				Name: get[string](g, "space"), Sections: int(get[int64](g, "sections")), Step: get[int64](g, "step"),
+			})
+			return done{after: changedSpace(made)}, err
+		},
+		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
+			before, after, err := store.ChangeSpace(ctx, name, get[int64](g, "step"))
+			return done{before: changedSpace(before), after: changedSpace(after)}, err
+		},
+		remove: func(ctx context.Context, name, confirm string) (done, error) {
+			if err := confirmed("space", name, confirm); err != nil {
+				return done{}, err
+			}
+			was, err := store.DeleteSpace(ctx, name)
+			if err == nil && s.opts.Forget != nil {
+				if err := s.opts.Forget(ctx, was); err != nil { // it is deleted all the same
+					s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then", "space", name, "error", err)
+				}
+			}
+			return done{before: changedSpace(was)}, err
+		},
+	}
+}

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"shardid/model"
+)
+
+// DefaultTagStep is the smallest segment of a tag that names none, in IDs: that of
+// Leaf's own example row.
+const DefaultTagStep = 2000
+
+// TagKind are the tags of the segment mode.
+var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
+	{Name: "tag", Usage: "tag `name`, at most 128 bytes", Value: text, Add: Must},
+	{Name: "step", Usage: "smallest segment, in `IDs`", Value: number(1, model.MaxTagStep), Default: int64(DefaultTagStep), Add: May, Set: May},
+	{Name: "maxId", Usage: "next `ID` to hand out; it only rises", Value: number(1, model.MaxTagID), Default: int64(1), Add: May, Set: May},
+	{Name: "description", Usage: "`text` for people", Value: text, Add: May, Set: May},
+	{Name: "pattern", Usage: "`text` of the IDs, with {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and one {seq:N}", Value: text, Default: "", Add: May},
+	{Name: "reset", Usage: "when {seq:N} begins at 1 again: day, month, year or none", Value: text, Add: May},
+	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai", Value: text, Add: May},
+	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
+	{Name: "fresh", Usage: "the `name` again, to say that no tag of this name was ever used: it begins at --max-id, " +
+		"though the database may have gone back in time", Value: text, Add: May},
+	{Name: "maxRate", Usage: "most `IDs` a second, at most segment.max_rate, 0 for that one", Value: number(0, model.MaxTagRate), Set: May},
+}}
+
+// TagItem is a tag as it is shown.
+type TagItem struct {
+	Tag         string    `json:"tag"`
+	MaxID       int64     `json:"maxId"`
+	MaxIDStr    string    `json:"maxIdStr"`
+	Step        int64     `json:"step"`
+	Description string    `json:"description"`
+	UpdatedAt   time.Time `json:"updatedAt"`
+
+	// Of a tag with business numbers.
+	Pattern  string         `json:"pattern,omitempty"`
+	Reset    model.Reset    `json:"reset,omitempty"`
+	Zone     string         `json:"zone,omitempty"`
+	Overflow model.Overflow `json:"overflow,omitempty"`
+	Example  string         `json:"example,omitempty"` // the text of MaxID
+
+	Notice string `json:"notice,omitempty"` // of a new tag, see model.Tag.Notice
+}
+
+func newTagItem(t model.Tag) TagItem {
+	return TagItem{
+		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
+		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
+		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()), Notice: t.Notice(),
+	}
+}
+
+func (s *Service) tags() Resource {
+	store := s.opts.Store
+	return Resource{
+		Kind: TagKind, service: s, check: model.CheckTag,
+		replica: func(name string) Replica {
+			if s.opts.Segment == nil {
+				return nil
+			}
+			return oneTag{s.opts.Segment, name}
+		},
+		list: func(ctx context.Context) (any, error) {
+			all, err := store.Tags(ctx)
+			return items(all, err, newTagItem)
+		},
+		show: func(ctx context.Context, name string) (any, error) {
+			tag, err := store.Tag(ctx, name)
+			return newTagItem(tag), err
+		},
+		create: func(ctx context.Context, g Given) (done, error) {
+			tag, err := store.CreateTag(ctx, model.Tag{
+				Name: get[string](g, "tag"), Step: get[int64](g, "step"), MaxID: get[int64](g, "maxId"),
+				Description: get[string](g, "description"), Fresh: get[string](g, "fresh"),
+				Numbering: model.Numbering{
+					Pattern: get[string](g, "pattern"), Reset: model.Reset(get[string](g, "reset")),
+					Zone: get[string](g, "zone"), Overflow: model.Overflow(get[string](g, "overflow")),
+				},
+			})
+			return done{after: newTagItem(tag)}, err
+		},
+		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
+			change := model.TagChange{
+				Step: pointer[int64](g, "step"), MaxID: pointer[int64](g, "maxId"),
+				Description: pointer[string](g, "description"), MaxRate: pointer[int64](g, "maxRate"),
+			}
+			if err := lowers(change.MaxRate, "segment.max_rate", s.opts.TagRate); err != nil {
+				return done{}, err
+			}
+			before, after, err := store.ChangeTag(ctx, name, change)
+			return done{before: newTagItem(before), after: newTagItem(after)}, err
+		},
+		remove: func(ctx context.Context, name, confirm string) (done, error) {
+			if err := confirmed("tag", name, confirm); err != nil {
+				return done{}, err
+			}
+			was, err := store.DeleteTag(ctx, name)
+			return done{before: newTagItem(was)}, err
+		},
+	}
+}
