@@ -48,7 +48,7 @@ type noun[T any] struct {
 	header               string // of the table
 	cells                func(T) []any
 	title                func(T) string                // "app 7 (orders)"
-	added                func(t T, base string) string // what follows the title of a new one; base is the URL of a server
+	added                func(t T, base string) string // what follows that of a new one; base is the URL of a server
 	deleted              func(T) string                // what follows "app 7 (orders) is deleted"
 	isWhole              func(T) bool                  // what is there counts as there; nil: it always does
 }
@@ -85,11 +85,13 @@ func (n noun[T]) command(c *cli, cmd *cobra.Command, verbs []string) *cobra.Comm
 		f.StringVar(&o.confirm, "confirm", "", "its `name`, for what cannot be taken back")
 		o.isFor("confirm", verbs, verbSet, verbDelete)
 	}
-	f.BoolVar(&o.ifMissing, "if-missing", false, "change nothing when it is there with what cannot be changed, for scripts that run again")
+	f.BoolVar(&o.ifMissing, "if-missing", false,
+		"change nothing when it is there with what cannot be changed, for scripts that run again")
 	o.isFor("if-missing", verbs, verbAdd)
 	switch n.One {
 	case "app":
-		f.StringVar(&o.file, "file", "", "YAML `FILE` with a list of new apps, by the names of HTTP: those that are there stay as they are")
+		f.StringVar(&o.file, "file", "",
+			"YAML `FILE` with a list of new apps, by the names of HTTP: those that are there stay as they are")
 		o.isFor("file", verbs, verbAdd)
 	case "tag":
 		f.StringVar(&o.after, "after", "", "business `number` after which to go on, in place of --max-id")
@@ -182,7 +184,8 @@ func (o *order[T]) check() (err error) {
 	f := o.cmd.Flags()
 	f.Visit(func(flag *pflag.Flag) {
 		if takes := o.verbs[flag.Name]; takes != nil && !slices.Contains(takes, o.verb) {
-			err = fmt.Errorf("%w: --%s is for %s, and not for %s", model.ErrInvalidArgument, flag.Name, strings.Join(takes, " and "), o.verb)
+			err = fmt.Errorf("%w: --%s is for %s, and not for %s",
+				model.ErrInvalidArgument, flag.Name, strings.Join(takes, " and "), o.verb)
 		}
 	})
 	needs := map[string][]string{verbSet: {o.One}, verbDelete: {o.One, "confirm"}, verbAdd: {o.One}}[o.verb]
@@ -191,14 +194,16 @@ func (o *order[T]) check() (err error) {
 	}
 	for _, name := range needs {
 		if !f.Changed(name) {
-			err = cmp.Or(err, fmt.Errorf("%w: --%s is missing: see %s --help", model.ErrInvalidArgument, name, o.cmd.CommandPath()))
+			err = cmp.Or(err, fmt.Errorf("%w: --%s is missing: see %s --help",
+				model.ErrInvalidArgument, name, o.cmd.CommandPath()))
 		}
 	}
 	switch {
 	case o.file != "" && f.Changed(o.One):
 		err = cmp.Or(err, fmt.Errorf("%w: --file is given in place of --%s", model.ErrInvalidArgument, o.One))
 	case o.after != "" && (f.Changed("max-id") || o.ask.url != ""):
-		err = cmp.Or(err, fmt.Errorf("%w: --after is given in place of --max-id, and needs the database: leave out --max-id and --url", model.ErrInvalidArgument))
+		err = cmp.Or(err, fmt.Errorf("%w: --after is given in place of --max-id, and needs the database: "+
+			"leave out --max-id and --url", model.ErrInvalidArgument))
 	}
 	return err
 }
@@ -271,7 +276,8 @@ func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
 			return err
 		}
 		return o.cli.print(o.cmd, thing.T, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is deleted, %s; should it come back, %s\n", o.title(thing.T), thing.Effective, o.deleted(thing.T))
+			fmt.Fprintf(w, "%s is deleted, %s; should it come back, %s\n",
+				o.title(thing.T), thing.Effective, o.deleted(thing.T))
 		})
 	}
 	answer, err := o.ask.send(ctx, cfg, http.MethodGet, "/admin/"+o.Path, nil)
@@ -298,7 +304,9 @@ type answered[T any] struct {
 }
 
 // send sends a request about a thing, for a new one without a key.
-func (o *order[T]) send(ctx context.Context, cfg Config, method string, key any, body map[string]any) (a answered[T], err error) {
+func (o *order[T]) send(
+	ctx context.Context, cfg Config, method string, key any, body map[string]any,
+) (a answered[T], err error) {
 	path := "/admin/" + o.Path
 	if key != nil {
 		path += "/" + url.PathEscape(fmt.Sprint(key))
@@ -315,9 +323,11 @@ func (o *order[T]) send(ctx context.Context, cfg Config, method string, key any,
 	return a, cmp.Or(json.Unmarshal(answer, &a), json.Unmarshal(answer, &a.T), in.Decode(&a.fields))
 }
 
-// add adds a thing. With ifMissing it gives what is there instead, if that has what cannot be changed, also when another
-// process has added it meanwhile.
-func (o *order[T]) add(ctx context.Context, cfg Config, body map[string]any, ifMissing bool) (a answered[T], made bool, err error) {
+// add adds a thing. With ifMissing it gives what is there instead, if that has what cannot be changed, also when
+// another process has added it meanwhile.
+func (o *order[T]) add(
+	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
+) (a answered[T], made bool, err error) {
 	find := func() bool {
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
 		if err == nil && o.isSame(there, body) {
@@ -386,19 +396,23 @@ func (o *order[T]) addFile(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("%w: %s: %s", model.ErrInvalidArgument, o.file, yaml.FormatError(err, false, false))
 	}
 	if len(bodies) == 0 {
-		return fmt.Errorf("%w: %s is no list of %s: write each as - {id: 1, name: orders}", model.ErrInvalidArgument, o.file, o.Many)
+		return fmt.Errorf("%w: %s is no list of %s: write each as - {id: 1, name: orders}",
+			model.ErrInvalidArgument, o.file, o.Many)
 	}
 	results, failed := make([]listed, len(bodies)), []error{nil}
 	for i, body := range bodies {
 		a, made, err := o.add(ctx, cfg, body, true)
-		results[i] = listed{body[o.Fields[0].Name], body["name"], map[bool]string{true: "made", false: "there already"}[made], a.Notice}
-		if err != nil {
+		results[i] = listed{body[o.Fields[0].Name], body["name"], "made", a.Notice}
+		switch {
+		case err != nil:
 			results[i].Action, failed = "failed", append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
+		case !made:
+			results[i].Action = "there already"
 		}
 	}
 	if len(failed) > 1 {
-		failed[0] = fmt.Errorf("%d of %d %s are not there: correct what follows and run this again, which leaves the others as they are",
-			len(failed)-1, len(bodies), o.Many)
+		failed[0] = fmt.Errorf("%d of %d %s are not there: correct what follows and run this again, "+
+			"which leaves the others as they are", len(failed)-1, len(bodies), o.Many)
 	}
 	err = o.cli.print(o.cmd, results, func(w io.Writer) {
 		table(results, "", "APP\tNAME\tACTION", func(r listed) []any { return []any{r.AppID, r.Name, r.Action} })(w)

@@ -226,7 +226,8 @@ func (a asking) send(ctx context.Context, cfg Config, method, path string, body 
 			return nil, err
 		}
 	}
-	target, status, answer, err := a.exchange(ctx, cfg, method, sent, token, "ask the server: %w: start it, or correct --url or server.addr")
+	target, status, answer, err := a.exchange(ctx, cfg, method, sent, token,
+		"ask the server: %w: start it, or correct --url or server.addr")
 	if err != nil || status/100 == 2 {
 		return answer, err
 	}

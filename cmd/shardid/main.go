@@ -51,15 +51,16 @@ func newCLI() *cli {
 		Version: versionLine(),
 		Short:   "A distributed ID service that never issues an ID twice",
 		Example: `  shardid serve --demo
-  shardid get --app 1 --gate-pass alice
+  shardid status
   shardid decode 16385`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	config.AddFlags(c.keys)
-	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision(), administer(c, appNoun()), administer(c, tagNoun()),
-		administer(c, nameNoun()), administer(c, spaceNoun()), c.confirm(), c.region(),
+	c.root.AddCommand(c.serve(), c.status(), c.migrate(), c.provision(),
+		administer(c, appNoun()), administer(c, tagNoun()), administer(c, nameNoun()), administer(c, spaceNoun()),
+		c.confirm(), c.region(),
 		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
 	return c
 }

@@ -31,8 +31,9 @@ func (c *cli) provision() *cobra.Command {
 func appNoun() noun[admin.AppItem] {
 	return noun[admin.AppItem]{
 		Kind: admin.AppKind, short: "List, add, change or delete the apps of the queue mode",
-		long: `List the apps of the queue mode; add one, which provisions its 64 shards, all or none; change one, only in what is
-given, and in nothing that would let an ID repeat; or delete one, of which is remembered what it handed out.`,
+		long: `List the apps of the queue mode; add one, which provisions its 64 shards, all or none; change one,
+only in what is given, and in nothing that would let an ID repeat; or delete one, of which is
+remembered what it handed out.`,
 		example: `  shardid apps
   shardid apps add --app 7 --name orders
   shardid apps set --app 7 --step 5000
@@ -53,7 +54,8 @@ given, and in nothing that would let an ID repeat; or delete one, of which is re
 		added: func(a admin.AppItem, _ string) string {
 			text := fmt.Sprintf(" has its %d shards", a.Shards)
 			if a.HighestIndex > 0 && a.Notice == "" { // it was deleted before
-				text += fmt.Sprintf("; it goes on above what it had handed out before it was deleted, up to index %d", a.HighestIndex)
+				text += fmt.Sprintf("; it goes on above what it had handed out before it was deleted, up to index %d",
+					a.HighestIndex)
 			}
 			return text
 		},
@@ -66,8 +68,8 @@ func tagNoun() noun[admin.TagItem] {
 	next := func(t admin.TagItem) string { return cmp.Or(t.Example, t.MaxIDStr) }
 	return noun[admin.TagItem]{
 		Kind: admin.TagKind, short: "List, add, change or delete the tags of the segment mode",
-		long: `List the tags of the segment mode, which are the rows of leaf_alloc; add one; change one, only in what is given, where
-max_id only rises; or delete one, of which is remembered what it handed out.`,
+		long: `List the tags of the segment mode, which are the rows of leaf_alloc; add one; change one, only in what
+is given, where max_id only rises; or delete one, of which is remembered what it handed out.`,
 		example: `  shardid tags
   shardid tags add --tag orders --step 2000
   shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
@@ -97,12 +99,13 @@ max_id only rises; or delete one, of which is remembered what it handed out.`,
 func nameNoun() noun[admin.NameItem] {
 	return noun[admin.NameItem]{
 		Kind: admin.NameKind, short: "List, add, change or delete the names of worker IDs",
-		long: `List the names of worker IDs; add one, whose layout never changes; change how long the holders of one may go on without
-shardid; or delete one of which nothing is leased: its layout and leases are remembered, should it come back.
+		long: `List the names of worker IDs; add one, whose layout never changes; change how long the holders of one
+may go on without shardid; or delete one of which nothing is leased: its layout and leases are
+remembered, should it come back.
 
-A name is a space of worker IDs with a layout of its own, for programs that make IDs themselves. New leases wait as long
-as --hold after the database went on from a copy that may lack some. A shorter hold counts for leases that are granted
-or renewed from now on, a longer one a minute later.`,
+A name is a space of worker IDs with a layout of its own, for programs that make IDs themselves. New
+leases wait as long as --hold after the database went on from a copy that may lack some. A shorter
+hold counts for leases that are granted or renewed from now on, a longer one a minute later.`,
 		example: `  shardid names
   shardid names add --name orders
   shardid names add --if-missing --name orders              # in a script that runs again
@@ -117,9 +120,9 @@ or renewed from now on, a longer one a minute later.`,
 		title: func(n admin.NameItem) string { return "name " + n.Name },
 		added: func(n admin.NameItem, base string) string {
 			epoch, _ := strconv.ParseInt(n.Epoch, 10, 64)
-			end := model.Name{EpochMs: epoch, WorkerBits: n.WorkerBits, SeqBits: n.SeqBits}.MaxMs()
-			return fmt.Sprintf(" has the worker IDs 0…%d, for IDs until %s", n.Workers-1, time.UnixMilli(end).UTC().Format(time.DateOnly)) +
-				curl(base, "-X POST ", "/v1/leases/"+url.PathEscape(n.Name))
+			end := time.UnixMilli(model.Name{EpochMs: epoch, WorkerBits: n.WorkerBits, SeqBits: n.SeqBits}.MaxMs())
+			ids := fmt.Sprintf(" has the worker IDs 0…%d, for IDs until ", n.Workers-1)
+			return ids + end.UTC().Format(time.DateOnly) + curl(base, "-X POST ", "/v1/leases/"+url.PathEscape(n.Name))
 		},
 		deleted: func(admin.NameItem) string { return "it has the same layout, and goes on above its last leases" },
 	}
@@ -128,11 +131,13 @@ or renewed from now on, a longer one a minute later.`,
 func spaceNoun() noun[admin.SpaceItem] {
 	return noun[admin.SpaceItem]{
 		Kind: admin.SpaceKind, short: "List, add, change or delete the spaces of sequences",
-		long: `List the spaces of sequences; add one, the number of whose sections never changes; change how many numbers a section of
-one takes from the database at once; or delete one, whose numbers are remembered, should it come back.
+		long: `List the spaces of sequences; add one, the number of whose sections never changes; change how many
+numbers a section of one takes from the database at once; or delete one, whose numbers are
+remembered, should it come back.
 
-A space has a sequence for each key, as many as Redis holds: numbers that rise over all replicas. Keys need no
-provisioning. A larger step means fewer writes, and leaves out more numbers when Redis loses its data.`,
+A space has a sequence for each key, as many as Redis holds: numbers that rise over all replicas.
+Keys need no provisioning. A larger step means fewer writes, and leaves out more numbers when Redis
+loses its data.`,
 		example: `  shardid spaces
   shardid spaces add --space chat
   shardid spaces add --if-missing --space chat              # in a script that runs again

@@ -19,31 +19,64 @@ type regionObject struct {
 	model.RegionStart
 }
 
+// verbAdopt makes a deployment a region.
+const verbAdopt = "adopt"
+
 func (c *cli) region() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "region",
+		Use:   "region [adopt]",
 		Short: "Show the region of this deployment, or let a used one become region 0",
+		Long: `Show the region of this deployment.
+
+adopt makes a deployment that has issued IDs region 0, and says what the others must not issue. Numbers of
+tags and of sequences that were issued before may be those of any region. So the tags of other regions must
+begin above them, with the commands that this prints, and spaces of sequences that were in use cannot be used
+there. Stop all replicas, set region.id to 0 and region.bits on each, run this, and start them. It may run
+again.`,
 		Example: `  shardid region
   shardid region adopt    # with region.id 0, before other regions are added`,
-		Args: cobra.NoArgs,
+		ValidArgs: []string{verbAdopt}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 	}
-	cmd.AddCommand(c.regionAdopt())
-	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
-		recorded, err := o.db.Region(ctx)
-		if err != nil {
-			return err
-		}
-		shown := regionObject{Configured: region(o.cfg)}
-		if recorded.Bits > 0 {
-			shown.Region = &recorded
-		}
-		return c.print(cmd, shown, func(w io.Writer) {
-			if recorded.Bits == 0 {
-				fmt.Fprintf(w, "no region is recorded; the configuration says %s\n", regionText(shown.Configured))
-				return
+	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
+		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
+			if len(args) > 0 {
+				return c.adoptRegion(ctx, cmd, o)
 			}
-			fmt.Fprintf(w, "this is %s; the configuration says %s\n", regionText(recorded), regionText(shown.Configured))
+			recorded, err := o.db.Region(ctx)
+			if err != nil {
+				return err
+			}
+			shown := regionObject{Configured: region(cfg)}
+			if recorded.Bits > 0 {
+				shown.Region = &recorded
+			}
+			return c.print(cmd, shown, func(w io.Writer) {
+				if recorded.Bits == 0 {
+					fmt.Fprintf(w, "no region is recorded; the configuration says %s\n", regionText(shown.Configured))
+					return
+				}
+				fmt.Fprintf(w, "this is %s; the configuration says %s\n",
+					regionText(recorded), regionText(shown.Configured))
+			})
 		})
+	})
+}
+
+// adoptRegion makes the deployment region 0, and says what the others must not issue.
+func (c *cli) adoptRegion(ctx context.Context, cmd *cobra.Command, o opened) error {
+	start, err := o.db.AdoptRegion(ctx)
+	if err != nil {
+		return err
+	}
+	r := region(o.cfg)
+	return c.print(cmd, regionObject{&r, r, start}, func(w io.Writer) {
+		fmt.Fprintf(w, "this is %s\n", regionText(r))
+		for _, t := range start.Tags {
+			fmt.Fprintf(w, "in each other region: shardid tags add --tag %s --max-id %d\n", t.Tag, t.MaxID)
+		}
+		for _, space := range start.Spaces {
+			fmt.Fprintf(w, "in no other region: the space %s of sequences\n", space)
+		}
 	})
 }
 
@@ -52,38 +85,6 @@ func regionText(r model.Region) string {
 		return "none"
 	}
 	return fmt.Sprintf("region %d of %d (region.bits %d)", r.ID, 1<<r.Bits, r.Bits)
-}
-
-func (c *cli) regionAdopt() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "adopt",
-		Short: "Make a deployment that has issued IDs region 0, and say what the others must not issue",
-		Long: `Make a deployment that has issued IDs region 0, and say what the others must not issue.
-
-Numbers of tags and of sequences that were issued before may be those of any region. So the
-tags of other regions must begin above them, with the commands that this prints, and spaces
-of sequences that were in use cannot be used there. Stop all replicas, set region.id to 0 and
-region.bits on each, run this, and start them. It may run again.`,
-		Example: `  shardid region adopt
-  shardid region adopt --json`,
-		Args: cobra.NoArgs,
-	}
-	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
-		start, err := o.db.AdoptRegion(ctx)
-		if err != nil {
-			return err
-		}
-		r := region(o.cfg)
-		return c.print(cmd, regionObject{&r, r, start}, func(w io.Writer) {
-			fmt.Fprintf(w, "this is %s\n", regionText(r))
-			for _, t := range start.Tags {
-				fmt.Fprintf(w, "in each other region: shardid tags add --tag %s --max-id %d\n", t.Tag, t.MaxID)
-			}
-			for _, space := range start.Spaces {
-				fmt.Fprintf(w, "in no other region: the space %s of sequences\n", space)
-			}
-		})
-	})
 }
 
 // askRegions compares this deployment with those of other regions.

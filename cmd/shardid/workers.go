@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"path/filepath"
@@ -13,202 +12,112 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/redisstore"
 	"shardid/repository/workerfile"
 
 	"github.com/spf13/cobra"
 )
 
+// verbFree takes a worker ID from its address.
+const verbFree = "free"
+
 func (c *cli) workers() *cobra.Command {
-	var name string
-	cmd := &cobra.Command{
-		Use:   "workers",
-		Short: "List the snowflake worker IDs of the registry that snowflake.worker.mode names, and those of names that were leased",
-		Example: `  shardid workers
-  shardid workers --json
-  shardid workers --name orders
-  shardid workers free --id 5 --confirm 10.0.0.7:8080`,
-		Args: cobra.NoArgs,
-	}
-	cmd.AddCommand(c.workersFree())
-	cmd.Flags().StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has")
-	needList := func(ctx context.Context, cfg Config) error {
-		if cfg.Snowflake.Worker.Mode == workerOrdinal && (name == "" || name == cfg.Snowflake.Name) {
-			return fmt.Errorf("%w: snowflake.worker.mode is %s: the worker ID is the number at the end of each host's name, and nothing lists them; --name NAME lists those of another name",
-				model.ErrInvalidArgument, workerOrdinal)
-		}
-		return needData(ctx, cfg)
-	}
-	return c.withStores(cmd, needList, func(ctx context.Context, o opened) error {
-		all, err := o.allWorkers(ctx, name)
-		if err != nil {
-			return err
-		}
-		return c.print(cmd, all.objects, all.text)
-	})
-}
-
-// workerList are worker IDs, in JSON and as a table.
-type workerList struct {
-	objects []any
-	text    func(io.Writer)
-	leased  int64 // how many of them are in use, as far as the registry knows
-}
-
-// allWorkers lists the worker IDs of a name, "" for all names.
-func (o opened) allWorkers(ctx context.Context, name string) (workerList, error) {
-	if name == o.cfg.Snowflake.Name {
-		return o.ownWorkers(ctx)
-	}
-	if name != "" {
-		holders, err := o.holders(ctx, name)
-		return listWorkers(holders, "no worker ID of the name "+name+" has been leased yet"), err
-	}
-	own, err := o.ownWorkers(ctx)
-	if err != nil {
-		return own, err
-	}
-	names, err := o.db.Names(ctx)
-	if err != nil {
-		return own, err
-	}
-	var leased []workerObject
-	for _, n := range names {
-		holders, err := o.holders(ctx, n.Name.Name)
-		if err != nil {
-			return own, err
-		}
-		leased = append(leased, holders...)
-	}
-	if len(leased) == 0 {
-		return own, nil
-	}
-	others := listWorkers(leased, "")
-	return workerList{objects: append(own.objects, others.objects...), text: func(w io.Writer) {
-		own.text(w)
-		fmt.Fprintln(w)
-		others.text(w)
-	}}, nil
-}
-
-// ownWorkers lists the registry of the replicas' worker IDs.
-func (o opened) ownWorkers(ctx context.Context) (workerList, error) {
-	const none = "no address has had a worker ID yet"
-	if o.cfg.Snowflake.Worker.Mode != workerMySQL {
-		return o.ownReports(ctx)
-	}
-	entries, err := o.workers.List(ctx)
-	return listWorkers(shown(entries, o.newWorkerObject), none), err
-}
-
-// shown shows things, each as show does.
-func shown[T, Object any](things []T, show func(T) Object) []Object {
-	objects := make([]Object, len(things)) // none is [], not null
-	for i, thing := range things {
-		objects[i] = show(thing)
-	}
-	return objects
-}
-
-func listWorkers(objects []workerObject, none string) workerList {
-	l := workerList{text: table(objects, none,
-		"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY\tNAME", func(o workerObject) []any {
-			return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil), instant(o.KeptUntil), o.by, o.Name}
-		})}
-	l.objects = shown(objects, func(o workerObject) any {
-		if o.State == model.WorkerLeased {
-			l.leased++
-		}
-		return o
-	})
-	return l
-}
-
-// holders are the worker IDs of a name that were leased, in order.
-func (o opened) holders(ctx context.Context, name string) ([]workerObject, error) {
-	holders, err := o.db.Holders(ctx, name, math.MaxInt32)
-	slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	return shown(holders, func(h model.NameHolder) workerObject {
-		w := workerObject{
-			WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, ReportedAt: atMs(max(h.Granted, h.Renewed)),
-			ReservedUntil: atMs(h.Until), Name: name, by: "a holder",
-		}
-		if h.Leased {
-			w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
-		}
-		return w
-	}), err
-}
-
-// ownReports lists what the instances have reported to a registry outside the database.
-func (o opened) ownReports(ctx context.Context) (workerList, error) {
-	peers, err := o.reports(ctx)
-	slices.SortFunc(peers, func(a, b model.WorkerPeer) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	objects := shown(peers, func(p model.WorkerPeer) reportObject {
-		return reportObject{p.WorkerID, p.Address, atMs(p.Reported), atMs(p.Seen), o.cfg.Snowflake.Name}
-	})
-	return workerList{
-		objects: shown(objects, func(o reportObject) any { return o }), leased: int64(len(objects)),
-		text: table(objects, "no instance has reported a worker ID",
-			"WORKER ID\tADDRESS\tLAST REPORT\tBY THE REGISTRY'S CLOCK\tNAME", func(o reportObject) []any {
-				return []any{o.WorkerID, o.Address, instant(o.ReportedAt), instant(o.SeenAt), o.Name}
-			}),
-	}, err
-}
-
-// reports gives the last reports to the registry, in no order; with mode local the
-// map, in which nobody reports.
-func (o opened) reports(ctx context.Context) ([]model.WorkerPeer, error) {
-	s, count := o.cfg.Snowflake, registryLayout(o.cfg).Workers()
-	switch s.Worker.Mode {
-	case workerLocal:
-		var peers []model.WorkerPeer
-		for address, id := range s.Worker.LocalMap {
-			peers = append(peers, model.WorkerPeer{Address: address, WorkerID: id})
-		}
-		return peers, nil
-	case workerRedis:
-		return o.redis.Workers(redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Workers: count}).Peers(ctx)
-	}
-	zoo, err := newZooKeeper(o.cfg, slog.New(slog.DiscardHandler), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer zoo.Close()
-	return zoo.Peers(ctx)
-}
-
-// needRegistry is needData for a command on worker IDs, which must be in the database.
-func needRegistry(ctx context.Context, cfg Config) error {
-	if mode := cfg.Snowflake.Worker.Mode; mode != workerMySQL {
-		return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: this command is for mode %s",
-			model.ErrInvalidArgument, mode, workerMySQL)
-	}
-	return needData(ctx, cfg)
-}
-
-func (c *cli) workersFree() *cobra.Command {
+	var name, address string
 	var id int
-	var address string
 	cmd := &cobra.Command{
-		Use:   "free --id N --confirm IP:PORT",
-		Short: "Take a worker ID from an address that will not come back, once its bounds have passed",
-		Example: `  shardid workers                                   # expired ones can be freed
-  shardid workers free --id 5 --confirm 10.0.0.7:8080`,
-		Args: cobra.NoArgs,
+		Use:   "workers [list | free]",
+		Short: "List the worker IDs that the database has, or free one",
+		Long: `List the worker IDs that the database has: the snowflake worker IDs of snowflake.name, with
+snowflake.worker.mode mysql, and those of names that were leased. The console and /api/replicas show the
+worker IDs of the replicas that run, with any mode.
+
+free takes one of the first from an address that will not come back, once its bounds have passed.`,
+		Example: `  shardid workers
+  shardid workers list --name orders --json
+  shardid workers free --id 5 --confirm 10.0.0.7:8080    # one that is expired`,
+		ValidArgs: []string{verbList, verbFree}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 	}
-	cmd.Flags().IntVar(&id, "id", -1, "worker `ID`, 0…1023")
-	cmd.Flags().StringVar(&address, "confirm", "", "`address` that has it")
-	required(cmd, "id", "confirm")
-	return c.withStores(cmd, needRegistry, func(ctx context.Context, o opened) error {
-		was, err := o.admin.FreeWorker(ctx, operator(), id, address)
-		if err != nil {
-			return err
+	f := cmd.Flags()
+	f.StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has (list)")
+	f.IntVar(&id, "id", -1, "worker `ID`, 0…1023 (free)")
+	f.StringVar(&address, "confirm", "", "`address` that has it (free)")
+	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
+		inDatabase := cfg.Snowflake.Worker.Mode == workerMySQL
+		switch isFree := slices.Contains(args, verbFree); {
+		case isFree && (id < 0 || address == ""):
+			return fmt.Errorf("%w: free needs --id and --confirm: see shardid workers --help", model.ErrInvalidArgument)
+		case (isFree || name == cfg.Snowflake.Name) && !inDatabase:
+			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
+				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
+		case isFree:
+			return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
+				was, err := o.admin.FreeWorker(ctx, operator(), id, address)
+				if err != nil {
+					return err
+				}
+				return c.print(cmd, o.newWorkerObject(was), func(w io.Writer) {
+					fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
+				})
+			})
 		}
-		return c.print(cmd, o.newWorkerObject(was), func(w io.Writer) {
-			fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
+		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
+			all := []workerObject{} // none is [], not null
+			if inDatabase && (name == "" || name == cfg.Snowflake.Name) {
+				entries, err := o.workers.List(ctx)
+				if err != nil {
+					return err
+				}
+				for _, e := range entries {
+					all = append(all, o.newWorkerObject(e))
+				}
+			}
+			holders, err := o.holders(ctx, name)
+			if err != nil {
+				return err
+			}
+			all = append(all, holders...)
+			return c.print(cmd, all, table(all, "no worker ID has been used yet",
+				"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY\tNAME", func(w workerObject) []any {
+					return []any{w.WorkerID, w.Address, w.State, instant(w.ReportedAt), instant(w.ReservedUntil),
+						instant(w.KeptUntil), w.by, w.Name}
+				}))
 		})
 	})
+}
+
+// holders are the worker IDs that were leased, in order, of a name, or of all for "".
+func (o opened) holders(ctx context.Context, name string) (all []workerObject, err error) {
+	names := []string{name}
+	switch name {
+	case o.cfg.Snowflake.Name:
+		return nil, nil
+	case "":
+		uses, err := o.db.Names(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = names[:0]
+		for _, u := range uses {
+			names = append(names, u.Name.Name)
+		}
+	}
+	for _, name := range names {
+		holders, err := o.db.Holders(ctx, name, math.MaxInt32)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
+		for _, h := range holders {
+			w := workerObject{
+				WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired,
+				ReportedAt: atMs(max(h.Granted, h.Renewed)), ReservedUntil: atMs(h.Until), Name: name, by: "a holder",
+			}
+			if h.Leased {
+				w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
+			}
+			all = append(all, w)
+		}
+	}
+	return all, nil
 }
 
 // workerObject is a worker ID in JSON; times are left out that never were.
@@ -228,18 +137,10 @@ type workerObject struct {
 func (o opened) newWorkerObject(e model.WorkerEntry) workerObject {
 	return workerObject{
 		WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign,
-		ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires), Name: o.cfg.Snowflake.Name,
-		by: map[bool]string{true: "another program", false: "shardid"}[e.Foreign],
+		ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
+		Name: o.cfg.Snowflake.Name,
+		by:   map[bool]string{true: "another program", false: "shardid"}[e.Foreign],
 	}
-}
-
-// reportObject is an instance's last report in JSON; times are left out that never were.
-type reportObject struct {
-	WorkerID   int       `json:"workerId"`
-	Address    string    `json:"address"`
-	ReportedAt time.Time `json:"reportedAt,omitzero"` // by the instance's clock
-	SeenAt     time.Time `json:"seenAt,omitzero"`     // by the registry's
-	Name       string    `json:"name"`
 }
 
 // atMs is a time of Unix milliseconds; 0 is none.
@@ -254,6 +155,7 @@ func atMs(ms int64) time.Time {
 func workerFileOptions(cfg Config, name, address string, layout model.SnowflakeLayout) workerfile.Options {
 	_, port, _ := net.SplitHostPort(address) // instanceAddress and the configuration have checked it
 	return workerfile.Options{
-		Dir: filepath.Join(cfg.DataDir, name, port), Registry: cfg.Snowflake.Worker.Mode, Address: address, Layout: layout,
+		Dir:      filepath.Join(cfg.DataDir, name, port),
+		Registry: cfg.Snowflake.Worker.Mode, Address: address, Layout: layout,
 	}
 }

@@ -113,7 +113,8 @@ func (s *Store) lockSpace(tx *gorm.DB, name string) (m moment, space model.Space
 }
 
 func unknownSpace(name string) error {
-	return fmt.Errorf("%w: %q: see `shardid spaces`, or add it with `shardid spaces add --space %[2]s`", model.ErrUnknownSpace, name)
+	return fmt.Errorf("%w: %q: see `shardid spaces`, or add it with `shardid spaces add --space %[2]s`",
+		model.ErrUnknownSpace, name)
 }
 
 // DeleteSpace removes a space, and remembers what its sections had handed out, so that one of

@@ -94,26 +94,6 @@ func (d *deployment) apart(t *testing.T) {
 	}
 }
 
-// listed: so many instances have reported to a registry, and none to one with another name; that of
-// the database and a map in the settings have tests of their own.
-func (d *deployment) listed(t *testing.T, instances int) {
-	t.Helper()
-	if d.mode == "mysql" || d.mode == "local" {
-		return
-	}
-	s := d.instances[0].settings
-	out, year, all := must(t, s, "workers"), time.Now().UTC().Format("  2006-"), must(t, s, "workers", "--json")
-	if instances == 0 && !strings.Contains(out, "no instance has reported") || strings.Count(out, year) != 2*instances {
-		t.Errorf("%s: %s, want %d instances", d.mode, out, instances)
-	}
-	for n := range instances {
-		reported := `"address":"` + address(n) + `","reportedAt":"20`
-		if strings.Count(out, address(n)+"  ") != 1 || !strings.Contains(all, reported) {
-			t.Errorf("%s: the lists have not %s once: %s%s", d.mode, address(n), out, all)
-		}
-	}
-}
-
 // serves waits until all instances do, and begins to ask them.
 func (d *deployment) serves(t *testing.T) {
 	t.Helper()

@@ -192,17 +192,22 @@ const (
 
 // FreeWorker takes a worker ID from the address that has it, once all its bounds have
 // passed. Errors: model.ErrInvalidArgument, ErrRefused, *model.StoreError.
-func (s *Service) FreeWorker(ctx context.Context, by Actor, workerID int, address string) (was model.WorkerEntry, err error) {
-	_, err = s.run(ctx, by, "worker.free", fmt.Sprintf("worker ID %d", workerID), nil, func(ctx context.Context) (done, error) {
+func (s *Service) FreeWorker(
+	ctx context.Context, by Actor, workerID int, address string,
+) (was model.WorkerEntry, err error) {
+	free := func(ctx context.Context) (done, error) {
 		was, err = s.opts.Workers.Free(ctx, workerID, address)
 		return done{before: map[string]any{"address": was.Address, "reservedUntil": was.Reserved}}, err
-	})
+	}
+	_, err = s.run(ctx, by, "worker.free", fmt.Sprintf("worker ID %d", workerID), nil, free)
 	return was, err
 }
 
 // Confirm runs what an operator confirms about a target, and says how much had waited
 // for that. Errors: those of confirm.
-func (s *Service) Confirm(ctx context.Context, by Actor, target string, confirm func(context.Context) (int64, error)) (waited int64, err error) {
+func (s *Service) Confirm(
+	ctx context.Context, by Actor, target string, confirm func(context.Context) (int64, error),
+) (waited int64, err error) {
 	_, err = s.run(ctx, by, "confirm", target, nil, func(ctx context.Context) (done, error) {
 		waited, err = confirm(ctx)
 		return done{after: map[string]any{"confirmed": waited}}, err

@@ -149,8 +149,10 @@ func (r rig) of(one string) Resource {
 	panic(one)
 }
 
-// changes is everything that changes something, on which target, with what was asked, and how that is told: what was there,
-// what is there, and from when on that counts.
+const takenOver = "here now, on every replica by 2026-11-20T16:01:35Z"
+
+// changes is everything that changes something, on which target, with what was asked, and how that is told: what was
+// there, what is there, and from when on that counts.
 var changes = map[string]struct {
 	key    string
 	given  Given
@@ -159,11 +161,11 @@ var changes = map[string]struct {
 	counts string
 }{
 	"app.create": {"7", Given{"id": int64(7), "name": "new", "fresh": "new"}, "", "new 5000", atOnce},
-	"app.change": {"7", Given{"step": int64(5)}, "old 1000", "new 5000", "here now, on every replica by 2026-11-20T16:01:35Z"},
-	"app.delete": {"7", nil, "old 1000", "", "here now, on every replica by 2026-11-20T16:01:35Z"},
+	"app.change": {"7", Given{"step": int64(5)}, "old 1000", "new 5000", takenOver},
+	"app.delete": {"7", nil, "old 1000", "", takenOver},
 	"tag.create": {"a/b", Given{"tag": "a/b", "step": int64(5)}, "", "a/b 2000", atOnce},
-	"tag.change": {"a/b", Given{"step": int64(5)}, "a/b 2000", "a/b 2000", "here now, on every replica by 2026-11-20T16:01:35Z"},
-	"tag.delete": {"a/b", nil, "a/b 2000", "", "here now, on every replica by 2026-11-20T16:01:35Z"},
+	"tag.change": {"a/b", Given{"step": int64(5)}, "a/b 2000", "a/b 2000", takenOver},
+	"tag.delete": {"a/b", nil, "a/b 2000", "", takenOver},
 
 	"name.create": {"orders", Given{"name": "orders", "hold": "60s"}, "", "orders 60s", atOnce},
 	"name.change": {"orders", Given{"hold": "1h"}, "orders 60s", "orders 3600s",
@@ -238,8 +240,10 @@ func TestAuditDone(t *testing.T) {
 			check.Equal(t, string(asked), string(given), "asked")
 			check.Equal(t, fmt.Sprint(told(l.Before), "; ", told(l.After)), c.before+"; "+c.after, "before and after")
 			l.Before, l.After = nil, nil
-			check.Equal(t, fmt.Sprint(l), fmt.Sprint(line{Level: "INFO", Msg: "audit", Who: "boss-token", Action: action, Target: one + " " + c.key,
-				Remote: "10.0.0.1:9", RequestID: "r-1", Outcome: "done"}))
+			check.Equal(t, fmt.Sprint(l), fmt.Sprint(line{
+				Level: "INFO", Msg: "audit", Who: "boss-token", Action: action, Target: one + " " + c.key,
+				Remote: "10.0.0.1:9", RequestID: "r-1", Outcome: "done",
+			}))
 		})
 	}
 }
@@ -260,7 +264,8 @@ func TestAuditNotDone(t *testing.T) {
 				t.Errorf("%s: %v, want %v", action, got, err)
 			}
 			l := r.line(t)
-			if l.Outcome != outcome || l.Error == "" || l.Action != action || l.Before != nil || l.After != nil || len(l.Asked) != len(c.given) {
+			if l.Outcome != outcome || l.Error == "" || l.Action != action || l.Before != nil || l.After != nil ||
+				len(l.Asked) != len(c.given) {
 				t.Errorf("%s: %s", action, r.log)
 			}
 			check.Equal(t, r.queue.reloads+r.segment.reloads, 0, action, "reloads")
@@ -268,7 +273,8 @@ func TestAuditNotDone(t *testing.T) {
 	}
 }
 
-// This replica takes a change of an app or a tag over, and says if it cannot; without the mode nothing is known of a reload.
+// This replica takes a change of an app or a tag over, and says if it cannot; without the mode nothing is known of a
+// reload.
 func TestTakeOver(t *testing.T) {
 	for action := range changes {
 		r := newRig(nil)
@@ -305,8 +311,8 @@ func TestChangeOutlivesTheClient(t *testing.T) {
 	})
 }
 
-// Nothing to change is no change, the name of what is deleted must be given again, and what cannot be a key names nothing.
-// The replicas' own name is no other's.
+// Nothing to change is no change, the name of what is deleted must be given again, and what cannot be a key names
+// nothing. The replicas' own name is no other's.
 func TestNothingReachesTheStore(t *testing.T) {
 	r := newRig(nil)
 	for one, key := range map[string]string{"app": "256", "tag": "", "name": "a b", "space": ".."} {
@@ -326,7 +332,7 @@ func TestNothingReachesTheStore(t *testing.T) {
 		}
 	}
 	_, _, err := r.of("name").Add(t.Context(), actor, Given{"name": "shardid"})
-	if !errors.Is(err, model.ErrRefused) || !strings.Contains(err.Error(), "belong to the replicas: choose another name") {
+	if !errors.Is(err, model.ErrRefused) || !strings.Contains(err.Error(), "the replicas: choose another name") {
 		t.Error(err)
 	}
 	if r.store.calls != 0 || !strings.Contains(r.log.String(), `"outcome":"refused"`) {
@@ -337,7 +343,8 @@ func TestNothingReachesTheStore(t *testing.T) {
 // A rate of an app or a tag only lowers the configured one. The refusal names the key to
 // raise, reaches no store and leaves a line.
 func TestRateOnlyLowers(t *testing.T) {
-	for rate, refused := range map[int64][2]bool{0: {}, 1: {}, 1000: {}, 1001: {true}, 2000: {true}, 2001: {true, true}} {
+	keys := [2]string{"queue.max_list_rate", "segment.max_rate"}
+	for rate, refused := range map[int64][2]bool{0: {}, 1000: {}, 1001: {true}, 2000: {true}, 2001: {true, true}} {
 		for i, action := range []string{"app.change", "tag.change"} {
 			r := newRig(nil)
 			one, _, _ := strings.Cut(action, ".")
@@ -346,7 +353,7 @@ func TestRateOnlyLowers(t *testing.T) {
 				refused[i] && r.line(t).Outcome != "refused" {
 				t.Errorf("%s to %d: %v", one, rate, err)
 			}
-			if refused[i] && !strings.Contains(err.Error(), "raise "+[]string{"queue.max_list_rate", "segment.max_rate"}[i]+" on all replicas") {
+			if refused[i] && !strings.Contains(err.Error(), "raise "+keys[i]+" on all replicas") {
 				t.Error(err)
 			}
 		}

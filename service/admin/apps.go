@@ -18,15 +18,19 @@ var AppKind = Kind{One: "app", Many: "apps", Path: "apps", Fields: []Field{
 	{Name: "id", Usage: "`ID` of the app, 0…255", Value: number(0, model.Apps-1), Add: Must},
 	{Name: "name", Usage: "app `name`", Value: text, Add: Must, Set: May},
 	{Name: "description", Usage: "`text` for people", Value: text, Add: May, Set: May},
-	{Name: "step", Usage: "smallest segment, in `indices`", Value: number(1, model.MaxStep), Default: int64(DefaultStep), Add: May, Set: May},
+	{Name: "step", Usage: "smallest segment, in `indices`",
+		Value: number(1, model.MaxStep), Default: int64(DefaultStep), Add: May, Set: May},
 	{Name: "maxLimitId", Usage: "highest `ID` that may be issued, 0 for none; not below one that may have been",
 		Value: number(0, math.MaxInt64), Add: May, Set: May},
 	{Name: "limitPolicy", Usage: "above the limit: reject, or wrap, which repeats IDs and needs --confirm",
-		Value: oneOf(string(model.LimitReject), string(model.LimitWrap)), Default: string(model.LimitReject), Add: May, Set: May},
-	{Name: "scramble", Usage: "IDs show neither their order nor how many there are", Value: yesNo, Default: false, Add: May},
+		Value:   oneOf(string(model.LimitReject), string(model.LimitWrap)),
+		Default: string(model.LimitReject), Add: May, Set: May},
+	{Name: "scramble", Usage: "IDs show neither their order nor how many there are",
+		Value: yesNo, Default: false, Add: May},
 	{Name: "fresh", Usage: "the `name` again, to say that no app of this ID was ever used: it begins at index 1, " +
 		"though the database may have gone back in time", Value: text, Add: May},
-	{Name: "minIndex", Usage: "raise max_id of every shard to this `index`", Value: number(0, model.MaxIndex-1), Set: May},
+	{Name: "minIndex", Usage: "raise max_id of every shard to this `index`",
+		Value: number(0, model.MaxIndex-1), Set: May},
 	{Name: "maxRate", Usage: "most `indices` a second of each shard, at most queue.max_list_rate, 0 for that one",
 		Value: number(0, model.MaxListRate), Set: May},
 }}
@@ -63,7 +67,8 @@ func (s *Service) apps() Resource {
 	store := s.opts.Store
 	check := func(key string) error {
 		if n, err := strconv.ParseUint(key, 10, 31); err != nil || n >= model.Apps {
-			return fmt.Errorf("%w: id must be %s, not %.64q", model.ErrInvalidArgument, AppKind.Fields[0].Value.Want, key)
+			return fmt.Errorf("%w: id must be a whole number in 0…%d, not %.64q",
+				model.ErrInvalidArgument, model.Apps-1, key)
 		}
 		return nil
 	}
@@ -83,18 +88,28 @@ func (s *Service) apps() Resource {
 		},
 		create: func(ctx context.Context, g Given) (done, error) {
 			app, err := store.CreateApp(ctx, model.App{
-				ID: uint8(get[int64](g, "id")), Name: get[string](g, "name"), Description: get[string](g, "description"),
-				Step:     get[int64](g, "step"),
-				Limit:    model.Limit{MaxID: get[int64](g, "maxLimitId"), Policy: model.LimitPolicy(get[string](g, "limitPolicy"))},
-				Scramble: get[bool](g, "scramble"), Fresh: get[string](g, "fresh"),
+				ID:          uint8(get[int64](g, "id")),
+				Name:        get[string](g, "name"),
+				Description: get[string](g, "description"),
+				Step:        get[int64](g, "step"),
+				Limit: model.Limit{
+					MaxID: get[int64](g, "maxLimitId"), Policy: model.LimitPolicy(get[string](g, "limitPolicy")),
+				},
+				Scramble: get[bool](g, "scramble"),
+				Fresh:    get[string](g, "fresh"),
 			})
 			return done{after: newAppItem(app)}, err
 		},
 		change: func(ctx context.Context, key string, g Given, confirm string) (done, error) {
 			change := model.AppChange{
-				Name: pointer[string](g, "name"), Description: pointer[string](g, "description"), Step: pointer[int64](g, "step"),
-				MaxLimitID: pointer[int64](g, "maxLimitId"), LimitPolicy: (*model.LimitPolicy)(pointer[string](g, "limitPolicy")),
-				MinIndex: pointer[int64](g, "minIndex"), MaxRate: pointer[int64](g, "maxRate"), Confirm: confirm,
+				Name:        pointer[string](g, "name"),
+				Description: pointer[string](g, "description"),
+				Step:        pointer[int64](g, "step"),
+				MaxLimitID:  pointer[int64](g, "maxLimitId"),
+				LimitPolicy: (*model.LimitPolicy)(pointer[string](g, "limitPolicy")),
+				MinIndex:    pointer[int64](g, "minIndex"),
+				MaxRate:     pointer[int64](g, "maxRate"),
+				Confirm:     confirm,
 			}
 			if err := lowers(change.MaxRate, "queue.max_list_rate", s.opts.ListRate); err != nil {
 				return done{}, err

@@ -23,11 +23,14 @@ const MaxHolders = 1000
 // NameKind are spaces of worker IDs, each with a layout of its own.
 var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 	{Name: "name", Usage: "`name`, at most 64 letters, digits, dots, hyphens and underscores", Value: text, Add: Must},
-	{Name: "epoch", Usage: "from which the time in IDs counts, in Unix `milliseconds`", Value: instant, Default: int64(DefaultEpochMs), Add: May},
+	{Name: "epoch", Usage: "from which the time in IDs counts, in Unix `milliseconds`",
+		Value: instant, Default: int64(DefaultEpochMs), Add: May},
 	{Name: "workerBits", Usage: "`width` of the worker ID in an ID, 1…22, with --seq-bits 24 at most",
 		Value: number(1, model.MaxNameWorkerBits), Default: int64(DefaultWorkerBits), Add: May},
-	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22", Value: number(1, model.MaxNameSeqBits), Default: int64(DefaultSeqBits), Add: May},
-	{Name: "hold", Usage: "how long a holder may go on without shardid, `5s…1h`", Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
+	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22",
+		Value: number(1, model.MaxNameSeqBits), Default: int64(DefaultSeqBits), Add: May},
+	{Name: "hold", Usage: "how long a holder may go on without shardid, `5s…1h`",
+		Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
 }}
 
 // NameItem is a name of worker IDs as it is shown.
@@ -108,7 +111,8 @@ func (s *Service) names() Resource {
 				WorkerBits: uint(get[int64](g, "workerBits")), SeqBits: uint(get[int64](g, "seqBits")),
 			}
 			if name.Name == s.opts.OwnName {
-				return done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: choose another name", model.ErrRefused, name.Name)
+				return done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: "+
+					"choose another name", model.ErrRefused, name.Name)
 			}
 			made, err := store.CreateName(ctx, name)
 			return done{after: NewNameItem(model.NameUse{Name: made})}, err
@@ -116,7 +120,10 @@ func (s *Service) names() Resource {
 		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold"))
 			before, after, err := store.ChangeName(ctx, name, hold)
-			return done{NewNameItem(model.NameUse{Name: before}), NewNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
+			return done{
+				before: NewNameItem(model.NameUse{Name: before}), after: NewNameItem(after),
+				counts: holdCounts(after.Name, s.opts.Now()),
+			}, err
 		},
 		remove: func(ctx context.Context, name, confirm string) (done, error) {
 			if err := confirmed("name", name, confirm); err != nil {

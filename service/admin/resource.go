@@ -26,7 +26,7 @@ type Field struct {
 	Name     string // in JSON
 	Usage    string // for people, with what stands for the value in backquotes
 	Value    Value
-	Default  any // what a new thing has that does not say it: a string, int64 or bool; nil for what is left to the store
+	Default  any // what a new thing has that does not say it, a string, int64 or bool; nil: the store knows
 	Add, Set Need
 }
 
@@ -150,7 +150,9 @@ func (r Resource) Add(ctx context.Context, by Actor, given Given) (thing any, ef
 
 // Change changes a thing: only what is given. Errors: those of Show, model.ErrRefused for what would let an ID
 // repeat.
-func (r Resource) Change(ctx context.Context, by Actor, key string, given Given, confirm string) (thing any, effective string, err error) {
+func (r Resource) Change(
+	ctx context.Context, by Actor, key string, given Given, confirm string,
+) (thing any, effective string, err error) {
 	if err := r.check(key); err != nil {
 		return nil, "", err
 	}
@@ -161,9 +163,12 @@ func (r Resource) Change(ctx context.Context, by Actor, key string, given Given,
 				names = append(names, f.Name)
 			}
 		}
-		return nil, "", fmt.Errorf("%w: nothing is to be changed: give some of %s", model.ErrInvalidArgument, strings.Join(names, ", "))
+		return nil, "", fmt.Errorf("%w: nothing is to be changed: give some of %s",
+			model.ErrInvalidArgument, strings.Join(names, ", "))
 	}
-	return r.run(ctx, by, "change", key, given, func(ctx context.Context) (done, error) { return r.change(ctx, key, given, confirm) })
+	return r.run(ctx, by, "change", key, given, func(ctx context.Context) (done, error) {
+		return r.change(ctx, key, given, confirm)
+	})
 }
 
 // Delete deletes a thing whose name is given again, and gives what it was. What it handed out is remembered: should
@@ -172,7 +177,9 @@ func (r Resource) Delete(ctx context.Context, by Actor, key, confirm string) (th
 	if err := r.check(key); err != nil {
 		return nil, "", err
 	}
-	return r.run(ctx, by, "delete", key, nil, func(ctx context.Context) (done, error) { return r.remove(ctx, key, confirm) })
+	return r.run(ctx, by, "delete", key, nil, func(ctx context.Context) (done, error) {
+		return r.remove(ctx, key, confirm)
+	})
 }
 
 func (r Resource) run(ctx context.Context, by Actor, action, key string, asked Given,
@@ -205,7 +212,8 @@ func confirmed(one, key, confirm string) error {
 	if key == confirm {
 		return nil
 	}
-	return fmt.Errorf("%w: confirm the deletion with the name of the %s, which is %q", model.ErrInvalidArgument, one, key)
+	return fmt.Errorf("%w: confirm the deletion with the name of the %s, which is %q",
+		model.ErrInvalidArgument, one, key)
 }
 
 // lowers refuses, with model.ErrInvalidArgument, a rate above the configured one: what a
@@ -214,6 +222,6 @@ func lowers(rate *int64, key string, configured int64) error {
 	if rate == nil || configured == 0 || *rate <= configured {
 		return nil
 	}
-	return fmt.Errorf("%w: maxRate %d is above %s, which is %d: it can only lower that; raise %[3]s on all replicas, and it counts a minute after the last one has it",
-		model.ErrInvalidArgument, *rate, key, configured)
+	return fmt.Errorf("%w: maxRate %d is above %s, which is %d: it can only lower that; raise %[3]s on all replicas, "+
+		"and it counts a minute after the last one has it", model.ErrInvalidArgument, *rate, key, configured)
 }

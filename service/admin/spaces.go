@@ -9,9 +9,9 @@ import (
 // SpaceKind are the spaces of sequences.
 var SpaceKind = Kind{One: "space", Many: "spaces", Path: "sequences", Fields: []Field{
 	{Name: "space", Usage: "`name`, at most 64 letters, digits, dots, hyphens and underscores", Value: text, Add: Must},
-	{Name: "sections", Usage: "`number` of sections over which the keys are spread, 1…16384: a row of the database each",
+	{Name: "sections", Usage: "`number` of sections over which the keys are spread, each a row of the database",
 		Value: number(1, model.MaxSections), Default: int64(model.DefaultSections), Add: May},
-	{Name: "step", Usage: "`numbers` that a section takes from the database at once, 1…1000000",
+	{Name: "step", Usage: "`numbers` that a section takes from the database at once",
 		Value: number(1, model.MaxSequenceStep), Default: int64(model.DefaultSequenceStep), Add: May, Set: Must},
 }}
 
@@ -69,7 +69,8 @@ func (s *Service) spaces() Resource {
 			was, err := store.DeleteSpace(ctx, name)
 			if err == nil && s.opts.Forget != nil {
 				if err := s.opts.Forget(ctx, was); err != nil { // it is deleted all the same
-					s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then", "space", name, "error", err)
+					s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then",
+						"space", name, "error", err)
 				}
 			}
 			return done{before: changedSpace(was)}, err

@@ -15,16 +15,21 @@ const DefaultTagStep = 2000
 // TagKind are the tags of the segment mode.
 var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 	{Name: "tag", Usage: "tag `name`, at most 128 bytes", Value: text, Add: Must},
-	{Name: "step", Usage: "smallest segment, in `IDs`", Value: number(1, model.MaxTagStep), Default: int64(DefaultTagStep), Add: May, Set: May},
-	{Name: "maxId", Usage: "next `ID` to hand out; it only rises", Value: number(1, model.MaxTagID), Default: int64(1), Add: May, Set: May},
+	{Name: "step", Usage: "smallest segment, in `IDs`",
+		Value: number(1, model.MaxTagStep), Default: int64(DefaultTagStep), Add: May, Set: May},
+	{Name: "maxId", Usage: "next `ID` to hand out; it only rises",
+		Value: number(1, model.MaxTagID), Default: int64(1), Add: May, Set: May},
 	{Name: "description", Usage: "`text` for people", Value: text, Add: May, Set: May},
-	{Name: "pattern", Usage: "`text` of the IDs, with {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and one {seq:N}", Value: text, Default: "", Add: May},
+	{Name: "pattern", Usage: "`text` of the IDs, with {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and one {seq:N}",
+		Value: text, Default: "", Add: May},
 	{Name: "reset", Usage: "when {seq:N} begins at 1 again: day, month, year or none", Value: text, Add: May},
-	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai", Value: text, Add: May},
+	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai",
+		Value: text, Add: May},
 	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
 	{Name: "fresh", Usage: "the `name` again, to say that no tag of this name was ever used: it begins at --max-id, " +
 		"though the database may have gone back in time", Value: text, Add: May},
-	{Name: "maxRate", Usage: "most `IDs` a second, at most segment.max_rate, 0 for that one", Value: number(0, model.MaxTagRate), Set: May},
+	{Name: "maxRate", Usage: "most `IDs` a second, at most segment.max_rate, 0 for that one",
+		Value: number(0, model.MaxTagRate), Set: May},
 }}
 
 // TagItem is a tag as it is shown.
@@ -50,7 +55,8 @@ func newTagItem(t model.Tag) TagItem {
 	return TagItem{
 		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
 		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
-		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()), Notice: t.Notice(),
+		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()),
+		Notice: t.Notice(),
 	}
 }
 

@@ -315,7 +315,8 @@ func TestLogKeepsSecretsAndPersons(t *testing.T) {
 	for _, q := range []*fakeQueue{{}, broken(model.ErrQueueEmpty), broken(errors.New("broken"))} {
 		var log strings.Builder
 		opts, _ := testOptions(q, nil, &log)
-		opts.AccessLog, opts.Access, opts.Admin = AccessAll, guardOf("root", "orders", "role: get, apps: [1], tags: [leaf*]"), (&fakeAdmin{}).resources()
+		opts.AccessLog, opts.Admin = AccessAll, (&fakeAdmin{}).resources()
+		opts.Access = guardOf("root", "orders", "role: get, apps: [1], tags: [leaf*]")
 		for _, require := range []bool{false, true} {
 			opts.RequireToken = require
 			api := New(opts)

@@ -17,8 +17,8 @@ import (
 	"shardid/service/admin"
 )
 
-// fakeAdmin is a store with one app, one tag, one name and one space, and a replica. It notes what it is asked, or answers
-// with err.
+// fakeAdmin is a store with one app, one tag, one name and one space, and a replica. It notes what it is asked, or
+// answers with err.
 type fakeAdmin struct {
 	err   error
 	calls []string
@@ -87,7 +87,9 @@ func (f *fakeAdmin) CreateApp(_ context.Context, app model.App) (model.AppSummar
 	return orders, f.err
 }
 
-func (f *fakeAdmin) ChangeApp(_ context.Context, id uint8, c model.AppChange) (before, after model.AppSummary, err error) {
+func (f *fakeAdmin) ChangeApp(
+	_ context.Context, id uint8, c model.AppChange,
+) (before, after model.AppSummary, err error) {
 	f.note("change %d name %s description %s step %s limit %s policy %s min %s confirm %q", id,
 		said(c.Name), said(c.Description), said(c.Step), said(c.MaxLimitID), said(c.LimitPolicy), said(c.MinIndex), c.Confirm)
 	return orders, orders, f.err
@@ -255,7 +257,8 @@ func badAdminRequests() (all []exchange) {
 	}
 	add("PATCH", appTarget, "unknown field", `{"id":8}`)
 	add("PATCH", appTarget, "minIndex must be", `{"minIndex":562949953421311}`)
-	add("PATCH", appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, limitPolicy, minIndex, maxRate", `{}`)
+	add("PATCH", appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, "+
+		"limitPolicy, minIndex, maxRate", `{}`)
 	add("PATCH", appTarget+"?confirm=%zz", "percent-encoded", stepBody)
 	add("PATCH", appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
 	add("PATCH", "/admin/apps/256", "id must be a whole number in 0…255", stepBody)
@@ -371,7 +374,8 @@ func TestConfirmHeader(t *testing.T) {
 // The log has who asks, from where, and in which request, and never the token.
 func TestAdminActor(t *testing.T) {
 	for _, c := range []struct{ method, target, send, want string }{
-		{"POST", "/admin/tags", newTagBody, "who=admin action=tag.create target=\"tag a/b\" remote=192.0.2.1:1234 request_id=r-1"},
+		{"POST", "/admin/tags", newTagBody,
+			`who=admin action=tag.create target="tag a/b" remote=192.0.2.1:1234 request_id=r-1`},
 		{"PATCH", logTarget, levelBody, "who=admin request_id=r-1"},
 	} {
 		f := &fakeAdmin{}
@@ -387,9 +391,11 @@ func TestAdminActor(t *testing.T) {
 func TestNewAdministration(t *testing.T) {
 	f := &fakeAdmin{}
 	api := NewAdministration(f.resources(), "cli:alice", slog.New(slog.DiscardHandler))
-	wantAnswer(t, exchange{method: "DELETE", target: appTarget + confirmed}.ask(api), 200, `{"code":0,`+ordersJSON+effectJSON)
+	deletion := exchange{method: "DELETE", target: appTarget + confirmed}
+	wantAnswer(t, deletion.ask(api), 200, `{"code":0,`+ordersJSON+effectJSON)
 	check.Has(t, f.log.String(), `who=cli:alice action=app.delete target="app 7" `)
-	wantAnswer(t, exchange{target: "/admin/apps/256"}.ask(api), 400, `{"code":-6,"message":"invalid argument: id must be a whole number in 0…255, not \"256\""}`)
+	wantAnswer(t, exchange{target: "/admin/apps/256"}.ask(api), 400,
+		`{"code":-6,"message":"invalid argument: id must be a whole number in 0…255, not \"256\""}`)
 }
 
 // Without administration there are no such paths, with a token or without.

@@ -31,13 +31,17 @@ func items[T, Item any](things []T, show func(T) Item) []Item {
 // spacesPage shows all spaces, and how much of each has been used.
 func (a *API) spacesPage() gin.HandlerFunc {
 	name := func(u model.SpaceUse) string { return u.Name }
-	return byName(a, a.opts.Spaces, name, func(spaces []model.SpaceUse) list { return list{Spaces: items(spaces, admin.NewSpaceItem)} })
+	return byName(a, a.opts.Spaces, name, func(spaces []model.SpaceUse) list {
+		return list{Spaces: items(spaces, admin.NewSpaceItem)}
+	})
 }
 
 // namesPage shows all names, and how much of each is leased.
 func (a *API) namesPage() gin.HandlerFunc {
 	name := func(u model.NameUse) string { return u.Name.Name }
-	return byName(a, a.opts.Names, name, func(names []model.NameUse) list { return list{Names: items(names, admin.NewNameItem)} })
+	return byName(a, a.opts.Names, name, func(names []model.NameUse) list {
+		return list{Names: items(names, admin.NewNameItem)}
+	})
 }
 
 // holdersPage shows one name and its holders. What others guess costs nothing: only a name that

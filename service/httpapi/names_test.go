@@ -51,7 +51,9 @@ func (f *fakeAdmin) CreateName(_ context.Context, name model.Name) (model.Name, 
 	return ordersName, f.err
 }
 
-func (f *fakeAdmin) ChangeName(_ context.Context, name string, hold time.Duration) (before model.Name, after model.NameUse, err error) {
+func (f *fakeAdmin) ChangeName(
+	_ context.Context, name string, hold time.Duration,
+) (before model.Name, after model.NameUse, err error) {
 	f.note("change %q to %v", name, hold)
 	return ordersName, model.NameUse{Name: ordersName, Leased: 2, Known: 3}, f.err
 }
