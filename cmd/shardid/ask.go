@@ -61,7 +61,7 @@ func (c *cli) health() *cobra.Command {
 	var ask asking
 	cmd := &cobra.Command{
 		Use:   "health [--url URL]",
-		Short: "Ask a server whether it should get requests; for images that hold no other client",
+		Short: "Check whether a server should get requests, for images that hold no other client",
 		Example: `  shardid health
   shardid health --url /readyz/queue
   shardid health --url /livez

@@ -205,6 +205,7 @@ func configurationLines() []line {
 			"flag --set server.tokens_file: server.tokens_file: none: \nflag --set redis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},
 		{"migrate --print", 1, "nothing was made"},
+		{"migrate --from data", 2, "--from is for the move to a server: set database.driver to mysql"},
 		{"migrate", 0, "schema is at version"},
 		{"migrate --print", 0, "nothing to do"},
 		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok .*redis.mode +embedded `},

@@ -13,22 +13,36 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 
 	"github.com/spf13/cobra"
 )
 
 func (c *cli) migrate() *cobra.Command {
 	var print bool
+	var from string
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create or upgrade the database schema; several starters at once are safe",
+		Long: `Create or upgrade the database schema; several starters at once are safe.
+
+With --from, an embedded deployment moves to MySQL or MariaDB: its apps, tags, names, spaces and layouts, and
+how far each counter, lease and worker ID has come, so that nothing repeats. The database must have none of
+these. Stop the embedded server first; it does not start any more afterwards.`,
 		Example: `  shardid migrate
   shardid migrate --print
+  shardid migrate --config mysql.yaml --from data    # the data_dir of a first run
   SHARDID_DATABASE_DRIVER=mysql SHARDID_DATABASE_DSN='user:secret@tcp(127.0.0.1:3306)/shardid' shardid migrate`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&print, "print", false, "print the statements that would run, and change nothing")
+	cmd.Flags().StringVar(&from, "from", "", "data `FOLDER` of an embedded deployment that moves to this database")
+	cmd.MarkFlagsMutuallyExclusive("print", "from")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
+		if from != "" && cfg.Database.Driver != sqlstore.MySQL {
+			return fmt.Errorf("%w: --from is for the move to a server: set database.driver to mysql, and database.dsn",
+				model.ErrInvalidArgument)
+		}
 		if print {
 			if err := needData(cmd.Context(), cfg); err != nil {
 				return err
@@ -56,6 +70,11 @@ func (c *cli) migrate() *cobra.Command {
 		}
 		if err := db.Migrate(cmd.Context(), tell); err != nil {
 			return err
+		}
+		if from != "" {
+			if err := moveEmbedded(cmd.Context(), cfg, db, from, tell); err != nil {
+				return err
+			}
 		}
 		limits, err := askLimits(cmd.Context(), db)
 		for _, f := range limits {
@@ -123,7 +142,7 @@ func (c *cli) confirm() *cobra.Command {
 	var what confirmation
 	cmd := &cobra.Command{
 		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID --confirm ID)",
-		Short: "Say that a database which went back in time is right now",
+		Short: "Accept the database as it is, after a restore or a failover to a copy that lags",
 		Long: `After a database was restored, or failed over to a copy that lags, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it
 waits for an operator instead, and its error names the command. Before you run it,
