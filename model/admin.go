@@ -86,11 +86,6 @@ type AppChange struct {
 	Confirm string
 }
 
-// Empty says whether nothing is to be changed.
-func (c AppChange) Empty() bool {
-	return c.Name == nil && c.Description == nil && c.Step == nil && c.MaxLimitID == nil && c.LimitPolicy == nil && c.MinIndex == nil && c.MaxRate == nil
-}
-
 // Apply gives the app as it is after the change. lists are its lists with the highest
 // index that each has handed out and the limit of each, read under the rows' locks.
 // Errors: ErrInvalidArgument, ErrRefused.
@@ -176,11 +171,6 @@ func checkRate(rate *int64, highest int64) error {
 		return fmt.Errorf("%w: maxRate %d is not in 0…%d: 0 is the configured one", ErrInvalidArgument, *rate, highest)
 	}
 	return nil
-}
-
-// Empty says whether nothing is to be changed.
-func (c TagChange) Empty() bool {
-	return c.Step == nil && c.Description == nil && c.MaxID == nil && c.MaxRate == nil
 }
 
 // Apply gives the tag as it is after the change, which is still to be checked for

@@ -106,9 +106,3 @@ func TestCheckText(t *testing.T) {
 		t.Errorf("the step of an app with an odd name: %v", err)
 	}
 }
-
-func TestEmptyChanges(t *testing.T) {
-	if !(AppChange{Confirm: "x"}).Empty() || !(TagChange{}).Empty() || (AppChange{MinIndex: new(int64)}).Empty() || (TagChange{MaxID: new(int64)}).Empty() {
-		t.Error("Empty is wrong")
-	}
-}

@@ -97,7 +97,7 @@ func (n noun[T]) command(c *cli, cmd *cobra.Command, verbs []string) *cobra.Comm
 		f.StringVar(&o.after, "after", "", "business `number` after which to go on, in place of --max-id")
 		o.isFor("after", verbs, verbSet)
 	}
-	o.ask.asClient(cmd, 10*time.Second, "`URL` of a server to ask, in place of the database")
+	o.ask.asClient(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		o.verb = verbs[0]
 		if len(args) > 0 {

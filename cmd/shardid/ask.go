@@ -183,8 +183,8 @@ func (a asking) exchange(
 	return target, resp.StatusCode, body, err
 }
 
-// maxAnswer is more than any answer of a server, in bytes.
-const maxAnswer = 16 << 20
+// maxAnswer is more than any answer of a server, in bytes: a million tags have about 300 each.
+const maxAnswer = 1 << 30
 
 // asClient registers what commands need that ask as a client does; url says whom without --url.
 func (a *asking) asClient(cmd *cobra.Command, timeout time.Duration, url string) {
