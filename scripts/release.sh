@@ -53,7 +53,9 @@ gzip -n9 "$stage"/man/*.1
 "$stage/host" completion bash >"$stage/completions/shardid.bash"
 "$stage/host" completion zsh >"$stage/completions/_shardid"
 "$stage/host" completion fish >"$stage/completions/shardid.fish"
-"$stage/host" version --sbom >"$dist/shardid_$VERSION.sbom.json"
+go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0 bin -json -std -noserial -output-version 1.5 \
+	-version "$VERSION" "$stage/host" |
+	sed "s|\"timestamp\": \"[^\"]*\"|\"timestamp\": \"$MTIME\"|" >"$dist/shardid_$VERSION.sbom.json"
 sed 's|/usr/local/bin/|/usr/bin/|' deploy/systemd/shardid.service >"$stage/shardid.service"
 
 for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do

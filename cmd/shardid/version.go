@@ -1,17 +1,12 @@
 package main
 
 import (
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,67 +25,21 @@ const shownRevision = 12
 var revision string
 
 func (c *cli) version() *cobra.Command {
-	var sbom bool
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Example: `  shardid version
-  shardid version --sbom > shardid.sbom.json`,
-		Args: cobra.NoArgs,
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  shardid version\n  shardid version --json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.ran = true
-			if sbom {
-				return printSBOM(cmd.OutOrStdout())
+			said := map[string]string{
+				"version": versionString(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			}
-			return c.print(cmd, map[string]string{"version": versionString(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH},
-				func(w io.Writer) { fmt.Fprintln(w, versionLine()) })
+			return c.print(cmd, said, func(w io.Writer) { fmt.Fprintln(w, versionLine()) })
 		},
 	}
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&sbom, "sbom", false, "print the modules in this program, as CycloneDX 1.5")
 	return cmd
-}
-
-// component is a module in CycloneDX.
-type component struct {
-	Type    string          `json:"type"`
-	Name    string          `json:"name"`
-	Version string          `json:"version"`
-	PURL    string          `json:"purl"`
-	Hashes  []componentHash `json:"hashes,omitempty"`
-}
-
-type componentHash struct {
-	Algorithm string `json:"alg"`
-	Content   string `json:"content"`
-}
-
-// printSBOM lists what the linker recorded.
-func printSBOM(w io.Writer) error {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return errors.New("this program was built without a list of its modules")
-	}
-	standard := strings.TrimPrefix(info.GoVersion, "go")
-	modules := []component{{Type: "library", Name: "std", Version: standard, PURL: "pkg:golang/std@" + standard}}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		one := component{Type: "library", Name: m.Path, Version: m.Version, PURL: "pkg:golang/" + m.Path + "@" + m.Version}
-		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) > 0 {
-			one.Hashes = []componentHash{{"SHA-256", hex.EncodeToString(sum)}}
-		}
-		modules = append(modules, one)
-	}
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", " ")
-	return out.Encode(map[string]any{
-		"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-		"metadata":   map[string]any{"component": component{Type: "application", Name: "shardid", Version: version, PURL: "pkg:golang/" + info.Main.Path + "@" + version}},
-		"components": modules,
-	})
 }
 
 // man writes the manual pages of all commands, for packages.
