@@ -266,7 +266,7 @@ func (r *refusedError) Error() string {
 
 // Is says that a request that was refused as wrong is a command that is.
 func (r *refusedError) Is(err error) bool {
-	return err == model.ErrInvalidArgument && r.code == -6 //nolint:errorlint // as errors.Is asks
+	return err == model.ErrInvalidArgument && r.code == -6
 }
 
 // inProcess is the way to a handler of this process.

@@ -162,15 +162,15 @@ func (s *Service) run(ctx context.Context, by Actor, action, target string, aske
 }
 
 // takeOver has a replica take a change over, and says for people from when on it counts. A replica that
-// cannot now will with its next reload, and has reported why. What is new counts everywhere at once, as every replica
-// looks for it when it is asked for it.
+// cannot now will with its next reload, and has reported why. What is new counts everywhere at once, as
+// every replica looks for it when it is asked for it.
 func (s *Service) takeOver(ctx context.Context, r Replica, isNew bool) string {
 	here, by := false, time.Time{}
 	if r != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reloadTimeout)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), reloadTimeout)
 		defer cancel()
 		by = r.NextReload(s.opts.Now()).Add(readingTime)
-		here = r.Reload(ctx) == nil
+		here = r.Reload(within) == nil
 	}
 	switch {
 	case isNew:
