@@ -111,28 +111,6 @@ func badNameRequests() (all []exchange) {
 	return all
 }
 
-// What the store is asked for, from what a client sent.
-func TestNameRequests(t *testing.T) {
-	for _, c := range []struct{ method, target, send, want string }{
-		{"POST", namesTarget, newNameBody, `create "orders", epoch_ms=1288834974657 worker_bits=10 seq_bits=12, for 1m0s`},
-		{"POST", namesTarget, `{"hold":"1h","seqBits":2,"workerBits":22,"epoch":"5","name":"a.B_c-1"}`, `create "a.B_c-1", epoch_ms=5 worker_bits=22 seq_bits=2, for 1h0m0s`},
-		{"POST", namesTarget, `{"name":"..","epoch":0}`, `create "..", epoch_ms=0 worker_bits=10 seq_bits=12, for 1m0s`},
-		{"PATCH", nameTarget, holdBody, `change "orders" to 1m30s`},
-		{"DELETE", nameTarget + "?confirm=orders", "", `delete "orders"`},
-	} {
-		f := &fakeAdmin{}
-		got, _, _ := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, change: administrated(f)}.do()
-		if len(f.calls) != 1 || f.calls[0] != c.want {
-			t.Errorf("%s %s: %d %s\ngot  %q\nwant %q", c.method, c.target, got.Code, got.Body, f.calls, c.want)
-		}
-	}
-	f := &fakeAdmin{}
-	exchange{method: "GET", target: nameTarget, token: adminSecret, change: administrated(f)}.do()
-	if len(f.calls) != 2 || f.calls[1] != `1000 holders of "orders"` {
-		t.Errorf("%q", f.calls)
-	}
-}
-
 // namePageExchanges provoke each status of the pages about names.
 func namePageExchanges() []exchange {
 	broken := func(err error) func(*Options) { return func(o *Options) { o.Names = (&fakeAdmin{err: err}).Names } }

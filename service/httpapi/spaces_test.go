@@ -84,24 +84,6 @@ func badSpaceRequests() (all []exchange) {
 	return all
 }
 
-// What the store is asked for, from what a client sent.
-func TestSpaceRequests(t *testing.T) {
-	for _, c := range []struct{ method, target, send, want string }{
-		{"GET", spaceTarget, "", `show "chat"`},
-		{"POST", spacesTarget, newSpaceBody, `create {Name:chat Sections:1024 Step:10000}`},
-		{"POST", spacesTarget, `{"step":1000000,"sections":16384,"space":"a.B_c-1"}`, `create {Name:a.B_c-1 Sections:16384 Step:1000000}`},
-		{"POST", spacesTarget, `{"space":"..","step":1,"sections":1}`, `create {Name:.. Sections:1 Step:1}`},
-		{"PATCH", spaceTarget, newStepBody, `change "chat" to 5`},
-		{"DELETE", spaceTarget + "?confirm=chat", "", `delete "chat"`},
-	} {
-		f := &fakeAdmin{}
-		got, _, _ := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, change: administrated(f)}.do()
-		if len(f.calls) != 1 || f.calls[0] != c.want {
-			t.Errorf("%s %s: %d %s\ngot  %q\nwant %q", c.method, c.target, got.Code, got.Body, f.calls, c.want)
-		}
-	}
-}
-
 // spacePageExchanges provoke each status of the page about spaces.
 func spacePageExchanges() []exchange {
 	broken := func(err error) func(*Options) { return func(o *Options) { o.Spaces = (&fakeAdmin{err: err}).Spaces } }
