@@ -1,45 +1,54 @@
+// Package workerfile keeps an instance's worker ID and its reservation on the local disk, and gives
+// worker IDs without a store: as the configuration says, or by the name of the host.
+//
+// # The file
+//
+// worker.json lies in a folder that one process at a time uses; a lock on worker.lock beside it makes
+// sure of that and ends with the process, kill -9 included. A new worker.json is written to
+// worker.json.tmp, synced, renamed over the old one, and the folder is synced: after a power cut there
+// is the old one or the new one, whole. worker.json.tmp is never read.
+//
+//	{"version":1,"identity":"<32 hex digits>","registry":"zk shardid 4f…","address":"10.0.0.5:8080",
+//	 "worker_id":7,"reserved_until":…,"expires_at":…,"epoch_ms":…,"saved_at":…}
+//
+// A file is understood only if it is what this package writes, but for blanks: what another one has
+// reserved cannot be guessed, and to begin without it would give the same IDs again. It is refused, and
+// left as it is.
 package workerfile
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"shardid/model"
 )
 
-var (
-	// ErrCorrupt says that worker.json is not what this package writes.
-	ErrCorrupt = errors.New("the worker file is corrupt")
-	// ErrNotWritable says that the folder cannot be made or written.
-	ErrNotWritable = errors.New("the folder of the worker file cannot be written")
-)
-
-// ModeLocal is the registry that knows worker IDs by the configuration alone: all
-// that keeps its IDs apart over time is the file.
-const ModeLocal = "local"
-
 const (
 	fileName = "worker.json"
 	tempName = "worker.json.tmp" // one name: the lock lets no other writer in
 	lockName = "worker.lock"
-	maxSize  = 64 << 10 // bytes; what we write has some 300
+	version  = 1
+	noWorker = -1 // the worker ID before the first lease
 )
 
 // Options says where the file is and whose it is.
 type Options struct {
-	// Dir is the instance's own folder, <data_dir>/<name>/<port>. It is made when
-	// it is missing.
+	// Dir is the instance's own folder, <data_dir>/<name>/<port>. It is made when it is missing.
 	Dir string
-	// Registry is the mode of the registry, Layout that of the IDs: a lease of others is
-	// not loaded. Address is the instance's ip:port.
+	// Registry is the mode of the registry, Layout that of the IDs: a lease of others is not loaded.
+	// Address is the instance's ip:port.
 	Registry string
 	Address  string
 	Layout   model.SnowflakeLayout
@@ -48,17 +57,29 @@ type Options struct {
 // File is the worker file of this process. Safe for concurrent use.
 type File struct {
 	o    Options
-	lock io.Closer // nil once closed
-
-	mu    sync.Mutex
-	saved record // what the file holds
-	last  record // what it held when it was opened
+	mu   sync.Mutex
+	held record    // what the file holds
+	lock io.Closer // of the folder; nil once closed
 }
 
-// Open locks the folder and reads the file. When there is none it makes an
-// identity. It writes the file in any case, which shows that it can. Errors:
-// ErrLocked, ErrCorrupt, ErrNotWritable, model.ErrInvalidArgument; all say which
-// path and what to do.
+// record is what worker.json says, in the order of the file. Times are Unix milliseconds.
+type record struct {
+	Version       int    `json:"version"`
+	Identity      string `json:"identity"` // of the folder, 32 hex digits
+	Registry      string `json:"registry"` // its mode and, after a blank, which one it is; "" before the first lease
+	Address       string `json:"address"`  // of the instance; "" before the first lease
+	WorkerID      int    `json:"worker_id"`
+	ReservedUntil int64  `json:"reserved_until"`
+	ExpiresAt     int64  `json:"expires_at"`
+	EpochMs       int64  `json:"epoch_ms"`
+	SavedAt       int64  `json:"saved_at"`
+	WorkerBits    uint   `json:"worker_bits,omitempty"` // both are 0 for Leaf's widths
+	SeqBits       uint   `json:"seq_bits,omitempty"`
+}
+
+// Open locks the folder and reads the file. When there is none it makes an identity. It writes the file
+// in any case, which shows that it can. Errors, with the path and what to do: ErrLocked,
+// model.ErrInvalidArgument for options, those of the system, and that of a file that is not understood.
 func Open(o Options) (*File, error) {
 	if o.Dir == "" || o.Registry == "" || o.Address == "" || o.Layout.EpochMs < 0 || o.Layout.Check() != nil {
 		return nil, fmt.Errorf("%w: worker file %+v", model.ErrInvalidArgument, o)
@@ -69,80 +90,133 @@ func Open(o Options) (*File, error) {
 	lock, err := Lock(filepath.Join(o.Dir, lockName))
 	switch {
 	case errors.Is(err, ErrLocked):
-		return nil, fmt.Errorf("another process uses the folder of the worker file %s: stop it, or give this one its own data_dir or port: %w", o.Dir, err)
+		return nil, fmt.Errorf("another process uses the folder of the worker file %s: "+
+			"stop it, or give this one its own data_dir or port: %w", o.Dir, err)
 	case err != nil:
 		return nil, notWritable(o.Dir, err)
 	}
 	f := &File{o: o, lock: lock}
-	if err := f.load(); err != nil {
+	r, err := readRecord(filepath.Join(o.Dir, fileName))
+	if err == nil {
+		err = f.save(r)
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return f, nil
 }
 
-func (f *File) load() error {
-	r, err := read(filepath.Join(f.o.Dir, fileName))
-	if errors.Is(err, os.ErrNotExist) {
-		var identity [idLength / 2]byte
-		_, _ = rand.Read(identity[:]) // never fails
-		r, err = record{Version: version, Identity: hex.EncodeToString(identity[:]), WorkerID: noWorker,
+// readRecord gives what the file says, and a new record where there is none.
+func readRecord(path string) (record, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the operator's own data_dir
+	if errors.Is(err, fs.ErrNotExist) {
+		identity := make([]byte, 16)
+		_, _ = rand.Read(identity) // never fails
+		return record{Version: version, Identity: hex.EncodeToString(identity), WorkerID: noWorker,
 			SavedAt: time.Now().UnixMilli()}, nil
 	}
 	if err != nil {
-		return err
-	}
-	f.last = r
-	return f.save(r)
-}
-
-// read gives what the file holds. Errors: os.ErrNotExist, ErrCorrupt.
-func read(path string) (record, error) {
-	file, err := os.Open(path) //nolint:gosec // the operator's own data_dir
-	if err != nil {
-		return record{}, fmt.Errorf("open the worker file: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSize))
-	if err != nil {
 		return record{}, fmt.Errorf("read the worker file: %w", err)
 	}
-	r, err := parse(text)
+	r, err := parseRecord(text)
 	if err != nil {
-		return record{}, fmt.Errorf("%w: %s: %w: restore it, or delete it; without it the worker ID is asked for anew "+
-			"and may take until its last lease has run out", ErrCorrupt, path, err)
+		return record{}, fmt.Errorf("the worker file %s is not understood: %w: restore it, or delete it; without it "+
+			"the worker ID is asked for anew and may take until its last lease has run out", path, err)
 	}
 	return r, nil
 }
 
-// save writes the record durably. Under mu, or before others know the file.
+// parseRecord wants what text gives. A key that is missing would read as 0, which as a reservation means
+// that nothing was issued; it shows as the text is not that of the record.
+func parseRecord(text []byte) (record, error) {
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return record{}, err
+	}
+	if r.Version != version {
+		return record{}, fmt.Errorf("its version is %d, this program knows %d", r.Version, version)
+	}
+	var plain bytes.Buffer
+	if err := json.Compact(&plain, text); err != nil || !bytes.Equal(plain.Bytes(), r.text()) {
+		return record{}, errors.New("it lacks a key, or has another one, or in another order")
+	}
+	return r, r.check()
+}
+
+func (r record) text() []byte {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return text
+}
+
+// check refuses what no instance can have stored.
+func (r record) check() error {
+	identity, err := hex.DecodeString(r.Identity)
+	if err != nil || len(identity) != 16 {
+		return fmt.Errorf("identity %.40q is not 32 hex digits", r.Identity)
+	}
+	if min(r.ReservedUntil, r.ExpiresAt, r.EpochMs, r.SavedAt) < 0 {
+		return errors.New("a time is negative")
+	}
+	if r.WorkerID == noWorker {
+		if r != (record{Version: version, Identity: r.Identity, WorkerID: noWorker, SavedAt: r.SavedAt}) {
+			return errors.New("it has a reservation and no worker ID")
+		}
+		return nil
+	}
+	layout := r.layout()
+	if err := layout.Check(); err != nil {
+		return err
+	}
+	if r.WorkerID < 0 || r.WorkerID >= layout.Workers() {
+		return fmt.Errorf("worker ID %d is not 0…%d", r.WorkerID, layout.Workers()-1)
+	}
+	if r.Registry == "" || r.Address == "" {
+		return errors.New("registry or address is empty")
+	}
+	return nil
+}
+
+// layout is that of the IDs of the lease.
+func (r record) layout() model.SnowflakeLayout {
+	if r.WorkerBits == 0 && r.SeqBits == 0 {
+		r.WorkerBits, r.SeqBits = model.LeafWorkerBits, model.LeafSeqBits
+	}
+	return model.SnowflakeLayout{EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits}
+}
+
+// save writes the record durably. It runs under mu, or before others know the file.
 func (f *File) save(r record) error {
-	if err := replace(f.o.Dir, r.text()); err != nil {
+	if err := replaceFile(f.o.Dir, append(r.text(), '\n')); err != nil {
 		return notWritable(f.o.Dir, err)
 	}
-	f.saved = r
+	f.held = r
 	return nil
 }
 
 func notWritable(dir string, err error) error {
-	return fmt.Errorf("%w: %s: %w: let this user write there, make room, or set another data_dir", ErrNotWritable, dir, err)
+	return fmt.Errorf("the folder of the worker file %s cannot be written: %w: "+
+		"let this user write there, make room, or set another data_dir", dir, err)
 }
 
 // Identity is that of the folder: 32 hex digits, the same as long as the file is.
 func (f *File) Identity() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.saved.Identity
+	return f.held.Identity
 }
 
-// Load returns the lease that was stored last, in this life or the one before,
-// at whatever address, and false when there is none or it is of another mode or
-// layout. It has neither token nor node. Its After is its Reserved: all of it may have
-// been used.
+// Load returns the lease that was stored last, in this life or the one before, at whatever address, and
+// false when there is none or it is of another mode or layout. It has neither token nor node. Its After
+// is its Reserved: all of it may have been used.
 func (f *File) Load() (model.Lease, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := f.saved
-	if r.WorkerID == noWorker || r.mode() != f.o.Registry || r.layout() != f.o.Layout {
+	r := f.held
+	mode, _, _ := strings.Cut(r.Registry, " ")
+	if r.WorkerID == noWorker || mode != f.o.Registry || r.layout() != f.o.Layout {
 		return model.Lease{}, false
 	}
 	return model.Lease{
@@ -151,31 +225,31 @@ func (f *File) Load() (model.Lease, bool) {
 	}, true
 }
 
-// Recorded returns the epoch of the lease that the life before this one stored
-// last, whatever its registry, and false when it stored none.
-func (f *File) Recorded() (epochMs int64, ok bool) {
-	return f.last.EpochMs, f.last.WorkerID != noWorker
-}
-
-// Store writes the lease durably: when it returns nil, a power cut does not undo
-// it. After an error Load gives what it gave before, and the disk may hold
-// either. Errors: ErrNotWritable, model.ErrInvalidArgument, os.ErrClosed.
+// Store writes the lease durably: when it returns nil, a power cut does not undo it. After an error Load
+// gives what it gave before, and the disk may hold either. Errors: model.ErrInvalidArgument,
+// os.ErrClosed, those of the system.
 func (f *File) Store(lease model.Lease) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.lock == nil {
 		return fmt.Errorf("store in the worker file %s: %w", f.o.Dir, os.ErrClosed)
 	}
-	if lease.WorkerID == noWorker || lease.Owner.Address != f.o.Address {
-		return fmt.Errorf("%w: lease %+v in the worker file of %s", model.ErrInvalidArgument, lease, f.o.Address)
+	r := record{
+		Version: version, Identity: f.held.Identity,
+		Registry: cmp.Or(lease.Registry, f.o.Registry), Address: f.o.Address,
+		WorkerID: lease.WorkerID, ReservedUntil: lease.Reserved, ExpiresAt: lease.Expires,
+		EpochMs: f.o.Layout.EpochMs, SavedAt: time.Now().UnixMilli(),
 	}
-	r := f.saved
-	r.Registry, r.Address = cmp.Or(lease.Registry, f.o.Registry), f.o.Address
-	r.setLayout(f.o.Layout)
-	r.WorkerID, r.ReservedUntil, r.ExpiresAt = lease.WorkerID, lease.Reserved, lease.Expires
-	r.SavedAt = time.Now().UnixMilli()
-	if err := r.check(); err != nil {
-		return fmt.Errorf("%w: lease %+v in the worker file: %w", model.ErrInvalidArgument, lease, err)
+	if !f.o.Layout.IsLeaf() {
+		r.WorkerBits, r.SeqBits = f.o.Layout.WorkerBits, f.o.Layout.SeqBits
+	}
+	err := r.check()
+	if lease.Owner.Address != f.o.Address {
+		err = errors.New("the lease is of another address")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: lease %+v in the worker file of %s: %w",
+			model.ErrInvalidArgument, lease, f.o.Address, err)
 	}
 	return f.save(r)
 }
@@ -189,8 +263,5 @@ func (f *File) Close() error {
 	}
 	lock := f.lock
 	f.lock = nil
-	if err := lock.Close(); err != nil {
-		return fmt.Errorf("unlock the worker file: %w", err)
-	}
-	return nil
+	return lock.Close()
 }

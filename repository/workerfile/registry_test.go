@@ -7,8 +7,51 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/scripts/check"
 )
+
+// addresses is how many the map of the contract lists; the last is that of its successor.
+const addresses = 300
+
+func TestLocalContract(t *testing.T) {
+	ids := map[string]int{}
+	for i := range addresses {
+		ids[workertest.Address(i)] = model.SnowflakeWorkers - 1 - i
+	}
+	registry, err := Local(ids, model.SnowflakeWorkers)
+	check.Must(t, err)
+	workertest.Run(t, func(*testing.T) workertest.Backend {
+		return workertest.Backend{
+			New:        func(*testing.T) workertest.Registry { return registry },
+			Max:        addresses,
+			Fill:       func(*testing.T) {}, // whoever is not listed finds it full
+			PerAddress: true, FixedIDs: true, Stateless: true,
+		}
+	})
+}
+
+func TestLocalRefuses(t *testing.T) {
+	for word, ids := range map[string]map[string]int{
+		"10.0.0.1:80 and 10.0.0.2:80": {"10.0.0.1:80": 5, "10.0.0.2:80": 5, "10.0.0.3:80": 6},
+		"worker ID 1024 of 10.0.0.1":  {"10.0.0.1:80": 1024},
+		"worker ID -1 of 10.0.0.1":    {"10.0.0.1:80": -1},
+		"worker ID 32 of 10.0.0.9":    {"10.0.0.9:80": 32},
+		`"10.0.0.1" is not ip:port`:   {"10.0.0.1": 1},
+		`":80" is not ip:port`:        {":80": 1},
+		`"" is not ip:port`:           {"": 1},
+	} {
+		workers := model.SnowflakeWorkers
+		if word == "worker ID 32 of 10.0.0.9" {
+			workers = 32
+		}
+		registry, err := Local(ids, workers)
+		if registry != nil || !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), word) ||
+			!strings.Contains(err.Error(), "snowflake.worker.local_map") {
+			t.Errorf("got %v, want one that says %s", err, word)
+		}
+	}
+}
 
 func TestOrdinalOfAHost(t *testing.T) {
 	for host, want := range map[string]int{
@@ -24,9 +67,11 @@ func TestOrdinalOfAHost(t *testing.T) {
 	}
 	for host, says := range map[string]string{
 		"shardid-32": "not a worker ID, 0…31", "shardid-99999999999999999999": "not a worker ID, 0…31",
-		"shardid": "does not end in a hyphen and a number", "": "does not end", "-3": "does not end", "3": "does not end",
-		"shardid-03": "does not end", "shardid-x2": "does not end", "shardid-7d9f8b6c5-x2x4z": "does not end", "shardid-3-": "does not end",
-		"shardid.example-3": "does not end", "shardid3": "does not end", "shardid-+3": "does not end",
+		"shardid": "does not end in a hyphen and a number", "": "does not end", "-3": "does not end",
+		"3":          "does not end",
+		"shardid-03": "does not end", "shardid-x2": "does not end", "shardid-3-": "does not end",
+		"shardid-7d9f8b6c5-x2x4z": "does not end",
+		"shardid.example-3":       "does not end", "shardid3": "does not end", "shardid-+3": "does not end",
 	} {
 		lease, err := Ordinal(host, 32).Acquire(t.Context(), model.Owner{Address: address, Token: "t"})
 		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), says) {
@@ -41,7 +86,7 @@ func TestOrdinalFile(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
 	o.Registry = ModeOrdinal
-	after := func(f *File, r *OrdinalRegistry) int64 {
+	after := func(f *File, r *Fixed) int64 {
 		t.Helper()
 		lease, err := r.Acquire(t.Context(), model.Owner{Address: address, Identity: f.Identity(), Token: "t"})
 		check.Must(t, err)
@@ -59,7 +104,8 @@ func TestOrdinalFile(t *testing.T) {
 		began := time.Now()
 		f, err := r.Open(o, time.Minute)
 		check.Must(t, err)
-		if got := after(f, r); got < began.Add(time.Minute).UnixMilli() || got > time.Now().Add(time.Minute).UnixMilli() {
+		got := after(f, r)
+		if got < began.Add(time.Minute).UnixMilli() || got > time.Now().Add(time.Minute).UnixMilli() {
 			t.Errorf("%q: nothing is left out before %d", registry, got)
 		}
 		closeFile(t, f)
@@ -78,9 +124,8 @@ func TestOrdinalFile(t *testing.T) {
 	check.Equal(t, after(f, r), 0, "a file that tells")
 	closeFile(t, f)
 	_, err = Ordinal("shardid-4", 32).Open(o, time.Minute)
-	if !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), "worker ID 3") || !strings.Contains(err.Error(), "says 4") {
-		t.Errorf("the file of another pod: %v", err)
-	}
+	check.Is(t, err, model.ErrInvalidArgument, "the file of another pod")
+	check.Has(t, err.Error(), "that of worker ID 3, and the host's name says 4")
 	f, err = Ordinal("shardid-3", 32).Open(o, time.Minute) // it is not locked by the one that was refused
 	check.Must(t, err)
 	closeFile(t, f)

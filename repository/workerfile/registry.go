@@ -1,0 +1,145 @@
+package workerfile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// ModeLocal is the registry that knows worker IDs by the configuration.
+	ModeLocal = "local"
+	// ModeOrdinal is the registry that knows the worker ID by the name of the host, as a StatefulSet of
+	// Kubernetes numbers its pods.
+	ModeOrdinal = "ordinal"
+)
+
+// Fixed is a registry of worker IDs that are known beforehand. It keeps nothing and has no clock: what an
+// instance reserved is in its worker file alone, so neither an address of the map nor a pod must move to a
+// machine without that file, and nobody but the operator keeps two of them from running at the same time.
+// Its calls fail with the error of the context. Safe for concurrent use.
+type Fixed struct {
+	name string // of the registry
+	find func(address string) (id int, err error)
+	// unknown is up to when an earlier life, of which the file tells nothing, may have issued IDs, Unix
+	// ms; 0 when the file tells.
+	unknown atomic.Int64
+}
+
+// Local makes the registry from snowflake.worker.local_map, ip:port to worker ID, of which there are so
+// many. Errors: model.ErrInvalidArgument for a worker ID that is not 0…workers-1 or given twice, and for
+// an address that is not ip:port.
+func Local(ids map[string]int, workers int) (*Fixed, error) {
+	refuse := func(format string, args ...any) (*Fixed, error) {
+		why := fmt.Sprintf(format, args...)
+		return nil, fmt.Errorf("%w: snowflake.worker.local_map: %s", model.ErrInvalidArgument, why)
+	}
+	ids = maps.Clone(ids)
+	holder := make(map[int]string, len(ids))
+	for _, address := range slices.Sorted(maps.Keys(ids)) {
+		id := ids[address]
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			return refuse("%q is not ip:port", address)
+		}
+		if id < 0 || id >= workers {
+			return refuse("worker ID %d of %s is not 0…%d", id, address, workers-1)
+		}
+		if other, taken := holder[id]; taken {
+			return refuse("%s and %s both have worker ID %d", other, address, id)
+		}
+		holder[id] = address
+	}
+	return &Fixed{name: ModeLocal, find: func(address string) (int, error) {
+		id, listed := ids[address]
+		if !listed {
+			return 0, fmt.Errorf("%w: %s is not in snowflake.worker.local_map: add it with a worker ID of its own, "+
+				"0…%d, or set snowflake.advertise to an address that is listed",
+				model.ErrNoWorkerID, address, workers-1)
+		}
+		return id, nil
+	}}, nil
+}
+
+var hostWithNumber = regexp.MustCompile(`^(.+)-(0|[1-9][0-9]*)$`)
+
+// Ordinal makes the registry from the name of the host, shardid-3 for example; there are so many worker
+// IDs. A name that does not fit makes Acquire fail.
+func Ordinal(host string, workers int) *Fixed {
+	name, _, _ := strings.Cut(host, ".")
+	parts := hostWithNumber.FindStringSubmatch(name)
+	var err error
+	if parts == nil {
+		parts = make([]string, 3)
+		err = fmt.Errorf("%w: snowflake.worker.mode is ordinal, and the host's name %q does not end in "+
+			"a hyphen and a number: run it in a StatefulSet, whose pods are named shardid-0, shardid-1 and so on, "+
+			"or choose another mode", model.ErrNoWorkerID, host)
+	}
+	id, noNumber := strconv.ParseUint(parts[2], 10, 31)
+	if err == nil && (noNumber != nil || id >= uint64(workers)) {
+		err = fmt.Errorf("%w: the number at the end of the host's name %q is not a worker ID, 0…%d: "+
+			"run fewer replicas, or choose another snowflake.worker.mode", model.ErrNoWorkerID, host, workers-1)
+	}
+	return &Fixed{name: ModeOrdinal + " " + parts[1], find: func(string) (int, error) { return int(id), err }}
+}
+
+// Open opens the worker file of a pod. When that tells nothing of its worker ID, an earlier life may have
+// lost its file: Acquire then leaves out what that could have reserved, which is as far ahead as wait.
+// Errors: those of Open, model.ErrInvalidArgument for the file of another worker ID.
+func (r *Fixed) Open(o Options, wait time.Duration) (*File, error) {
+	f, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	id, unfit := r.find(o.Address)
+	switch last, known := f.Load(); {
+	case unfit != nil: // Acquire says it
+	case !known:
+		r.unknown.Store(time.Now().Add(wait).UnixMilli())
+	case last.WorkerID != id:
+		_ = f.Close() // the refusal is the error to tell
+		return nil, fmt.Errorf("%w: the worker file in %s is that of worker ID %d, and the host's name says %d: "+
+			"give each pod the volume of its own, or delete the file",
+			model.ErrInvalidArgument, o.Dir, last.WorkerID, id)
+	}
+	return f, nil
+}
+
+// Acquire gives the worker ID of the owner's address or of this host. Errors: model.ErrNoWorkerID when
+// there is none.
+func (r *Fixed) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	id, err := r.find(owner.Address)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	after := r.unknown.Load()
+	return r.Renew(ctx, model.Lease{
+		WorkerID: id, Owner: owner, Registry: r.name, After: after, Reserved: after, Expires: after,
+	})
+}
+
+// Renew returns the lease as it is: no other instance can take it.
+func (r *Fixed) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	return lease, r.Release(ctx, lease)
+}
+
+// Release does nothing.
+func (r *Fixed) Release(ctx context.Context, _ model.Lease) error {
+	if err := ctx.Err(); err != nil {
+		return &model.StoreError{Store: r.name, Op: "look up a worker ID", Err: err}
+	}
+	return nil
+}
+
+// Peers knows none.
+func (r *Fixed) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
+	return nil, r.Release(ctx, model.Lease{})
+}
