@@ -80,8 +80,6 @@ var (
 	// ErrLayoutChanged: IDs of another layout or epoch have been issued; see
 	// LayoutChangedError.
 	ErrLayoutChanged = errors.New("the layout of issued IDs may not change")
-	// ErrNotWritable: the folder of the local worker file cannot be written.
-	ErrNotWritable = errors.New("the folder cannot be written")
 	// ErrTagExists: the segment tag has been provisioned before.
 	ErrTagExists = errors.New("tag is already provisioned")
 

@@ -125,7 +125,6 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 		func(ctx context.Context) bool { return m.keeper.Need(ctx) })
 	opts := worker.Options{
 		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
-		FileOnly: s.Worker.Mode == workerLocal || s.Worker.Mode == workerOrdinal,
 	}
 	if m.keeper, err = a.newKeeper(opts, zoo, lists); err != nil {
 		return err

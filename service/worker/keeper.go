@@ -58,11 +58,9 @@ type Options struct {
 	Mode      string // of the registry, for messages
 	Registry  Registry
 	Generator Generator
-	// OpenFile opens the local worker file; nil for registries without one. When it
-	// fails with ErrNotWritable the registry alone keeps the reservation, unless
-	// FileOnly says that there is nothing else.
+	// OpenFile opens the local worker file; nil for registries without one. Until it
+	// succeeds there is no worker ID.
 	OpenFile func(address string) (File, error)
-	FileOnly bool
 	// Layout says whether the layout of the IDs is recorded in the database, and for how
 	// long IDs may have been issued; with record it is recorded now unless it was. Errors:
 	// *model.LayoutChangedError, *model.StoreError.

@@ -443,29 +443,15 @@ func TestTheFilesTermIsTrustedUpToItsEnd(t *testing.T) {
 
 func TestAFolderThatCannotBeWritten(t *testing.T) {
 	m := withFile(t)
-	m.folder.open = fmt.Errorf("/data: %w", model.ErrNotWritable)
-	_, l := m.serving()
-	l.goesOn(3 * every)
-	l.issues("the registry alone keeps the reservation")
-	if row := m.registry.stored(); row.Expires != row.Reserved+1 || row.Reserved != m.clock.wall.Load()+Ahead.Milliseconds() {
-		t.Errorf("bounds %+d and %+d ms", row.Reserved-someday, row.Expires-someday)
-	}
-	if text := l.log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "/data") {
-		t.Errorf("logged %s", text)
-	}
-	m.registry.fail(errAway)
-	m.clock.mono.Add(testTTL.Milliseconds())
-	_ = l.steps()
-	l.refuses("and nothing else does", model.ErrNoLease)
-}
-
-func TestAFolderThatIsAllThereIs(t *testing.T) {
-	m := withFile(t)
-	m.folder.open = model.ErrNotWritable
-	l := m.boot(func(o *Options) { o.FileOnly = true })
-	check.Is(t, l.steps(), model.ErrNotWritable)
+	full := errors.New("/data: no space left")
+	m.folder.open = full
+	l := m.boot()
+	check.Is(t, l.steps(), full)
 	l.refuses("no file", model.ErrNoLease)
 	check.Is(t, l.Ready(), model.ErrNotReady)
+	m.folder.open = nil
+	check.OK(t, l.steps())
+	l.issues("the folder can be written")
 }
 
 func TestACorruptFileIsWaitedFor(t *testing.T) {

@@ -75,12 +75,7 @@ func (k *Keeper) prepare() error {
 		return nil
 	}
 	f, err := k.opts.OpenFile(k.owner.Address)
-	switch {
-	case errors.Is(err, model.ErrNotWritable) && !k.opts.FileOnly:
-		k.opts.Log.Warn("no local worker file: the registry alone keeps the reservation, and IDs stop seconds after it is away", "error", err)
-		k.opts.OpenFile = nil
-		return nil
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	k.file, k.owner.Identity = f, f.Identity()
