@@ -103,9 +103,6 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	}
 	a.server = newServer(cfg, handler, a.guard.ConnState, log)
 	a.wireRESP()
-	if cfg.Server.TLSClientCAFile != "" {
-		a.server.ConnContext = a.certificates.Connection
-	}
 	return a, nil
 }
 
@@ -251,9 +248,6 @@ func (a *App) wireRESP() {
 	o := resp.Options{
 		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log,
 		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
-	}
-	if a.cfg.Server.TLSClientCAFile != "" {
-		o.CheckClient = a.certificates.ClientCheck
 	}
 	if a.tracer != nil {
 		o.Trace = a.tracer.Command

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -146,6 +148,7 @@ func TestCommands(t *testing.T) {
 				"mistake.yaml":  "- {id: 1, name: one}\n- {id: 256, name: one too many}\n",
 				"again.yaml":    "- {id: 8, name: other}\n- {id: 9, name: back, step: 77}\n",
 				"no-token.yaml": "- name: c\n",
+				"tokens.yaml":   "- {name: a, sha256: " + hash("a") + ", may: ['queue:1', 'segment:pre*'], rate: 2.5, ids_per_second: 9, expires: 2027-01-31}\n- {name: b, sha256: " + hash("b") + ", may: [admin]}\n",
 				"empty":         "",
 			} {
 				check.Must(t, os.WriteFile(file, []byte(text), 0o600))
@@ -194,15 +197,15 @@ func configurationLines() []line {
 	const unknown = "typo.yaml:4: queue.low_watermerk: unknown key: the keys here are refill_cron, reload_cron, "
 	return []line{
 		{"config check --config right.yaml", 0, `^the configuration is right: right\.yaml\n$`},
-		{"config print --config right.yaml --set server.addr=:1", 0, `^(?s).*server.addr +:1 +flag --set server.addr` +
+		{"config print --config right.yaml --set server.addr=:1", 0, `^(?s).*server.addr +:1 +flag --set` +
 			`\n.*server\.admin_token +\(secret\) +environment SHARDID_SERVER_ADMIN_TOKEN\n` +
 			`.*queue\.timeout +3s +right.yaml:2\n.*uid\.epoch +2026-01-01 +default\n`},
 		{"config print --json --config right.yaml", 0, `"queue.timeout":{"value":"3s","from":"right.yaml:2"}`},
-		{"config check --config tab.yaml", 1, "tab.yaml:2: is indented by a tab: use spaces"},
+		{"config check --config tab.yaml", 1, "tab.yaml:2: is not YAML: found character … that cannot start any token"},
 		{"config check --config two.yaml --set queue.timeout=1h", 1,
-			"two.yaml:1: foo: unknown key: \nflag --set queue.timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
+			"two.yaml:1: foo: unknown key: \nflag --set: queue.timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
 		{"config check --set server.tokens_file=none REDIS --set redis.tls=true --set redis.tls_ca_file=none", 1,
-			"flag --set server.tokens_file: server.tokens_file: none: \nflag --set redis.tls_ca_file: "},
+			"flag --set: server.tokens_file: none: \nflag --set: redis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},
 		{"migrate --print", 1, "nothing was made"},
 		{"migrate --from data", 2, "--from is for the move to a server: set database.driver to mysql"},
@@ -367,21 +370,21 @@ func workerLines() []line {
 	}
 }
 
+// hash is what the file of tokens has of one.
+func hash(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+
 func tokenLines() []line {
 	const missing = "no-token.yaml:1: sha256: is missing"
 	return []line{
-		{"token new --name a --role get --tags x,pre* --modes segment,uid --rate 2.5 --burst 9 --expires 2027-01-31 " +
-			"--append tokens.yaml", 0, `^shardid_\S+\n$`},
-		{"token new --name b --role admin --append tokens.yaml", 0, "shardid_"},
-		{"token check --file tokens.yaml", 0,
-			`^NAME .*\na .*segment of tags x, pre\*; uid .*2\.5 a second, 9 at once .*2027-01-31.*\nb .*administrat`},
-		{"token new --name a --role root", 2, "role: is neither admin nor get"},
-		{"token new --name a --role get --apps 1]", 2, "apps"},
+		{"token new --name a --may segment:x,segment:pre*,uid --rate 2.5 --ids-per-second 9 --expires 2027-01-31", 0,
+			`^- {name: "a", sha256: "[0-9a-f]{64}", may: \["segment:x", "segment:pre\*", "uid"\], rate: 2.5, ids_per_second: 9, ` +
+				`expires: "2027-01-31"}\n$`},
+		{"token check --file tokens.yaml", 0, `^NAME .*\na +queue:1, segment:pre\* +2\.5 +9 +2027-01-31.*\nb +admin +no limit +no limit +never\n$`},
+		{"token new --name a --may root", 2, "may: has something else than what may be had: write ["},
+		{"token new --name a␣b", 2, "name: is not 1 to 64"},
 		{"token check", 2, "--file"},
 		{"token check --file no-token.yaml", 1, missing},
-		{"token new --name d --role admin --append no-token.yaml", 1, missing},
 		{"SERVE --set server.tokens_file=no-token.yaml", 1, missing},
-		{"token new --name a --role get --append /sys/kernel/tokens.yaml", 1, "owner or root"},
 	}
 }
 
@@ -411,8 +414,8 @@ func jsonLines() []line {
 		{"workers", 0, `[]`},
 		{"doctor", 0, `[{"store":"database",`},
 		{"config check", 0, `"ok":true`},
-		{"token new --name a --role admin --append t.yaml", 0, `"token":"shardid_`},
-		{"token check --file t.yaml", 0, `[{"name":"a","role":"admin"`},
+		{"token new --name a --may admin", 0, `"token":"shardid_`},
+		{"token check --file tokens.yaml", 0, `[{"name":"a","may":["queue:1","segment:pre*"],"rate":2.5,"ids_per_second":9,"expires":"2027-01-31T00:00:00Z"},`},
 	}
 	for i := range lines {
 		lines[i].args += " --json"
@@ -430,7 +433,7 @@ func startLines() []line {
 		{"SERVE --set data_dir=empty/below", 1, "that is a file: set data_dir to a folder"},
 		{"SERVE --set data_dir=/sys/kernel", 1, folder},
 		{"SERVE --set data_dir=/sys/kernel/below", 1, folder},
-		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: is indented by a tab"},
+		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: is not YAML"},
 		{"SERVE --set server.tokens_file=none", 1, "server.tokens_file: none: cannot be read"},
 		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
@@ -527,10 +530,10 @@ func TestCommandsAskAServer(t *testing.T) {
 func TestCommandsWithTokens(t *testing.T) {
 	t.Chdir(t.TempDir())
 	check.Must(t, os.WriteFile("other", []byte("shardid_of-somebody-else"), 0o600))
-	_, token, _ := try(t, "token", "new", "--name", "orders", "--role", "get", "--apps", "1", "--append", "tokens.yaml")
-	check.Must(t, os.WriteFile("token", []byte(token), 0o600))
-	_, token, _ = try(t, "token", "new", "--name", "boss", "--role", "admin", "--append", "tokens.yaml")
-	check.Must(t, os.WriteFile("boss", []byte(token), 0o600))
+	check.Must(t, os.WriteFile("tokens.yaml", []byte("- {name: orders, sha256: "+hash("orders")+", may: ['queue:1']}\n"+
+		"- {name: boss, sha256: "+hash("boss")+", may: [admin]}"), 0o600))
+	check.Must(t, os.WriteFile("token", []byte("orders"), 0o600))
+	check.Must(t, os.WriteFile("boss", []byte("boss"), 0o600))
 	url, _ := served(t, "--set=server.tokens_file=tokens.yaml", "--set=server.require_token=true",
 		"--set=server.protect_monitoring=true")
 	types(t, []line{

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"shardid/cmd/shardid/config"
 	"shardid/model"
-	"shardid/scripts/check"
-	"shardid/service/access"
 )
 
 // The kind of an ID is found by what it would be: IDs of the last years, of all kinds.
@@ -31,26 +26,4 @@ func TestKindIsFound(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Everything that is appended at the same time is there afterwards.
-func TestAppendedTokensAreNotLost(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	const count = 40
-	var all sync.WaitGroup
-	for i := range count {
-		all.Go(func() {
-			check.OK(t, appendEntry(file, entryOf(fmt.Sprint("service-", i))))
-		})
-	}
-	all.Wait()
-	tokens, err := access.ReadFile(file)
-	if err != nil || len(tokens) != count {
-		t.Errorf("%d tokens of %d, %v", len(tokens), count, err)
-	}
-}
-
-func entryOf(name string) string {
-	_, sum := access.Generate()
-	return tokenFlags{name: name, role: "get"}.entry(sum)
 }

@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// keepOwner keeps what this system has of permissions.
-func keepOwner(f *os.File, of os.FileInfo) error { return f.Chmod(of.Mode().Perm()) }
-
 // descriptorLimit: there is none to ask for.
 func descriptorLimit() (n uint64, known bool) { return 0, false }
 

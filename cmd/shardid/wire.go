@@ -201,9 +201,6 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	o.Hosts = hosts(a.cfg.Server.Addr, a.cfg)
-	if a.cfg.Server.TLSClientCAFile != "" {
-		o.CheckClient = a.certificates.CheckClient
-	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin().Resources()

@@ -5,6 +5,8 @@
 package stories_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,11 +18,16 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// newToken makes a token as an operator does, and adds it to the file.
-func newToken(t *testing.T, file, name, role string, args ...string) (token string) {
+// newToken makes a token as an operator does, and adds its line to the file.
+func newToken(t *testing.T, file, name, may string) (token string) {
 	t.Helper()
-	args = append([]string{"token", "new", "--name", name, "--role", role, "--append", file}, args...)
-	return strings.TrimSpace(must(t, nil, args...))
+	var made struct{ Token, Entry string }
+	check.Must(t, json.Unmarshal([]byte(must(t, nil, "token", "new", "--json", "--name", name, "--may", may)), &made))
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	check.Must(t, err)
+	_, err = fmt.Fprintln(f, made.Entry)
+	check.Must(t, errors.Join(err, f.Close()))
+	return made.Token
 }
 
 // as asks with a token and checks status and code.
@@ -46,7 +53,7 @@ func TestTokens(t *testing.T) {
 	story(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tokens.yaml")
-	old := newToken(t, file, "orders-service", "get", "--apps", "1,7", "--tags", "leaf*")
+	old := newToken(t, file, "orders-service", "queue:1,queue:7,segment:leaf*")
 	d := serveIn(t, dir, settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
 	d.ready()
 
@@ -68,25 +75,25 @@ func TestTokens(t *testing.T) {
 	}
 	d.as(old, segmentGet+demoTag, 200, 0)
 
-	replaced := newToken(t, file, "orders-service", "get", "--apps", "1")
+	replaced := newToken(t, file, "orders-service", "queue:1")
 	works := func(token string) bool {
 		a, err := d.do(http.MethodGet, aliceGet, "Authorization", "Bearer "+token)
 		return err == nil && a.status == 200
 	}
 	eventually(t, startLimit, "the new token is good", func() bool { return works(replaced) })
 	d.as(old, aliceGet, 200, 0)
-	edit(t, file, func(s string) string { return s[strings.LastIndex(s, "- name"):] })
+	edit(t, file, func(s string) string { return s[strings.LastIndex(s, "- {name"):] })
 	eventually(t, startLimit, "the old token is refused", func() bool { return !works(old) })
 
-	edit(t, file, func(s string) string { return s + "  apps: [300]\n" })
+	edit(t, file, func(s string) string { return s + "- apps: [300]\n" })
 	eventually(t, startLimit, "the bad file is reported", func() bool {
 		ok, problem := d.condition("tokens")
-		return !ok && strings.Contains(problem, "tokens.yaml:5: apps: is there twice")
+		return !ok && strings.Contains(problem, "tokens.yaml:2: apps: gone since 0.4")
 	})
 	d.as(replaced, aliceGet, 200, 0)
 	d.want(aliceGet, 401, -7)
 	eventually(t, startLimit, "it is logged", func() bool { return len(d.Lines(`"msg":"tokens fails"`)) > 0 })
-	edit(t, file, func(s string) string { return strings.TrimSuffix(s, "  apps: [300]\n") })
+	edit(t, file, func(s string) string { return strings.TrimSuffix(s, "- apps: [300]\n") })
 	eventually(t, startLimit, "it is well again", func() bool { ok, _ := d.condition("tokens"); return ok })
 	if n := len(d.Lines(`"msg":"tokens fails"`)); n != 1 {
 		t.Errorf("the bad file was logged %d times, want 1", n)
@@ -100,7 +107,7 @@ func TestIntruder(t *testing.T) {
 	story(t)
 	dir, admin := t.TempDir(), "Authorization: Bearer "+adminSecret+"\r\n"
 	file := filepath.Join(dir, "tokens.yaml")
-	token := newToken(t, file, "orders", "get", "--apps", "1", "--tags", demoTag)
+	token := newToken(t, file, "orders", "queue:1,segment:"+demoTag)
 	closed := settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "SERVER_PROTECT_MONITORING": "true",
 		"SERVER_ADMIN_TOKEN": adminSecret, "SERVER_READ_HEADER_TIMEOUT": "1s"}
 	d := serveIn(t, dir, closed, "--demo")
@@ -195,7 +202,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		"SERVER_ADMIN_TOKEN": adminSecret, "LOG_LEVEL": "debug"})
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
-	token := newToken(t, file, "orders", "get", "--apps", "1")
+	token := newToken(t, file, "orders", "queue:1")
 	d := serveIn(t, dir, s.With(settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}))
 	d.ready()
 	var seen strings.Builder

@@ -5,10 +5,8 @@
 package stories_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -65,7 +63,7 @@ func TestTLS(t *testing.T) {
 	known, knownKey := a.Issue("client", "client")
 	secure := secureStores(t, a, stranger)
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	token := newToken(t, file, "orders", "get", "--apps", "1")
+	token := newToken(t, file, "orders", "queue:1")
 	cert, key := a.Issue("server", "server")
 	d := serve(t, secure.With(settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
 		"SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"), "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true",
@@ -149,74 +147,4 @@ func secureStores(t *testing.T, a, stranger *check.Authority) settings {
 		"--tls-ca-cert-file", a.Path("ca.pem"))
 	return secure.With(onRedis(addr)).With(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.Path("ca.pem"),
 		"REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
-}
-
-// TestClientCAChanges: an open connection does not outlive the trust in its client, over HTTP and RESP; one
-// whose client is still trusted is not cut.
-func TestClientCAChanges(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	a, leaving, staying := check.NewAuthority(t), check.NewAuthority(t), check.NewAuthority(t)
-	cert, key := a.Issue("server", "server")
-	trusted := a.Path("clients.pem")
-	trust := func(all ...*check.Authority) {
-		var pems []byte
-		for _, one := range all {
-			pem, err := os.ReadFile(one.Path("ca.pem"))
-			check.Must(t, err)
-			pems = append(pems, pem...)
-		}
-		check.Must(t, os.WriteFile(trusted, pems, 0o600))
-	}
-	trust(leaving, staying)
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
-		"SERVER_TLS_CLIENT_CA_FILE": trusted, "RESP_ADDR": "127.0.0.1:0"}, "--demo")
-	open := func(who *check.Authority, h2 bool) *http.Transport {
-		transport := over(t, a.Client(who.Issue("client", "client")))
-		transport.ForceAttemptHTTP2 = h2
-		transport.MaxConnsPerHost = 1
-		return transport
-	}
-	counts := func(who *check.Authority) func() string { // over a connection of RESP that stays open
-		conn := dialTLS(t, d.respAddr(), a.Client(who.Issue("client", "client")))
-		in := bufio.NewReader(conn)
-		return func() string {
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-			_, _ = io.WriteString(conn, "*2\r\n$4\r\nINCR\r\n$13\r\nqueue:1:alice\r\n")
-			line, err := in.ReadString('\n')
-			return fmt.Sprint(line, err)
-		}
-	}
-	d.overTLS(open(staying, true))
-	d.ready()
-	leaves, stays := []*http.Transport{open(leaving, true), open(leaving, false)}, counts(staying)
-	for _, c := range leaves {
-		if status, err := fetchOver(c, d.url+aliceGet); status != 200 {
-			t.Fatalf("while it is trusted: %d, %v, want 200", status, err)
-		}
-	}
-	gone := counts(leaving)
-	for _, said := range []string{gone(), stays()} {
-		if said[0] != ':' {
-			t.Errorf("RESP, while it is trusted: %q, want a number", said)
-		}
-	}
-	trust(staying)
-	for _, c := range leaves {
-		eventually(t, startLimit, "the open connection is refused", func() bool {
-			status, err := fetchOver(c, d.url+aliceGet)
-			check.Must(t, err)
-			return status == http.StatusForbidden
-		})
-		if status, err := fetchOver(c, d.url+aliceGet); err == nil {
-			t.Errorf("the client is let in again: %d", status)
-		}
-	}
-	eventually(t, startLimit, "the open connection of RESP is refused", func() bool {
-		return strings.HasPrefix(gone(), "-SHARDID -7 the certificate of this connection's client is not trusted")
-	})
-	if said := stays(); said[0] != ':' {
-		t.Errorf("RESP, still trusted: %q, want a number over the same connection", said)
-	}
-	d.want(aliceGet, 200, 0)
 }

@@ -8,8 +8,7 @@
 // which cannot be found by trying, however fast the hash is. Slow hashes and salts are
 // for passwords, which people choose.
 //
-// A token of the role RoleGet is for IDs, one of RoleAdmin for administration; both
-// may read the pages of monitoring.
+// Any token may read the pages of monitoring; what else it may do is in its list of grants.
 package access
 
 import (
@@ -64,7 +63,7 @@ type Guard struct {
 // tokenSet are the tokens of a file. It does not change.
 type tokenSet struct {
 	byDigest map[digest]*Token
-	admins   bool // one of them is of RoleAdmin
+	admins   bool // one of them is for administration
 }
 
 // CheckToken refuses a token of the configuration that an Authorization header cannot
@@ -91,13 +90,26 @@ func NewGuard(opts Options) (*Guard, error) {
 	}
 	g := &Guard{opts: opts}
 	if opts.AdminToken != "" {
-		g.admin = &Token{name: AdminName, role: RoleAdmin, sum: digest(sha256.Sum256([]byte(opts.AdminToken)))}
+		g.admin = &Token{name: AdminName, admin: true, sum: digest(sha256.Sum256([]byte(opts.AdminToken)))}
 	}
 	g.reloader = newReloader(g.load, opts.Report, opts.File)
 	if err := g.reload(); err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// kept is the limit of a token that was read again: one that stays the same keeps what is used of it, as a
+// file that was written again gives nothing back.
+func kept(before, read *limit, now func() time.Time) *limit {
+	switch {
+	case read == nil:
+		return nil
+	case before != nil && before.perSecond() == read.perSecond():
+		return before
+	}
+	read.now = now
+	return read
 }
 
 // load reads the file. Tokens that stay keep what they have used of their rate and quota.
@@ -111,24 +123,19 @@ func (g *Guard) load() error {
 	if err != nil {
 		return fmt.Errorf("server.tokens_file: %w", err)
 	}
+	known := 0
 	for _, t := range tokens {
-		if t.limits != nil {
-			t.limits.now = g.opts.Now
-		}
 		set.byDigest[t.sum] = t
-		set.admins = set.admins || t.role == RoleAdmin
+		set.admins = set.admins || t.admin
+		before := &Token{}
+		if old != nil && old.byDigest[t.sum] != nil {
+			before = old.byDigest[t.sum]
+			known++
+		}
+		t.requests = kept(before.requests, t.requests, g.opts.Now)
+		t.ids = kept(before.ids, t.ids, g.opts.Now)
 	}
 	if old != nil {
-		known := 0
-		for sum, t := range set.byDigest {
-			if before := old.byDigest[sum]; before != nil {
-				known++
-				if t.limits != nil && before.limits != nil {
-					before.limits.become(t.limits)
-					t.limits = before.limits
-				}
-			}
-		}
 		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens),
 			"added", len(tokens)-known, "removed", len(old.byDigest)-known)
 	}

@@ -26,9 +26,12 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // sumOf is the SHA-256 of a token as a file has it.
 func sumOf(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 
-// one is the entry of a token of the role get.
-func one(token, rest string) string {
-	return fmt.Sprintf("- name: %s-service\n  sha256: %s\n  role: get\n%s", token, sumOf(token), rest)
+// one is the entry of a token with what it may have, and further keys on the lines behind that.
+func one(token, may string) string {
+	if may == "" {
+		may = "[]"
+	}
+	return fmt.Sprintf("- name: %s-service\n  sha256: %s\n  may: %s\n", token, sumOf(token), may)
 }
 
 func write(t testing.TB, file, text string) {
@@ -62,13 +65,13 @@ func with(authorization ...string) http.Header { return http.Header{"Authorizati
 
 // people are the tokens of most tests.
 func people() string {
-	return one("orders", "  apps: [1, 7, 255]\n") +
-		one("tags", "  tags: [invoices, 'pre*']\n") +
-		one("chats", "  spaces: [chat, 'pre*']\n") +
-		one("times", "  modes: [snowflake]\n") +
-		one("old", "  apps: '*'\n  expires: 2026-11-20T12:00:00Z\n") +
-		one("young", "  apps: '*'\n  expires: 2026-11-20T12:00:01Z\n") +
-		strings.Replace(one("boss", ""), "get", "admin", 1)
+	return one("orders", "[queue:1, queue:7, queue:255]") +
+		one("tags", "[segment:invoices, segment:pre*]") +
+		one("chats", "[sequence:chat, sequence:pre*]") +
+		one("times", "[snowflake]") +
+		one("old", "[queue:*]\n  expires: 2026-11-20T12:00:00Z") +
+		one("young", "[queue:*]\n  expires: 2026-11-20T12:00:01Z") +
+		one("boss", "[admin]")
 }
 
 func TestWhoIsWho(t *testing.T) {
@@ -146,7 +149,7 @@ func TestWhatATokenMay(t *testing.T) {
 		{"app of one without", tags.App(0), "app 0"},
 		{"snowflake", times.Mode(Snowflake), ""},
 		{"uid", times.Mode(UID), "uid"},
-		{"administration by its role", boss.Admin(), ""},
+		{"administration by its grant", boss.Admin(), ""},
 		{"IDs for administration", boss.Mode(Queue), "queue"},
 		{"nobody needed: app", everybody.App(9), ""},
 		{"nobody needed: tag", everybody.Tag("x"), ""},
@@ -163,7 +166,7 @@ func TestWhatATokenMay(t *testing.T) {
 // A token has its rate, and others are not touched.
 func TestRate(t *testing.T) {
 	clock := now
-	file := fileOf(t, one("fast", "")+one("slow", "  rate: 0.5\n  burst: 3\n"))
+	file := fileOf(t, one("fast", "")+one("slow", "[]\n  rate: 2.5"))
 	g := newGuard(t, Options{File: file, Now: func() time.Time { return clock }})
 	allowed := func(token string) error { _, err := g.Client(with("Bearer " + token)); return err }
 	for i := range 3 {
@@ -171,21 +174,21 @@ func TestRate(t *testing.T) {
 	}
 	var many *TooManyError
 	for range 5 { // being refused costs nothing
-		if err := allowed("slow"); !errors.As(err, &many) || !errors.Is(err, model.ErrTooMany) || many.After != 2*time.Second {
+		if err := allowed("slow"); !errors.As(err, &many) || !errors.Is(err, model.ErrTooMany) || many.After != 400*time.Millisecond {
 			t.Errorf("%v, %+v", err, many)
 		}
 	}
 	// A file that was written again, with the same rate, gives nothing back.
-	write(t, file, one("slow", "  rate: 0.5\n  burst: 3\n  apps: [1]\n"))
+	write(t, file, one("slow", "[queue:1]\n  rate: 2.5"))
 	if err := g.reload(); err != nil || allowed("slow") == nil {
 		t.Errorf("after a reload: %v", err)
 	}
-	clock = clock.Add(2 * time.Second)
+	clock = clock.Add(400 * time.Millisecond)
 	if err := allowed("slow"); err != nil || allowed("slow") == nil {
-		t.Errorf("two seconds later: %v", err)
+		t.Errorf("later: %v", err)
 	}
 	// Another rate is a new one.
-	write(t, file, one("slow", "  rate: 1\n  burst: 3\n"))
+	write(t, file, one("slow", "[]\n  rate: 1"))
 	if err := g.reload(); err != nil || allowed("slow") != nil {
 		t.Errorf("with another rate: %v", err)
 	}
@@ -230,8 +233,8 @@ func TestHasAdmin(t *testing.T) {
 func BenchmarkClient(b *testing.B) {
 	for name, rest := range map[string]string{
 		"plain":   "",
-		"expires": "  expires: 2099-01-01\n",
-		"rate":    "  rate: 1000000\n  burst: 1000000\n",
+		"expires": "[]\n  expires: 2099-01-01",
+		"rate":    "[]\n  rate: 1000000",
 	} {
 		b.Run(name, func(b *testing.B) {
 			g, h := guardOf(b, one("x", rest)), with("Bearer x")

@@ -7,63 +7,40 @@ import (
 	"time"
 
 	"shardid/model"
+
+	"golang.org/x/time/rate"
 )
 
 // refusalTakes is how long a refusal is held back. Without it who asks most often, as a
 // pipeline does, would leave the others nothing of their token's rate.
 const refusalTakes = 2 * time.Millisecond
 
-// limits are the rate and the quota of a token, and what is left of them. Safe for
-// concurrent use: what is refused changes nothing.
-type limits struct {
-	mu       sync.Mutex
-	requests bucket
-	ids      bucket
-	now      func() time.Time
+// limit allows so much a second, and the same at once. Safe for concurrent use: what is
+// refused changes nothing.
+type limit struct {
+	mu     sync.Mutex // the clock is read under it: a limiter that sees an earlier time again fills twice
+	bucket *rate.Limiter
+	now    func() time.Time
 }
 
-// bucket fills by so much a second up to a most. One that fills by nothing is no limit.
-// golang.org/x/time/rate is not used: it cannot count more than its burst at once, as a run
-// needs, and its clock goes back with that of a caller who was held up.
-type bucket struct {
-	perSecond, most, left float64
-	at                    time.Time // of left; zero: full
+func newLimit(perSecond float64) *limit {
+	return &limit{bucket: rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond))), now: time.Now}
 }
 
-func (b *bucket) fill(now time.Time) {
-	switch since := now.Sub(b.at); {
-	case b.at.IsZero():
-		b.left, b.at = b.most, now
-	case since > 0:
-		b.left, b.at = min(b.most, b.left+since.Seconds()*b.perSecond), now
-	}
-}
+func (l *limit) perSecond() float64 { return float64(l.bucket.Limit()) }
 
-// lacks is how long it takes until n can be taken: 0 for now.
-func (b *bucket) lacks(n float64) time.Duration {
-	if b.perSecond == 0 || b.left >= n {
-		return 0
-	}
-	seconds := min((n-b.left)/b.perSecond, math.MaxInt32)
-	return max(1, time.Duration(seconds*float64(time.Second)))
-}
-
-// same says whether another bucket fills alike.
-func (b *bucket) same(other *bucket) bool {
-	return b.perSecond == other.perSecond && b.most == other.most
-}
-
-// become takes over the bounds of other limits, and keeps what is used of those that stay: a
-// file that was written again gives nothing back.
-func (l *limits) become(other *limits) {
+// take takes n, or says how many there are, and after which time there are n; left is n or more
+// when they were taken.
+func (l *limit) take(n int) (left int64, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.requests.same(&other.requests) {
-		l.requests = other.requests
+	now := l.now()
+	tokens := l.bucket.TokensAt(now)
+	if l.bucket.AllowN(now, n) {
+		return int64(tokens), 0
 	}
-	if !l.ids.same(&other.ids) {
-		l.ids = other.ids
-	}
+	seconds := min((float64(n)-tokens)/l.perSecond(), math.MaxInt32)
+	return max(0, int64(tokens)), max(1, time.Duration(seconds*float64(time.Second)))
 }
 
 // TooManyError is model.ErrTooMany with the time after which to try again.
@@ -79,65 +56,44 @@ func (e *TooManyError) Error() string { return fmt.Sprintf("%v: %s", model.ErrTo
 func (e *TooManyError) Unwrap() error { return model.ErrTooMany }
 
 // request uses one request of the token's rate. Errors: *TooManyError.
-func (t *Token) request() error { return held(t.takeRequest()) }
-
-// Take uses up n IDs of the token's quota, all or none. Errors: *TooManyError.
-func (t *Token) Take(n int) error { return held(t.takeIDs(n)) }
-
-func held(err error) error {
-	if err != nil {
-		time.Sleep(refusalTakes)
-	}
-	return err
-}
-
-func (t *Token) takeRequest() error {
-	l := t.limits
-	if l == nil {
+func (t *Token) request() error {
+	if t.requests == nil {
 		return nil
 	}
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.requests.fill(now)
-	if after := l.requests.lacks(1); after > 0 {
+	if _, after := t.requests.take(1); after > 0 {
+		time.Sleep(refusalTakes)
 		return &TooManyError{after, "the rate of token " + t.name + " is used up: nothing was done, slow down"}
 	}
-	l.requests.left-- // unused without a rate
 	return nil
 }
 
-func (t *Token) takeIDs(n int) error {
-	if t == nil || t.limits == nil {
+// Take uses up n IDs of the token's quota, all or none. Errors: *TooManyError.
+func (t *Token) Take(n int) error {
+	if t == nil || t.ids == nil {
 		return nil
 	}
-	l := t.limits
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ids.fill(now)
-	if after := l.ids.lacks(float64(n)); after > 0 {
-		most, left := int64(l.ids.most), max(0, int64(l.ids.left))
-		advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
-		if int64(n) > most {
-			advice = fmt.Sprintf("ask for %d at most", most)
-		}
-		return &TooManyError{after, fmt.Sprintf("the quota ids_per_second: %d of token %s has %d left, "+
-			"and %d were asked for: nothing was issued, %s", most, t.name, left, n, advice)}
+	left, after := t.ids.take(n)
+	if after == 0 {
+		return nil
 	}
-	l.ids.left -= float64(n) // unused without a quota
-	return nil
+	time.Sleep(refusalTakes)
+	most, advice := int64(t.ids.perSecond()), "ask for fewer, or again after "+(after+time.Second-1).Truncate(time.Second).String()
+	if int64(n) > most {
+		advice = fmt.Sprintf("ask for %d at most", most)
+	}
+	return &TooManyError{after, fmt.Sprintf("the quota ids_per_second: %d of token %s has %d left, "+
+		"and %d were asked for: nothing was issued, %s", most, t.name, left, n, advice)}
 }
 
 // Charge counts n IDs that were issued beside those of Take, however many are left.
 func (t *Token) Charge(n int64) {
-	if t == nil || t.limits == nil {
+	if t == nil || t.ids == nil {
 		return
 	}
-	l := t.limits
-	now := l.now()
+	l := t.ids
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ids.fill(now)
-	l.ids.left -= float64(n)
+	for now, most := l.now(), int64(l.bucket.Burst()); n > 0; n -= most {
+		l.bucket.ReserveN(now, int(min(n, most)))
+	}
 }

@@ -1,14 +1,11 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -31,25 +28,6 @@ type reloader struct {
 	err  error         // of that; what was loaded before stays in use
 }
 
-// Regular refuses what is no file that can be read again and again: reading a pipe would
-// wait for somebody to write. What is not there it leaves to who reads it.
-func Regular(name string) error {
-	info, err := os.Stat(name)
-	if err != nil || info.Mode().IsRegular() {
-		return nil //nolint:nilerr // see above
-	}
-	kind := "a device"
-	switch mode := info.Mode(); {
-	case mode.IsDir():
-		kind = "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		kind = "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		kind = "a socket"
-	}
-	return fmt.Errorf("%s: cannot be read: it is %s and no regular file", name, kind)
-}
-
 // newReloader loads nothing yet. load must keep what it has when it fails. report, which
 // may be nil, gets the outcome of the latest load every Period. Files without a name do
 // not count.
@@ -69,9 +47,16 @@ func (r *reloader) Start() {
 // Stop ends that and waits. It may be called twice, and without Start.
 func (r *reloader) Stop(ctx context.Context) error { return r.group.Stop(ctx, nil) }
 
-// reload loads now. Before Start it is for the goroutine that calls Start.
+// reload loads now. Before Start it is for the goroutine that calls Start. It refuses what is no
+// file that can be read again and again: a pipe would wait for somebody to write.
 func (r *reloader) reload() error {
 	r.seen = r.stat() // before, so that a change meanwhile is seen later
+	for i, info := range r.seen {
+		if info != nil && !info.Mode().IsRegular() {
+			r.err = fmt.Errorf("%s: cannot be read: it is no regular file", r.files[i])
+			return r.err
+		}
+	}
 	r.err = r.load()
 	return r.err
 }
@@ -143,63 +128,14 @@ func (c *Certificates) Server() *tls.Config {
 	}
 }
 
-// connKey is where a connection keeps what says whether its client is still trusted.
-type connKey struct{}
-
-// Connection is for http.Server.ConnContext, as CheckClient needs it.
-func (c *Certificates) Connection(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c.ClientCheck(conn))
-}
-
-// CheckClient is ClientCheck of the connection of a request.
-func (*Certificates) CheckClient(r *http.Request) error {
-	check, _ := r.Context().Value(connKey{}).(func() error)
-	return check()
-}
-
-// ClientCheck gives what refuses a connection, of a listener with the configuration of Server,
-// that is older than the present authorities and whose client none of them knows. It is for
-// when something came over the connection, and safe for concurrent use.
-func (c *Certificates) ClientCheck(conn net.Conn) func() error {
-	var checked atomic.Pointer[tls.Config]
-	return func() error {
-		current := c.current.Load()
-		if checked.Load() == current {
-			return nil
-		}
-		if err := trusts(current, conn.(*tls.Conn).ConnectionState().PeerCertificates); err != nil {
-			return err
-		}
-		checked.Store(current)
-		return nil
-	}
-}
-
-// trusts is nil for a client whose certificates are of the present authorities.
-func trusts(current *tls.Config, chain []*x509.Certificate) error {
-	between := x509.NewCertPool()
-	for _, cert := range chain[1:] {
-		between.AddCert(cert)
-	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: current.ClientCAs, Intermediates: between,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	if err != nil {
-		return fmt.Errorf("the certificate of this connection's client is not trusted any more: connect with one of an authority in server.tls_client_ca_file: %w", err)
-	}
-	return nil
-}
-
 // load reads the files into a new configuration. The tickets with which clients skip
 // the next handshake are of one configuration, so a client that came with the old
 // certificates shows its own again.
 func (c *Certificates) load() error {
-	err := cmp.Or(Regular(c.names.Cert), Regular(c.names.Key))
-	var cert tls.Certificate
-	if err == nil {
-		cert, err = tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
-	}
+	cert, err := tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
 	if err != nil {
-		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a certificate and its key that this user may read", c.names.Cert, c.names.Key, err)
+		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a certificate and "+
+			"its key that this user may read", c.names.Cert, c.names.Key, err)
 	}
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
@@ -217,9 +153,6 @@ func (c *Certificates) load() error {
 
 // ReadPool reads authorities from a PEM file.
 func ReadPool(name string) (*x509.CertPool, error) {
-	if err := Regular(name); err != nil {
-		return nil, err
-	}
 	pem, err := os.ReadFile(name) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, err

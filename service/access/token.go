@@ -5,19 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"shardid/model"
-)
-
-// Roles of a token.
-const (
-	RoleAdmin = "admin" // administration
-	RoleGet   = "get"   // IDs
 )
 
 // Modes are ways to make IDs, as a set.
@@ -64,18 +57,59 @@ func Generate() (token, sum string) {
 }
 
 // Token is what the bearer of a token may do. nil, for a caller that needs none, may do
-// everything. Safe for concurrent use; only the use of its rate and quota changes.
+// everything. Safe for concurrent use; only what is left of its limits changes.
 type Token struct {
-	name    string
-	sum     digest
-	role    string
-	modes   Modes
-	apps    [model.Apps / 64]uint64 // a bit for each
-	tags    patterns
-	names   patterns  // of worker IDs
-	spaces  patterns  // of sequences
-	expires time.Time // zero: never
-	limits  *limits   // nil: none
+	name     string                  // tells tokens apart for people
+	sum      digest                  // of the token, which is known to its bearer alone
+	may      []string                // the grants, as the file has them
+	admin    bool                    // the token is for administration
+	modes    Modes                   // those of which it may have something
+	apps     [model.Apps / 64]uint64 // a bit for each
+	tags     patterns                // of the segment mode
+	names    patterns                // of worker IDs that may be leased
+	spaces   patterns                // of sequences
+	expires  time.Time               // from when on it is refused; zero: never
+	requests *limit                  // those of a second; nil: as many as it likes
+	ids      *limit                  // likewise
+}
+
+// grantForms says how to write what a token may have.
+const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequence:chat*", snowflake, uid] or [admin]; ` +
+	`* at the end stands for any end, and queue:* for every app`
+
+// grant adds what an item of the list may stands for; false for one that stands for nothing.
+func (t *Token) grant(item string) bool {
+	t.may = append(t.may, item)
+	mode, what, of := strings.Cut(item, ":")
+	modes := modeNames()
+	i := slices.Index(modes[:], mode)
+	if mode == "admin" && !of {
+		t.admin = true
+		return true
+	}
+	if i < 0 {
+		return false
+	}
+	t.modes |= 1 << i
+	switch Modes(1 << i) {
+	case Queue:
+		app, err := strconv.ParseUint(what, 10, 8)
+		t.apps[app/64] |= 1 << (app % 64)
+		if what == "*" {
+			for i := range t.apps {
+				t.apps[i] = ^uint64(0)
+			}
+		}
+		return err == nil || what == "*"
+	case Segment:
+		return t.tags.add(what, model.CheckTag)
+	case Lease:
+		return t.names.add(what, model.CheckName)
+	case Sequence:
+		return t.spaces.add(what, model.CheckSpace)
+	default:
+		return !of
+	}
 }
 
 // patterns are what a token is for: these, and what begins with one of the prefixes.
@@ -89,16 +123,7 @@ func (p patterns) match(what string) bool {
 	return p.exact[what] || slices.ContainsFunc(p.prefixes, begins)
 }
 
-// String lists them as files do.
-func (p patterns) String() string {
-	all := slices.Sorted(maps.Keys(p.exact))
-	for _, prefix := range p.prefixes {
-		all = append(all, prefix+"*")
-	}
-	return strings.Join(all, ", ")
-}
-
-// add adds what an item of a list stands for; false for one that check refuses.
+// add adds a name, or a prefix with a star behind it; false for a name that check refuses.
 func (p *patterns) add(item string, check func(string) error) bool {
 	if prefix, ok := strings.CutSuffix(item, "*"); ok {
 		p.prefixes = append(p.prefixes, prefix)
@@ -109,24 +134,6 @@ func (p *patterns) add(item string, check func(string) error) bool {
 	}
 	p.exact[item] = true
 	return check(item) == nil
-}
-
-// listed is what a token of a mode is for, as patterns.
-type listed struct {
-	key   string // in the file
-	what  string
-	mode  Modes
-	of    *patterns
-	check func(string) error // of an item without a star
-}
-
-// lists are all that a token has patterns for.
-func (t *Token) lists() [3]listed {
-	return [3]listed{
-		{"tags", "tags", Segment, &t.tags, model.CheckTag},
-		{"names", "names of worker IDs", Lease, &t.names, model.CheckName},
-		{"spaces", "spaces of sequences", Sequence, &t.spaces, model.CheckSpace},
-	}
 }
 
 // Name tells tokens apart for people; it is never the token itself. "" for nil.
@@ -142,13 +149,13 @@ func (t *Token) Expired(now time.Time) bool { return !t.expires.IsZero() && !now
 
 // Admin is nil for a token that may administrate. Errors: model.ErrForbidden.
 func (t *Token) Admin() error {
-	if t == nil || t.role == RoleAdmin {
+	if t == nil || t.admin {
 		return nil
 	}
-	return t.forbidden("administrate: that takes a token of the role admin")
+	return t.forbidden("administrate: that takes a token that may admin")
 }
 
-// Mode is nil for a token that may have IDs of a mode. Errors: model.ErrForbidden.
+// Mode is nil for a token that may have something of a mode. Errors: model.ErrForbidden.
 func (t *Token) Mode(m Modes) error {
 	if t == nil || t.modes&m != 0 {
 		return nil
@@ -194,59 +201,21 @@ func (t *Token) forbidden(what string) error {
 
 // View is a token for people.
 type View struct {
-	Name    string    `json:"name"`
-	Role    string    `json:"role"`
-	May     string    `json:"may"` // what it may do beside monitoring
-	Rate    string    `json:"rate"`
-	Quota   string    `json:"quota"`            // of IDs
-	Expires time.Time `json:"expires,omitzero"` // zero: never
+	Name         string    `json:"name"`
+	May          []string  `json:"may"` // what it may have beside monitoring
+	Rate         float64   `json:"rate,omitempty"`
+	IDsPerSecond int64     `json:"ids_per_second,omitempty"` // 0: no limit, as of the rate
+	Expires      time.Time `json:"expires,omitzero"`         // zero: never
 }
 
-// View shows what the token may do.
+// View shows what the token may do, by the keys of the file.
 func (t *Token) View() View {
-	const none = "no limit"
-	v := View{Name: t.name, Role: t.role, May: t.may(), Rate: none, Quota: none, Expires: t.expires}
-	if l := t.limits; l != nil {
-		if l.ids.perSecond > 0 {
-			v.Quota = fmt.Sprintf("%.0f IDs a second", l.ids.perSecond)
-		}
-		if l.requests.perSecond > 0 {
-			v.Rate = fmt.Sprintf("%s a second, %.0f at once", strconv.FormatFloat(l.requests.perSecond, 'f', -1, 64), l.requests.most)
-		}
+	v := View{Name: t.name, May: t.may, Expires: t.expires}
+	if t.requests != nil {
+		v.Rate = t.requests.perSecond()
+	}
+	if t.ids != nil {
+		v.IDsPerSecond = int64(t.ids.perSecond())
 	}
 	return v
-}
-
-func (t *Token) may() string {
-	if t.role == RoleAdmin {
-		return "administration"
-	}
-	var all []string
-	for i, name := range modeNames() {
-		switch m := Modes(1 << i); {
-		case t.modes&m == 0:
-			continue
-		case m == Queue:
-			var apps []string
-			for app := range model.Apps {
-				if t.App(app) == nil {
-					apps = append(apps, strconv.Itoa(app))
-				}
-			}
-			if len(apps) == model.Apps {
-				apps = []string{"*"}
-			}
-			name += " of apps " + strings.Join(apps, ", ")
-		}
-		for _, l := range t.lists() {
-			if l.mode == 1<<i {
-				name += " of " + l.key + " " + l.of.String()
-			}
-		}
-		all = append(all, name)
-	}
-	if all == nil {
-		return "nothing but monitoring"
-	}
-	return strings.Join(all, "; ")
 }

@@ -53,10 +53,10 @@ func guardOf(root string, entries ...string) *access.Guard {
 // spent is used up.
 func closed(o *Options) {
 	g := guardOf("root",
-		"orders", "role: get, apps: [1], tags: [leaf*]",
-		"times", "role: get, modes: [snowflake, uid]",
-		"boss", "role: admin",
-		"spent", "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid], rate: 0.1")
+		"orders", "may: ['queue:1', 'segment:leaf*']",
+		"times", "may: [snowflake, uid]",
+		"boss", "may: [admin]",
+		"spent", "may: ['queue:*', 'segment:*', snowflake, uid], rate: 0.1")
 	_, _ = g.Client(http.Header{"Authorization": {"Bearer spent"}})
 	o.Access, o.RequireToken, o.ProtectMonitoring = g, true, true
 }
@@ -169,12 +169,12 @@ func TestAdministrationTakesAToken(t *testing.T) {
 		unknown     int // for one that does not
 	}{
 		{"no guard", "x", nil, 403, "administration over HTTP is closed", 403},
-		{"no token configured", "x", guardOf("", "orders", "role: get"), 403, "administration over HTTP is closed", 403},
+		{"no token configured", "x", guardOf("", "orders", "may: []"), 403, "administration over HTTP is closed", 403},
 		{"none", "", guardOf("root"), 401, "no valid token", 401},
 		{"wrong", "Root", guardOf("root"), 401, "no valid token", 401},
 		{"of the configuration", "root", guardOf("root"), 201, "admin", 404},
-		{"of the file", "boss", guardOf("", "boss", "role: admin"), 201, "boss-token", 404},
-		{"for IDs", "orders", guardOf("root", "orders", "role: get, apps: '*'"), 403, "token orders-token may not administrate", 403},
+		{"of the file", "boss", guardOf("", "boss", "may: [admin]"), 201, "boss-token", 404},
+		{"for IDs", "orders", guardOf("root", "orders", "may: ['queue:*']"), 403, "token orders-token may not administrate", 403},
 		{"too fast", "boss", spentBoss(), 429, "used up", 429},
 	} {
 		for target, want := range map[string]int{"POST /admin/guarded/7": c.status, "POST /admin/nothing": c.unknown, "GET /admin/": c.unknown, "GET /admin/../admin/guarded/7": c.unknown} {
@@ -198,7 +198,7 @@ func TestAdministrationTakesAToken(t *testing.T) {
 }
 
 func spentBoss() *access.Guard {
-	g := guardOf("", "boss", "role: admin, rate: 0.1")
+	g := guardOf("", "boss", "may: [admin], rate: 0.1")
 	_, _ = g.Client(http.Header{"Authorization": {"Bearer boss"}})
 	return g
 }
@@ -251,7 +251,7 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 // A quota counts the IDs of every path: a batch that is larger than what is left is refused
 // whole.
 func TestQuotaOfIDs(t *testing.T) {
-	const quota = "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid], ids_per_second: 100"
+	const quota = "may: ['queue:*', 'segment:*', snowflake, uid], ids_per_second: 100"
 	ask := func(a *API, target string) (status int, body, after string) {
 		got := exchange{target: target, token: "quota"}.ask(a)
 		return got.Code, got.Body.String(), got.Header().Get("Retry-After")
@@ -316,7 +316,7 @@ func TestLogKeepsSecretsAndPersons(t *testing.T) {
 		var log strings.Builder
 		opts, _ := testOptions(q, nil, &log)
 		opts.AccessLog, opts.Admin = AccessAll, (&fakeAdmin{}).resources()
-		opts.Access = guardOf("root", "orders", "role: get, apps: [1], tags: [leaf*]")
+		opts.Access = guardOf("root", "orders", "may: ['queue:1', 'segment:leaf*']")
 		for _, require := range []bool{false, true} {
 			opts.RequireToken = require
 			api := New(opts)

@@ -143,7 +143,7 @@ func said[T any](p *T) string {
 // administrated gives the API the token root and that administration.
 func administrated(f *fakeAdmin) func(*Options) {
 	return func(o *Options) {
-		o.Admin, o.LogLevel, o.Access = f.resources(), f, guardOf(adminSecret, "orders", "role: get, apps: '*'")
+		o.Admin, o.LogLevel, o.Access = f.resources(), f, guardOf(adminSecret, "orders", "may: ['queue:*']")
 	}
 }
 
@@ -225,7 +225,7 @@ func adminExchanges() []exchange {
 
 // spentAdmin has a token for administration whose rate is used up.
 func spentAdmin(o *Options) {
-	g := guardOf("", "slow", "role: admin, rate: 0.1")
+	g := guardOf("", "slow", "may: [admin], rate: 0.1")
 	_, _ = g.Operator(http.Header{"Authorization": {"Bearer slow"}})
 	o.Admin, o.LogLevel, o.Access = (&fakeAdmin{}).resources(), &fakeAdmin{}, g
 }

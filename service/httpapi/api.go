@@ -61,9 +61,6 @@ type Options struct {
 	Metrics func(context.Context) ([]byte, error)
 	// Hosts are the names by which the server may be asked for.
 	Hosts Hosts
-	// CheckClient refuses requests over connections whose client is not trusted any
-	// more. nil: no client shows who it is.
-	CheckClient func(*http.Request) error
 
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode

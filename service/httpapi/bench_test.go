@@ -59,7 +59,7 @@ func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
 	return newAPIOf(func(o *Options) {
 		if x.token != "" {
 			r.Header.Set("Authorization", "Bearer "+x.token)
-			o.Access, o.RequireToken = guardOf("", x.token, "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid]"), true
+			o.Access, o.RequireToken = guardOf("", x.token, "may: ['queue:*', 'segment:*', snowflake, uid]"), true
 		}
 	}), sink{http.Header{}}, r
 }

@@ -50,8 +50,8 @@ func leaseExchanges() []exchange {
 		return func(o *Options) { o.Leases = &fakeLeases{err: fmt.Errorf("store: %w", err)} }
 	}
 	leasing := func(o *Options) {
-		o.Access, o.RequireToken = guardOf("root", "orders", "role: get, names: [ord*]", "times", "role: get, modes: [snowflake]",
-			"spent", "role: get, names: '*', rate: 0.1"), true
+		o.Access, o.RequireToken = guardOf("root", "orders", "may: ['lease:ord*']", "times", "may: [snowflake]",
+			"spent", "may: ['lease:*'], rate: 0.1"), true
 		_, _ = o.Access.Client(http.Header{"Authorization": {"Bearer spent"}})
 	}
 	var all []exchange

@@ -178,13 +178,6 @@ func (a *API) screen(c *gin.Context) {
 		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.opts.MaxURLBytes))
 		return
 	}
-	if a.opts.CheckClient != nil {
-		if err := a.opts.CheckClient(r); err != nil {
-			c.Header("Connection", "close")
-			refuse(errForeign, err.Error())
-			return
-		}
-	}
 	if isHealth(c.FullPath()) {
 		return
 	}
@@ -356,7 +349,7 @@ func reads(c *gin.Context) bool {
 func (a *API) mayAdmin(c *gin.Context) bool {
 	if a.opts.Access == nil || !a.opts.Access.HasAdmin() {
 		a.writeError(c, errNoAdmin, "administration over HTTP is closed: set server.admin_token, "+
-			"or add a token of the role admin to server.tokens_file; the command line works without")
+			"or add a token that may admin to server.tokens_file; the command line works without")
 		return false
 	}
 	token, ok := a.operator(c)

@@ -195,7 +195,7 @@ func TestAccessLine(t *testing.T) {
 		t.Errorf("%d bytes", len(long[0]))
 	}
 	api, log := logging(&fakeQueue{}, func(o *Options) {
-		o.AccessLog, o.RequireToken, o.Access = AccessAll, true, guardOf("", "sesame", "role: get, apps: '*'")
+		o.AccessLog, o.RequireToken, o.Access = AccessAll, true, guardOf("", "sesame", "may: ['queue:*']")
 	})
 	got := exchange{target: alice, token: "sesame"}.ask(api)
 	if line := log.String(); got.Code != http.StatusOK || !strings.Contains(line, "token=sesame-token") || strings.Contains(strings.ReplaceAll(line, "sesame-token", ""), "sesame") {

@@ -122,8 +122,8 @@ func sequenceExchanges() []exchange {
 }
 
 func sequencesFor(o *Options) {
-	o.Access, o.RequireToken = guardOf("root", "chats", "role: get, spaces: [ch*], ids_per_second: 10", "feeds", "role: get, spaces: [feeds]",
-		"times", "role: get, modes: [snowflake]", "spent", "role: get, spaces: '*', rate: 0.1"), true
+	o.Access, o.RequireToken = guardOf("root", "chats", "may: ['sequence:ch*'], ids_per_second: 10", "feeds", "may: ['sequence:feeds']",
+		"times", "may: [snowflake]", "spent", "may: ['sequence:*'], rate: 0.1"), true
 	_, _ = o.Access.Client(http.Header{"Authorization": {"Bearer spent"}})
 }
 

@@ -176,7 +176,7 @@ func TestTinyid(t *testing.T) {
 func TestTinyidTokens(t *testing.T) {
 	api, log := logging(&fakeQueue{}, func(o *Options) {
 		o.AccessLog, o.RequireToken = AccessAll, true
-		o.Access = guardOf("", "sesame", "role: get, tags: [orders], rate: 0.1, burst: 2")
+		o.Access = guardOf("", "sesame", "may: ['segment:orders'], rate: 2")
 	})
 	for i, want := range []string{"1", "1,21,101,1,0", ""} {
 		target := []string{"/tinyid/id/nextIdSimple", "/tinyid/id/nextSegmentIdSimple", "/tinyid/id/nextIdSimple"}[i]

@@ -39,7 +39,7 @@ func (f *fakeSequence) Ask(_ context.Context, asks []*model.SequenceAsk) {
 func tokenOf(t *testing.T, may string) *access.Token {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, "- {name: a, sha256: '%x', role: get, %s}",
+	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, "- {name: a, sha256: '%x', %s}",
 		sha256.Sum256([]byte("a")), may), 0o600))
 	guard, err := access.NewGuard(access.Options{File: file,
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
@@ -54,7 +54,7 @@ func tokenOf(t *testing.T, may string) *access.Token {
 func TestAskSequence(t *testing.T) {
 	f := &fakeSequence{}
 	s := &Issuer{Sequence: f}
-	token := tokenOf(t, "spaces: [chat], ids_per_second: 100")
+	token := tokenOf(t, "may: ['sequence:chat'], ids_per_second: 100")
 	ask := func(space, key string, count int64) *model.SequenceAsk {
 		return &model.SequenceAsk{Space: space, Key: key, Count: count}
 	}
@@ -74,7 +74,7 @@ func TestAskSequence(t *testing.T) {
 		}
 	}
 	check.Equal(t, fmt.Sprint(f.calls, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 90 90 92")
-	token = tokenOf(t, "spaces: [chat], ids_per_second: 8")
+	token = tokenOf(t, "may: ['sequence:chat'], ids_per_second: 8")
 	ids, _, err := s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 8}, nil)
 	check.Must(t, err)
 	check.Equal(t, fmt.Sprint(ids), "[93 94 95 96 97 98 99 100]")
@@ -87,7 +87,7 @@ func TestAskSequence(t *testing.T) {
 	check.Equal(t, fmt.Sprint(ids), "[100]", "current")
 
 	other := []*model.SequenceAsk{ask("chat", "a", 1), ask("chat", "a", 0)}
-	s.AskSequence(t.Context(), tokenOf(t, "modes: [uid]"), other)
+	s.AskSequence(t.Context(), tokenOf(t, "may: [uid]"), other)
 	check.Is(t, other[0].Err, model.ErrForbidden)
 	check.Is(t, other[1].Err, model.ErrForbidden)
 	check.Equal(t, f.last, 100, "issued")

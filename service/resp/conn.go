@@ -26,8 +26,7 @@ type conn struct {
 	server *Server
 	id     int64
 	in     reader
-	work   *scratch     // nil while the client is waited for
-	check  func() error // of the client's certificate; nil for none
+	work   *scratch // nil while the client is waited for
 
 	since time.Time // it is connected
 
@@ -55,9 +54,7 @@ func (c *conn) serve() {
 		if err == nil {
 			c.setState(http.StateActive)
 			c.acquire()
-			if c.trusted() {
-				c.handle(command)
-			}
+			c.handle(command)
 			if err = c.pass(); err == nil {
 				continue
 			}
@@ -174,20 +171,6 @@ func (c *conn) failAs(word string, code int, text string) {
 		text += " (MULTI undoes nothing: the other commands are carried out, and IDs that you do not read are left out)"
 	}
 	c.work.out = appendError(c.work.out, fmt.Sprintf("%s %d %s", word, code, text))
-}
-
-// trusted says whether the client's certificate still is; otherwise the connection ends.
-func (c *conn) trusted() bool {
-	if c.check == nil {
-		return true
-	}
-	err := c.check()
-	if err != nil {
-		c.settle()
-		c.fail(-7, err.Error())
-		c.quit = true
-	}
-	return err == nil
 }
 
 // upper makes a name upper case where it is.

@@ -192,7 +192,7 @@ func guarded(t *testing.T, entries ...[2]string) func(*Options) {
 	var text strings.Builder
 	for _, e := range entries {
 		name, _, _ := strings.Cut(e[0], "-")
-		fmt.Fprintf(&text, "- {name: %s, sha256: '%x', role: get, %s}\n", name, sha256.Sum256([]byte(e[0])), e[1])
+		fmt.Fprintf(&text, "- {name: %s, sha256: '%x', %s}\n", name, sha256.Sum256([]byte(e[0])), e[1])
 	}
 	now, file := time.Now(), filepath.Join(t.TempDir(), "tokens.yaml") // the clock stands, so that no quota fills again
 	check.Must(t, os.WriteFile(file, []byte(text.String()), 0o600))

@@ -140,24 +140,6 @@ func TestSequenceBeforeTheRestOfACommand(t *testing.T) {
 	check.Equal(t, f.calls[0], 2, "at first")
 }
 
-// A client whose certificate is not trusted any more gets what it asked for before.
-func TestSequencesUntilTheClientIsNotTrusted(t *testing.T) {
-	asked := 0
-	f, addr := startSequences(t, func(o *Options) {
-		o.CheckClient = func(net.Conn) func() error {
-			return func() error {
-				if asked++; asked > 2 {
-					return io.ErrNoProgress
-				}
-				return nil
-			}
-		}
-	})
-	got := exchange(t, addr, strings.Repeat(encode("INCR", "sequence:chat:a"), 4), 1<<20)
-	check.Equal(t, got, ":1\r\n:2\r\n-SHARDID -7 "+io.ErrNoProgress.Error()+"\r\n")
-	check.Equal(t, fmt.Sprint(f.calls), "[2]")
-}
-
 // A pipeline after answers that are many bytes loses nothing, and neither does one whose answers are.
 func TestSequencesBesideLargeAnswers(t *testing.T) {
 	_, addr := startSequences(t, nil)
@@ -232,8 +214,8 @@ func TestSequencesAreObserved(t *testing.T) {
 }
 
 func TestSequencesOfTokens(t *testing.T) {
-	_, addr := startSequences(t, guarded(t, [2]string{"chats-token-000001", "spaces: [chat], ids_per_second: 10"}, [2]string{"times-token-000001", "modes: [snowflake]"},
-		[2]string{"slow-token-0000001", "spaces: '*', rate: 0.001, burst: 2"}))
+	_, addr := startSequences(t, guarded(t, [2]string{"chats-token-000001", "may: ['sequence:chat'], ids_per_second: 10"}, [2]string{"times-token-000001", "may: [snowflake]"},
+		[2]string{"slow-token-0000001", "may: ['sequence:*'], rate: 2"}))
 	for token, want := range map[string][]string{
 		"":                   {"-NOAUTH -7 no valid token: send AUTH with a token first", "-NOAUTH -7 ", "-NOAUTH -7 ", "-NOAUTH -7 "},
 		"chats-token-000001": {":9", "-SHARDID -7 not allowed: token chats may not have numbers of the space \"feed\"", "-SHARDID -12 too many requests: the quota ids_per_second: 10 of token chats has 1 left", "$1", "9"},

@@ -36,11 +36,8 @@ type Options struct {
 	// ConnState is told when a connection waits for a command and when one has come, as http.Server tells
 	// it. Where a token is required and has not come, the connection stays new. nil for none.
 	ConnState func(net.Conn, http.ConnState)
-	// CheckClient gives, for a new connection, what says before each command whether its
-	// client is still trusted: an error ends the connection. nil for none.
-	CheckClient func(net.Conn) func() error
-	Log         *slog.Logger
-	Version     string // of shardid, for INFO and HELLO
+	Log       *slog.Logger
+	Version   string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
 	// KnownTag says whether a tag is known to exist, so that it can be no secret; nil: none is.
@@ -129,9 +126,6 @@ func (s *Server) Serve(listener net.Listener) error {
 func (s *Server) begin(inner net.Conn) {
 	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1), since: time.Now()}
 	c.in.from, c.in.beforeRead = inner, c.beforeRead
-	if s.opts.CheckClient != nil {
-		c.check = s.opts.CheckClient(inner)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining.Load() {

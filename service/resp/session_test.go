@@ -114,7 +114,7 @@ func TestPipeOfRedisCLI(t *testing.T) {
 
 // Where tokens are required, one without learns nothing of the others.
 func TestInfoWithoutAToken(t *testing.T) {
-	_, addr := start(t, &fake{}, guarded(t, [2]string{"a-token-0123456789", "modes: [uid]"}))
+	_, addr := start(t, &fake{}, guarded(t, [2]string{"a-token-0123456789", "may: [uid]"}))
 	for said, want := range map[string]bool{encodeAll("INFO", "QUIT"): false, encodeAll("AUTH a-token-0123456789", "INFO", "QUIT"): true} {
 		if got := exchange(t, addr, said, 1<<20); strings.Contains(got, "connected_clients") != want || !strings.Contains(got, "role:master") {
 			t.Error(got)
@@ -124,9 +124,9 @@ func TestInfoWithoutAToken(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	_, addr := start(t, &fake{}, guarded(t,
-		[2]string{"orders-token-0001", "apps: [1], tags: [orders]"},
-		[2]string{"slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2"},
-		[2]string{"few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_second: 10"}))
+		[2]string{"orders-token-0001", "may: ['queue:1', 'segment:orders']"},
+		[2]string{"slow-token-000001", "may: [snowflake], rate: 2"},
+		[2]string{"few-token-0000001", "may: ['segment:numbers', snowflake], ids_per_second: 10"}))
 	for _, test := range []struct {
 		commands [][]string
 		want     []string // how each answer begins

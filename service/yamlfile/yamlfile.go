@@ -1,6 +1,6 @@
-// Package yamlfile reads the YAML files that operators write: the configuration and the
-// tokens. Its errors are one line with file and line, and never show text of the file,
-// which may hold a secret.
+// Package yamlfile reads the YAML files that operators write: the configuration, the tokens and lists of apps. It gives
+// the tree of the library; a value is the text that was written, whose type is the reader's business. An error is one
+// line with file and line, and shows no text of the file, which may hold a secret.
 package yamlfile
 
 import (
@@ -12,18 +12,19 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 )
 
-// MaxBytes is the size of the largest file that is read: 1 MiB.
-const MaxBytes = 1 << 20
+// MaxBytes is the size of the largest file that is read, 256 KiB: the library takes about a second for it.
+const MaxBytes = 256 << 10
 
-// Read reads a file up to one byte more than MaxBytes. The error wraps the system's, so
-// that fs.ErrNotExist is found in it, and gives no advice.
-func Read(name string) ([]byte, error) {
+// Read is Parse of a file. For one that cannot be read the error wraps the system's, so that fs.ErrNotExist is found in
+// it.
+func Read(name string) (ast.Node, error) {
 	file, err := os.Open(name) //nolint:gosec // the operator names the file
 	var data []byte
 	if err == nil {
@@ -32,75 +33,64 @@ func Read(name string) ([]byte, error) {
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return nil, fmt.Errorf("%s: cannot be read: %w", shown(name), path.Err)
+		err = path.Err
 	}
-	return data, err
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot be read: %w: name a file that this user may read", shown(name), err)
+	}
+	return Parse(name, data)
 }
 
-// Parse gives the root of the only document of data, nil when there is nothing but
-// comments. It takes a second for 1 MiB and refuses what is nested 10,000 deep.
-func Parse(name string, data []byte) (*yaml.Node, error) {
-	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
+// Parse gives the root of the only document of data, nil when there is nothing but comments. A key that is there
+// twice is the reader's business, too.
+func Parse(name string, data []byte) (ast.Node, error) {
 	switch {
 	case len(data) > MaxBytes:
-		return nil, Fail(name, nil, "", "is larger than 1 MiB: check the name of the file")
+		return nil, Fail(name, nil, "is larger than 256 KiB: check the name of the file")
 	case !utf8.Valid(data):
-		return nil, Fail(name, nil, "", "is not UTF-8 text: save it as UTF-8")
+		return nil, Fail(name, nil, "is not UTF-8 text: save it as UTF-8")
 	}
-	var first, second yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	switch err := decoder.Decode(&first); {
-	case errors.Is(err, io.EOF):
-		return nil, nil //nolint:nilnil // nothing is no error of YAML
-	case err != nil:
-		return nil, syntax(name, data, err)
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\uFEFF")), 0, parser.AllowDuplicateMapKey())
+	if syntax, ok := errors.AsType[yaml.Error](err); ok {
+		problem := regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(syntax.GetMessage(), "…")
+		return nil, fmt.Errorf("%s:%d: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes around "+
+			"this line", shown(name), syntax.GetToken().Position.Line, problem)
+	} else if err != nil {
+		return nil, Fail(name, nil, "is not YAML")
 	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		return nil, Fail(name, &second, "", "begins a second document: keep one, without ---")
-	case !errors.Is(err, io.EOF):
-		return nil, syntax(name, data, err)
+	if len(file.Docs) > 1 {
+		return nil, Fail(name, file.Docs[1], "begins a second document: keep one, without ---")
 	}
-	if root := first.Content[0]; root.ShortTag() != "!!null" {
+	if root := file.Docs[0].Body; root != nil && root.Type() != ast.NullType {
 		return root, nil
 	}
 	return nil, nil //nolint:nilnil // nothing is no error of YAML
 }
 
-// syntax is the parser's complaint without the names that it quotes.
-func syntax(name string, data []byte, err error) error {
-	found := regexp.MustCompile(`^yaml: (?:line (\d+): )?([^'\n]*)`).FindStringSubmatch(err.Error())
-	if found == nil {
-		return Fail(name, nil, "", "is not YAML")
+// Text is a text, a number or a boolean as it was written; ok is false for nothing, for a list or a map, and for what
+// has an anchor or a tag.
+func Text(n ast.Node) (text string, ok bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
 	}
-	line, _ := strconv.Atoi(found[1])
-	for i, text := range bytes.Split(data, []byte("\n")) {
-		if at := i + 1; max(1, line) <= at && at <= max(1, line)+1 &&
-			tabbed.Match(text) { // the parser may name the line before
-			return Fail(name, &yaml.Node{Line: at}, "", "is indented by a tab: use spaces")
-		}
-	}
-	return Fail(name, &yaml.Node{Line: line}, "", "is not YAML: "+strings.TrimSpace(found[2])+": check indentation, "+
-		"colons and quotes around this line")
+	return "", false
 }
 
-// tabbed is a line with a tab in its indentation.
-var tabbed = regexp.MustCompile(`^ *\t`)
-
-// Fail says what is wrong with a key at a node; without a node it is about the file,
-// without a key about the node.
-func Fail(name string, at *yaml.Node, key, problem string) error {
-	if key != "" {
-		key += ": "
-	}
-	return fmt.Errorf("%s: %s%s", At(name, at), key, problem)
+// Fail is an error about what is at a node, or about the file when there is no node.
+func Fail(name string, at ast.Node, problem string) error {
+	return fmt.Errorf("%s: %s", At(name, at), problem)
 }
 
 // At is file and line of a node for messages.
-func At(name string, at *yaml.Node) string {
+func At(name string, at ast.Node) string {
 	line := 1
 	if at != nil {
-		line = max(1, at.Line)
+		line = at.GetToken().Position.Line
 	}
 	return fmt.Sprintf("%s:%d", shown(name), line)
 }
@@ -111,21 +101,4 @@ func shown(name string) string {
 		return quoted
 	}
 	return name
-}
-
-// Plain reports whether a node is a value by itself: no alias, and without anchor and tag.
-func Plain(n *yaml.Node) bool {
-	return n.Kind != yaml.AliasNode && n.Anchor == "" && n.Style&yaml.TaggedStyle == 0
-}
-
-// Text is a text or a number as it is written, "" for anything else.
-func Text(n *yaml.Node) string {
-	if n.Kind != yaml.ScalarNode || !Plain(n) {
-		return ""
-	}
-	switch n.ShortTag() {
-	case "!!str", "!!int", "!!float", "!!timestamp":
-		return n.Value
-	}
-	return ""
 }

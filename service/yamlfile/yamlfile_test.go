@@ -3,41 +3,33 @@ package yamlfile
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"go.yaml.in/yaml/v3"
-
-	"shardid/scripts/check"
+	"github.com/goccy/go-yaml/ast"
 )
 
+// What is read has a root, and what is not YAML an error with its line and no text of the file.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                  "nothing",
 		"# only this\n":     "nothing",
 		"---\n":             "nothing",
 		"null":              "nothing",
-		"\uFEFFa: 1\n":      "!!map",
-		"[]":                "!!seq",
-		"---\na\n":          "!!str",
-		"a: 1\n---\nb: 2\n": "f.yaml:2: begins a second document: keep one, without ---",
-		"[]\n[]\n": "f.yaml:1: is not YAML: did not find expected <document start>: check " +
-			"indentation, colons and quotes around this line",
-		"a:\n\tb: secret\n":         "f.yaml:2: is indented by a tab: use spaces",
-		"\ta: secret\n":             "f.yaml:1: is indented by a tab: use spaces",
-		"a:\n  b: 1\n\tc: secret\n": "f.yaml:3: is indented by a tab: use spaces",
-		"a:\n  - x\n  \t- y\n":      "f.yaml:3: is indented by a tab: use spaces",
-		"a: 1\n\n\tb: 2\n":          "f.yaml:3: is indented by a tab: use spaces",
-		"a: [\n\t1]\n":              "!!map",
-		"a:\n  b: @x\n": "f.yaml:2: is not YAML: found character that cannot start any token: check " +
-			"indentation, colons and quotes around this line",
-		"a: *secret\n": "f.yaml:1: is not YAML: unknown anchor: check indentation, " +
-			"colons and quotes around this line",
+		"\uFEFFa: 1\n":      "Mapping",
+		"[]":                "Sequence",
+		"---\na\n":          "String",
+		"a: 1\na: 2\n":      "Mapping",
+		"a: [\n\t1]\n":      "Mapping",
+		"a: 1\n---\nb: 2\n": "f.yaml:3: begins a second document: keep one, without ---",
+		"a:\n\tb: secret\n": "f.yaml:2: is not YAML: found character … that cannot start any token: check indentation (by " +
+			"spaces, not tabs), colons and quotes around this line",
+		"a:\n  b: @secret\n":                "f.yaml:2: is not YAML: … is a reserved character: check",
+		"a: 'secret\n":                      "f.yaml:1: is not YAML: could not find end character",
+		"a: secret: x\n":                    "f.yaml:1: is not YAML: mapping value is not allowed in this context",
 		"\xff":                              "f.yaml:1: is not UTF-8 text: save it as UTF-8",
-		"#" + strings.Repeat(" ", MaxBytes): "f.yaml:1: is larger than 1 MiB: check the name of the file",
+		"#" + strings.Repeat(" ", MaxBytes): "f.yaml:1: is larger than 256 KiB: check the name of the file",
 	} {
 		root, err := Parse("f.yaml", []byte(text))
 		got := "nothing"
@@ -45,58 +37,45 @@ func TestParse(t *testing.T) {
 		case err != nil:
 			got = err.Error()
 		case root != nil:
-			got = root.ShortTag()
+			got = root.Type().String()
 		}
-		if got != want || strings.Contains(got, "secret") {
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "secret") {
 			t.Errorf("%.40q:\ngot  %s\nwant %s", text, got, want)
-		}
-	}
-}
-
-// What is made to keep a parser busy is refused at once, or read at once.
-func TestParseIsQuick(t *testing.T) {
-	for _, part := range []string{"[", "{", "- ", "? ", "{a: ", "[[1],", "a: b\n", "a:\n", "- x\n", "&a ", "!!x ",
-		"*a ", "\"", "|\n", "# x\n", "-\n "} {
-		begun := time.Now()
-		_, err := Parse("f.yaml", []byte(strings.Repeat(part, 100_000)))
-		// An idle machine takes half a second; a quadratic parser takes minutes.
-		if took := time.Since(begun); took > 10*time.Second {
-			t.Errorf("%q: %v, %v", part, took, err)
-		}
-		if deep := strings.ContainsAny(part, "[{?") ||
-			part == "- "; deep != (err != nil && strings.Contains(err.Error(), "exceeded max depth")) {
-			t.Errorf("%q: %v", part, err)
 		}
 	}
 }
 
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.HasSuffix(err.Error(), "none: cannot be read: no such file or directory") {
-		t.Error(err)
-	}
-	if _, err := Read(dir); err == nil || !strings.HasSuffix(err.Error(), ": cannot be read: is a directory") {
-		t.Error(err)
-	}
-	if _, err := Read("a\nb"); err == nil || !strings.HasPrefix(err.Error(), `"a\nb": cannot be read`) {
-		t.Error(err)
-	}
-	file := filepath.Join(dir, "file")
-	check.Must(t, os.WriteFile(file, make([]byte, MaxBytes+100), 0o600))
-	if data, err := Read(file); err != nil || len(data) != MaxBytes+1 {
-		t.Errorf("%d bytes, %v", len(data), err)
+	const advice = ": name a file that this user may read"
+	for name, want := range map[string]string{
+		filepath.Join(dir, "none"): "none: cannot be read: no such file or directory" + advice,
+		dir:                        ": cannot be read: is a directory" + advice,
+		"a\nb":                     `"a\nb": cannot be read: no such file or directory` + advice,
+	} {
+		_, err := Read(name)
+		if err == nil || !strings.HasSuffix(err.Error(), want) || errors.Is(err, fs.ErrNotExist) != (name != dir) {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
-		"a b": "a b", "'7'": "7", "7": "7", "1.50": "1.50", "2027-01-31": "2027-01-31",
-		"true": "", "~": "", "[a]": "", "{a: b}": "", "&a x": "", "!!str x": "", "|\n  two\n  lines\n": "two\nlines\n",
+		"a b": "a b", "'7'": "7", "7": "7", "1.50": "1.50", "010": "010", "2027-01-31": "2027-01-31", "true": "true",
+		"|\n  two\n  lines\n": "two\nlines\n",
+		"~":                   "none", "[a]": "none", "{a: b}": "none", "&a x": "none", "!!str x": "none", "*x": "none",
 	} {
 		root, err := Parse("f.yaml", []byte("k: "+text))
-		check.Must(t, err)
-		check.Equal(t, Text(root.Content[1]), want, text)
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		got, ok := Text(root.(*ast.MappingNode).Values[0].Value)
+		if !ok {
+			got = "none"
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
 	}
-	check.Equal(t, Text(&yaml.Node{Kind: yaml.AliasNode, Value: "x"}), "", "an alias has a text")
 }

@@ -143,15 +143,15 @@ func (k *Key) check(v *validator.Validate) string {
 		return "is empty: set it, the default is " + k.Default
 	case k.Secret && strings.Contains(text, Placeholder):
 		return "the value still holds " + Placeholder + " of the example: write your own secret"
-	case k.must == "":
+	case k.rule == "":
 		return ""
 	}
 	var wrong validator.ValidationErrors
-	if !errors.As(v.Var(k.value.Interface(), k.must), &wrong) {
+	if !errors.As(v.Var(k.value.Interface(), k.rule), &wrong) {
 		return ""
 	}
 	value, advice := wrong[0].Value(), ", the default is "+k.Default
-	if k.many() {
+	if kind := k.value.Kind(); kind == reflect.Slice || kind == reflect.Map {
 		advice = ""
 	}
 	switch tag := wrong[0].Tag(); tag {
@@ -161,7 +161,7 @@ func (k *Key) check(v *validator.Validate) string {
 	case "unique":
 		return "gives one worker ID to two instances: give each its own"
 	case "min", "max", "gt", "lt":
-		ends := regexp.MustCompile(`(?:min|gt)=([^,]+),(?:max|lt)=([^,]+)`).FindStringSubmatch(k.must)
+		ends := regexp.MustCompile(`(?:min|gt)=([^,]+),(?:max|lt)=([^,]+)`).FindStringSubmatch(k.rule)
 		if tag == "gt" || tag == "lt" {
 			ends[2] += " (ends excluded)"
 		}

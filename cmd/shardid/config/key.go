@@ -1,32 +1,24 @@
 package config
 
 import (
-	"cmp"
 	"encoding"
-	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"shardid/service/yamlfile"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Key is one key of a Config: what a line of the file, a variable or --set sets.
 type Key struct {
 	Path    string // dotted: server.addr
-	Default string
-	Secret  bool
-	From    string // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL" or "flag --set log.level"
+	Default string // as a person writes it
+	Secret  bool   // the value appears in no message, and --set does not take it
+	From    string // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL" or "flag --set"
 
 	value  reflect.Value // in the Config
-	must   string        // the tag validate
-	inFile bool          // From does not name the key
+	rule   string        // what the value must be, for the validator
 	unread bool          // what From says could not be read
 }
 
@@ -44,7 +36,7 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 			keys = appendKeys(keys, prefix+name+".", value)
 		default:
 			k := &Key{Path: prefix + name, From: "default", Secret: field.Tag.Get("secret") == "true",
-				value: value, must: field.Tag.Get("validate")}
+				value: value, rule: field.Tag.Get("validate")}
 			if std, ok := field.Tag.Lookup("default"); ok {
 				if err := k.set(std); err != nil {
 					panic(fmt.Sprintf("the default of %s: %v", k.Path, err)) // tests load the defaults
@@ -58,8 +50,10 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 }
 
 // Env is the environment variable of the key.
-func (k *Key) Env() string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))
+func (k *Key) Env() string { return variable(k.Path) }
+
+func variable(path string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
 // Value is the value for people; a secret is not shown.
@@ -70,35 +64,26 @@ func (k *Key) Value() string {
 	return fmt.Sprint(k.value)
 }
 
-// many says whether the key holds a list or a map.
-func (k *Key) many() bool { return k.value.Kind() == reflect.Slice || k.value.Kind() == reflect.Map }
-
 // fail is an error about the key in one line: where its value is from, the key, what is
 // wrong and what to do.
 func (k *Key) fail(problem string) error {
-	if k.inFile {
-		return fmt.Errorf("%s: %s: %s", k.From, k.Path, problem)
-	}
-	return fmt.Errorf("%s: %s", k.From, problem)
+	return fmt.Errorf("%s: %s: %s", k.From, k.Path, problem)
 }
 
-// set reads the text of a variable or of --set, or a scalar of the file.
+// set reads a text, which is written alike in the file, in a variable and behind --set: lists with
+// commas, maps as key=value with commas.
 func (k *Key) set(text string) (err error) {
 	want := ""
 	switch p := k.value.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
 		return p.UnmarshalText([]byte(text))
-	case *[]string, *map[string]int:
-		var items []string
-		if strings.HasPrefix(strings.TrimSpace(text), "{") && k.value.Kind() == reflect.Map {
-			return k.setMap(text)
-		}
-		if strings.TrimSpace(text) != "" {
-			items = regexp.MustCompile(`\s*,\s*`).Split(strings.TrimSpace(text), -1)
-		}
-		return k.setItems(items)
 	case *string:
 		*p = text
+	case *[]string:
+		*p = splitItems(text)
+	case *map[string]int:
+		*p, err = readPairs(splitItems(text))
+		return err
 	case *bool:
 		want = "a boolean: write true or false"
 		*p, err = strconv.ParseBool(text)
@@ -109,10 +94,10 @@ func (k *Key) set(text string) (err error) {
 		want = "a duration: write a number with its unit, such as 500ms, 2s or 5m"
 		*p, err = time.ParseDuration(text)
 	default: // int or int64
+		want = "a whole number: write decimal digits"
 		var n int64
-		n, err = parseInt(text, k.value.Type().Bits())
+		n, err = strconv.ParseInt(text, 10, k.value.Type().Bits())
 		k.value.SetInt(n)
-		return err
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not %s", show(text), want)
@@ -120,129 +105,31 @@ func (k *Key) set(text string) (err error) {
 	return nil
 }
 
-// setMap reads a map as it is in the file, {"ip:port": number}, which JSON is too.
-func (k *Key) setMap(text string) error {
-	node, err := yamlfile.Parse(k.Path, []byte(text))
-	if err != nil || node == nil {
-		return errors.New(`is no map: write {"ip:port": number}`)
-	}
-	return k.setNode(node)
-}
-
-// parseInt reads decimal digits; 010, which YAML takes for octal, is refused.
-func parseInt(text string, bits int) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, bits)
-	digits := strings.TrimLeft(text, "+-")
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%s is not small enough: write a number of fewer digits", show(text))
-	case err != nil || len(digits) > 1 && digits[0] == '0':
-		return 0, fmt.Errorf("%s is not a whole number: write decimal digits without a leading 0", show(text))
-	}
-	return n, nil
-}
-
-// setItems sets a list, or a map from key=value texts, of which the last '=' splits and
-// a key comes once.
-func (k *Key) setItems(items []string) error {
-	if list, ok := k.value.Addr().Interface().(*[]string); ok {
-		*list = items
+func splitItems(text string) []string {
+	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	pairs := map[string]int{}
+	return regexp.MustCompile(`\s*,\s*`).Split(strings.TrimSpace(text), -1)
+}
+
+// readPairs reads key=value texts, of which the last '=' splits and a key comes once.
+func readPairs(items []string) (pairs map[string]int, err error) {
 	for _, item := range items {
 		at := strings.LastIndexByte(item, '=')
-		if at < 0 {
-			return fmt.Errorf("%s is not a pair: write key=value, several separated by commas", show(item))
+		number, err := strconv.Atoi(item[at+1:])
+		if at < 0 || err != nil {
+			return nil, fmt.Errorf("%s is not a key with a whole number: write ip:port=1 in a variable and "+
+				`{"ip:port": 1} in the file`, show(item))
 		}
-		name := strings.TrimSpace(item[:at])
-		if _, twice := pairs[name]; twice {
-			return fmt.Errorf("%s is there twice: keep one", show(name))
+		if _, twice := pairs[item[:at]]; twice {
+			return nil, fmt.Errorf("%s is there twice: keep one", show(item[:at]))
 		}
-		number, err := parseInt(strings.TrimSpace(item[at+1:]), strconv.IntSize)
-		if err != nil {
-			return err
+		if pairs == nil {
+			pairs = map[string]int{}
 		}
-		pairs[name] = int(number)
+		pairs[item[:at]] = number
 	}
-	k.value.SetZero()
-	if len(pairs) > 0 {
-		k.value.Set(reflect.ValueOf(pairs))
-	}
-	return nil
-}
-
-// What a value of the file can be.
-const (
-	isText    = "text"
-	isNumber  = "a number"
-	isBoolean = "a boolean"
-	isMap     = "a map"
-	isList    = "a list"
-	isEmpty   = "empty"
-	isOther   = "an anchor, alias or tag"
-)
-
-func kindOf(node *yaml.Node) string {
-	if !yamlfile.Plain(node) {
-		return isOther
-	}
-	return cmp.Or(map[string]string{
-		"!!str": isText, "!!timestamp": isText, "!!int": isNumber, "!!float": isNumber,
-		"!!bool": isBoolean, "!!map": isMap, "!!seq": isList, "!!null": isEmpty,
-	}[node.ShortTag()], isOther)
-}
-
-// setNode reads the value of a key from the file. Unlike a variable, it has a type of its
-// own, which must be the key's.
-func (k *Key) setNode(node *yaml.Node) error {
-	want, name, advice := isText, "", "write it like "+k.Default
-	switch k.value.Interface().(type) {
-	case string:
-		advice = "write one text, in quotes"
-	case bool:
-		want, advice = isBoolean, "write true or false"
-	case int, int64, float64:
-		want = isNumber
-	case time.Duration:
-		name = "a duration"
-	case Interval:
-		name, advice = "an interval", "write off or a number with its unit such as 5m"
-	case Date:
-		name = "a date"
-	case []string:
-		want, advice = isList, `write ["host:port", "host:port"]`
-	case map[string]int:
-		want, advice = isMap, `write {"ip:port": number}`
-	}
-	var items []string
-	switch found := kindOf(node); {
-	case found == isEmpty:
-		return errors.New("is empty: write a value, or remove the line for the default")
-	case found == isOther:
-		return errors.New("is " + isOther + ": write the value itself")
-	case want == isNumber && found == isText && node.Style == 0: // without quotes: set refuses it
-		return k.set(node.Value)
-	case found != want:
-		return fmt.Errorf("is %s, not %s: %s", found, cmp.Or(name, want), advice)
-	case want == isList:
-		for _, item := range node.Content {
-			if kind := kindOf(item); kind != isText {
-				return fmt.Errorf("holds %s where text belongs: %s", kind, advice)
-			}
-			items = append(items, item.Value)
-		}
-		return k.setItems(items)
-	case want == isMap:
-		for pair := range slices.Chunk(node.Content, 2) {
-			if kindOf(pair[0]) != isText || kindOf(pair[1]) != isNumber {
-				return errors.New("holds something else than text with a whole number: " + advice)
-			}
-			items = append(items, pair[0].Value+"="+pair[1].Value)
-		}
-		return k.setItems(items)
-	}
-	return k.set(node.Value)
+	return pairs, nil
 }
 
 // Date is a day, written 2026-01-01, whose time is midnight UTC, or an instant,

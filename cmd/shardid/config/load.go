@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,14 +13,15 @@ import (
 
 	"shardid/service/yamlfile"
 
+	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 )
 
 const (
 	defaultFile = "config.yaml" // is read when it exists and no other is named
 	envPrefix   = "SHARDID_"    // begins every variable
-	seeDocs     = "see config.yaml in the sources for every key"
+	setFlag     = "set"         // the name of the flag that sets a key
+	fromFlag    = "flag --set"
 )
 
 // Loaded is a configuration and where each key of it is from.
@@ -38,6 +40,13 @@ func Defaults() *Loaded {
 	return l
 }
 
+// AddFlags registers --config and --set.
+func AddFlags(fs *pflag.FlagSet) {
+	fs.String("config", defaultFile, "configuration `FILE`; the default may be missing")
+	fs.StringArray(setFlag, nil, "`KEY=VALUE` sets a key of config.yaml, over the file and the environment; "+
+		"it may be repeated, and the last one of a key counts")
+}
+
 // Load is the configuration from the defaults, the file that --config names, environ (as
 // os.Environ gives it) and --set, each over the one before, checked as
 // a whole. flags are those of AddFlags after parsing. The error has a line for each problem,
@@ -46,14 +55,14 @@ func Defaults() *Loaded {
 func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	l := Defaults()
 	file := flags.Lookup("config")
-	data, err := yamlfile.Read(file.Value.String())
+	root, err := yamlfile.Read(file.Value.String())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !file.Changed: // the default file may be missing
 	case err != nil:
-		l.note(fmt.Errorf("%w: name a readable file with --config", err))
+		l.note(err)
 	default:
 		l.File = file.Value.String()
-		l.readFile(l.File, data)
+		l.readSection("", root)
 	}
 	l.readEnv(environ)
 	settings, err := flags.GetStringArray(setFlag)
@@ -64,94 +73,123 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 		l.readSetting(setting)
 	}
 	l.check()
-	if err := l.wrong(); err != nil {
-		return nil, err
+	if len(l.problems) > 0 {
+		return nil, l.wrong()
 	}
 	return l, nil
 }
 
-// Check says what is wrong with the text of a file, a line for each problem; nil for one that Load
-// takes.
-func Check(file string, data []byte) error {
-	l := Defaults()
-	l.readFile(file, data)
-	l.check()
-	return l.wrong()
-}
-
-// mostProblems is how many problems an error names.
-const mostProblems = 20
-
 func (l *Loaded) note(problem error) { l.problems = append(l.problems, problem) }
 
-// wrong is all problems, a line each; nil without any.
+// wrong is all problems, a line each, up to a screenful.
 func (l *Loaded) wrong() error {
-	if more := len(l.problems) - mostProblems; more > 0 {
-		l.problems = append(l.problems[:mostProblems], fmt.Errorf("%d more problems: correct these first", more))
+	const most = 20
+	if more := len(l.problems) - most; more > 0 {
+		l.problems = append(l.problems[:most], fmt.Errorf("%d more problems: correct these first", more))
 	}
 	return errors.Join(l.problems...)
 }
 
-func (l *Loaded) set(k *Key, text, from string) {
-	k.From, k.inFile = from, false
-	l.noteOf(k, k.set(text))
+// key is the key of a path; nil for none.
+func (l *Loaded) key(path string) *Key {
+	i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Path == path })
+	if i < 0 {
+		return nil
+	}
+	return l.Keys[i]
 }
 
-// noteOf notes what is wrong with the value of a key; nil is nothing. Such a value is not
+// isSection says whether there are keys below a path, or were in an earlier version.
+func (l *Loaded) isSection(path string) bool {
+	for gone := range removed {
+		if strings.HasPrefix(gone, path+".") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path, path+".") })
+}
+
+// setKey sets a key, unless reading its text failed already. A value that cannot be read is not
 // checked any further.
-func (l *Loaded) noteOf(k *Key, err error) {
+func (l *Loaded) setKey(k *Key, from, text string, err error) {
+	k.From, k.unread = from, false
+	if err == nil {
+		err = k.set(text)
+	}
 	if err != nil {
 		k.unread = true
 		l.note(k.fail(err.Error()))
 	}
 }
 
-// readFile lays YAML over the configuration. The nodes are walked by hand so that every
-// value keeps its line and no text of the file, which may hold a secret, gets into a
-// message.
-func (l *Loaded) readFile(file string, data []byte) {
-	root, err := yamlfile.Parse(file, data)
+// readSection reads the keys of a mapping of the file; prefix is "" or its path and a dot.
+func (l *Loaded) readSection(prefix string, node ast.Node) {
+	mapping, ok := node.(*ast.MappingNode)
 	switch {
-	case err != nil:
-		l.note(err)
-	case root == nil:
-	case root.Kind != yaml.MappingNode:
-		l.note(yamlfile.Fail(file, root, "",
-			"has no keys at its top: write sections such as server: with keys indented below"))
-	default:
-		l.readSection(file, "", root)
+	case node == nil || node.Type() == ast.NullType: // a section may have all its keys in comments
+		return
+	case !ok:
+		section := cmp.Or(strings.TrimSuffix(prefix, "."), "the file")
+		l.note(yamlfile.Fail(l.File, node, section+" has no keys: write them on the lines below their section, indented"))
+		return
 	}
-}
-
-// readSection reads the keys of a mapping; prefix is "" or its path and a dot.
-func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) {
 	seen := map[string]bool{}
-	for pair := range slices.Chunk(mapping.Content, 2) {
-		name, value := yamlfile.Text(pair[0]), pair[1]
-		path, shown := prefix+name, prefix+showName(name)
-		gone := errRemoved(yamlfile.At(file, pair[0]), path)
-		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path+".", path+".") })
-		switch {
+	for _, pair := range mapping.Values {
+		name, _ := yamlfile.Text(pair.Key)
+		path, at := prefix+name, yamlfile.At(l.File, pair.Key)
+		switch k := l.key(path); {
 		case seen[name]:
-			l.note(yamlfile.Fail(file, pair[0], shown, "is there twice: keep one"))
-		case i < 0 && gone != nil:
-			l.note(gone)
-		case i < 0 && value.Kind == yaml.MappingNode && hadKeys(path):
-			l.readSection(file, path+".", value)
-		case i < 0 || strings.Contains(name, "."):
-			l.note(yamlfile.Fail(file, pair[0], shown, l.unknownKey(prefix)))
-		case l.Keys[i].Path == path:
-			k := l.Keys[i]
-			k.From, k.inFile = yamlfile.At(file, pair[0]), true
-			l.noteOf(k, k.setNode(value))
-		case value.ShortTag() == "!!null": // a section with all its keys in comments
-		case value.Kind != yaml.MappingNode || !yamlfile.Plain(value):
-			l.note(yamlfile.Fail(file, pair[0], path, "is a section: write its keys on the lines below it, indented"))
+			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+showName(name)))
+		case k != nil && !strings.Contains(name, "."):
+			text, err := textOf(pair.Value, k.value.Kind())
+			l.setKey(k, at, text, err)
+		case k == nil && removed[path] != "":
+			l.note(errRemoved(at, path))
+		case k == nil && name != "" && l.isSection(path):
+			l.readSection(path+".", pair.Value)
 		default:
-			l.readSection(file, path+".", value)
+			l.note(fmt.Errorf("%s: %s: %s", at, prefix+showName(name), l.unknownKey(prefix)))
 		}
 		seen[name] = true
 	}
+}
+
+// textOf is a value of the file as a variable has it, for a key of a kind.
+func textOf(node ast.Node, kind reflect.Kind) (string, error) {
+	if text, ok := yamlfile.Text(node); ok {
+		return text, nil
+	}
+	var items []string
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return "", errors.New("is empty: write a value, or remove the line for the default")
+	case *ast.SequenceNode:
+		if kind != reflect.Slice {
+			return "", errors.New("is a list: write one value")
+		}
+		for _, value := range n.Values {
+			text, ok := yamlfile.Text(value)
+			if !ok {
+				return "", errors.New("holds something else than text: write [one, two]")
+			}
+			items = append(items, text)
+		}
+	case *ast.MappingNode:
+		if kind != reflect.Map {
+			return "", errors.New("is a map: write one value, in quotes if it has a colon")
+		}
+		for _, pair := range n.Values {
+			key, isKey := yamlfile.Text(pair.Key)
+			value, isValue := yamlfile.Text(pair.Value)
+			if !isKey || !isValue {
+				return "", errors.New(`holds something else than numbers: write {"ip:port": 1}`)
+			}
+			items = append(items, key+"="+value)
+		}
+	default:
+		return "", errors.New("is an anchor, alias or tag: write the value itself, in quotes")
+	}
+	return strings.Join(items, ","), nil
 }
 
 // unknownKey says that there is no such key, and names the keys and sections below a prefix.
@@ -183,28 +221,23 @@ func (l *Loaded) readEnv(environ []string) {
 		}
 	}
 	slices.Sort(names)
+	gone := map[string]string{}
+	for path := range removed {
+		gone[variable(path)] = path
+	}
 	for _, name := range names {
+		from := "environment " + name
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Env() == name })
-		gone := removedVariable(name)
 		switch {
 		case i >= 0:
-			l.set(l.Keys[i], values[name], "environment "+name)
-		case gone != nil:
-			l.note(gone)
+			l.setKey(l.Keys[i], from, values[name], nil)
+		case gone[name] != "":
+			l.note(errRemoved(from, gone[name]))
 		case !slices.Contains(ofClients, name) && !fromKubernetes(name, names):
-			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or %s", showName(name), seeDocs))
+			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or see config.yaml in the sources for every key",
+				showName(name)))
 		}
 	}
-}
-
-// removedVariable is errRemoved for a variable.
-func removedVariable(name string) error {
-	for path := range removed {
-		if (&Key{Path: path}).Env() == name {
-			return errRemoved("environment "+name, path)
-		}
-	}
-	return nil
 }
 
 // fromKubernetes says whether Kubernetes made the variable, as it does in every
@@ -220,49 +253,27 @@ func fromKubernetes(name string, all []string) bool {
 	})
 }
 
-// setFlag is the name of the flag that sets a key.
-const setFlag = "set"
-
-// AddFlags registers --config and --set.
-func AddFlags(fs *pflag.FlagSet) {
-	fs.String("config", defaultFile, "configuration `FILE`; the default may be missing")
-	fs.StringArray(setFlag, nil, "`KEY=VALUE` sets a key of config.yaml, over the file and the environment; "+
-		"it may be repeated, and the last one of a key counts")
-}
-
 // readSetting reads one --set. It takes no secret, because every user of the machine can read the
 // command line.
 func (l *Loaded) readSetting(setting string) {
 	path, text, found := strings.Cut(setting, "=")
-	source := "flag --set " + showName(path)
-	i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Path == path })
-	gone := errRemoved("flag --set", path)
+	k := l.key(path)
 	switch {
-	case i < 0 && gone != nil:
-		l.note(gone)
-	case i < 0:
-		l.note(fmt.Errorf("%s: %s", source, l.unknownKey(l.sectionOf(path))))
+	case k == nil && removed[path] != "":
+		l.note(errRemoved(fromFlag, path))
+	case k == nil:
+		prefix := path[:strings.LastIndexByte(path, '.')+1]
+		if !l.isSection(strings.TrimSuffix(prefix, ".")) {
+			prefix = ""
+		}
+		l.note(fmt.Errorf("%s: %s: %s", fromFlag, showName(path), l.unknownKey(prefix)))
 	case !found:
-		l.note(fmt.Errorf("%s: has no value: write --set %s=VALUE", source, path))
-	case l.Keys[i].Secret:
-		l.note(fmt.Errorf("%s: is a secret, which every user of the machine could read here: set %s instead",
-			source, l.Keys[i].Env()))
+		l.note(fmt.Errorf("%s: %s: has no value: write --set %[2]s=VALUE", fromFlag, path))
+	case k.Secret:
+		l.note(fmt.Errorf("%s: %s: is a secret, which every user of the machine could read here: set %s instead",
+			fromFlag, path, k.Env()))
 	default:
-		l.set(l.Keys[i], text, source)
-	}
-}
-
-// sectionOf is the longest part of a path, with a dot behind it, that is a section; "" for none.
-func (l *Loaded) sectionOf(path string) string {
-	for {
-		end := strings.LastIndexByte(path, '.')
-		if end < 0 {
-			return ""
-		}
-		path = path[:end]
-		if slices.ContainsFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path, path+".") }) {
-			return path + "."
-		}
+		l.setKey(k, fromFlag, text, nil)
 	}
 }
 

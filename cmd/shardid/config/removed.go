@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // removed says, for each key that an earlier version had, what to do instead.
 var removed = map[string]string{
@@ -16,22 +13,7 @@ var removed = map[string]string{
 	"uid.worker":                         "remove it, each start takes a worker ID from WORKER_NODE",
 }
 
-// hadKeys says whether a section had keys that are gone.
-func hadKeys(section string) bool {
-	for path := range removed {
-		if strings.HasPrefix(path, section+".") {
-			return true
-		}
-	}
-	return false
-}
-
-// errRemoved says that a key is gone and what to do instead; nil for a key that was not removed.
-// The source is where it was found.
+// errRemoved says that a key is gone and what to do instead. The source is where it was found.
 func errRemoved(source, path string) error {
-	instead, found := removed[path]
-	if !found {
-		return nil
-	}
-	return fmt.Errorf("%s: %s is gone since 0.4: %s", source, path, instead)
+	return fmt.Errorf("%s: %s is gone since 0.4: %s", source, path, removed[path])
 }
