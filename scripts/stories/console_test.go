@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
@@ -185,7 +186,7 @@ func TestConsoleTrouble(t *testing.T) {
 	}
 	server.Restart()
 	eventuallyID(t, d, aliceGet)
-	b.until("all is well again", calm)
+	eventually(t, 2*time.Minute, "all is well again", func() bool { return eval[bool](b, calm) })
 
 	d.Signal(syscall.SIGTERM)
 	b.until("a replica that drains is not ready", `
