@@ -182,6 +182,7 @@ type lists struct {
 	onState  func(n int)                                                 // sees that the state of so many lists is asked for
 	unlocks  time.Duration                                               // how long it takes to free locks
 	sick     func(model.ListKey) error                                   // what all calls about a list fail with
+	timeout  time.Duration                                               // after which they do
 	pops     []int                                                       // how many indices each pop asked for
 }
 
@@ -208,20 +209,31 @@ func (l *lists) depth(key model.ListKey) int64 {
 // restart forgets everything, as an empty Redis does.
 func (l *lists) restart() { l.set(func(l *lists) { l.Store = memstore.New() }) }
 
-// refusal is what every call about the list fails with. Callers hold mu.
-func (l *lists) refusal(key model.ListKey) error {
-	if l.err == nil && l.sick != nil {
-		return l.sick(key)
+// refusals are what a call about lists fails with.
+func (l *lists) refusals(keys ...model.ListKey) []error {
+	l.mu.Lock()
+	err, sick, timeout := l.err, l.sick, l.timeout
+	l.mu.Unlock()
+	errs := slices.Repeat([]error{err}, len(keys))
+	if err != nil || sick == nil {
+		return errs
 	}
-	return l.err
+	for i, key := range keys {
+		errs[i] = sick(key)
+	}
+	if errors.Join(errs...) != nil {
+		time.Sleep(timeout)
+	}
+	return errs
 }
 
 func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
+	refused := l.refusals(key)[0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pops = append(l.pops, n)
-	if err := l.refusal(key); err != nil {
-		return model.Popped{}, err
+	if refused != nil {
+		return model.Popped{}, refused
 	}
 	p, err := l.Store.Pop(ctx, key, n)
 	if l.onPop != nil {
@@ -249,10 +261,11 @@ func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 
 func (l *lists) state(ctx context.Context, keys []model.ListKey, refused error) []model.ListState {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	states := l.Store.State(ctx, keys)
-	for i := range states {
-		states[i].Err = cmp.Or(l.refusal(keys[i]), refused)
+	store := l.Store
+	l.mu.Unlock()
+	states := store.State(ctx, keys)
+	for i, err := range l.refusals(keys...) {
+		states[i].Err = cmp.Or(err, refused)
 	}
 	return states
 }
@@ -269,18 +282,21 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := cmp.Or(l.err, l.readOnly)
-	for _, name := range names {
-		var key model.ListKey
-		if n, _ := fmt.Sscanf(name, "%d_%d", &key.App, &key.Shard); n == 2 && !errors.Is(l.refusal(key), model.ErrForeign) {
-			err = cmp.Or(err, l.refusal(key)) // all fail together
+	err, store := cmp.Or(l.err, l.readOnly), l.Store
+	l.mu.Unlock()
+	keys := make([]model.ListKey, len(names))
+	for i, name := range names {
+		_, _ = fmt.Sscanf(name, "%d_%d", &keys[i].App, &keys[i].Shard)
+	}
+	for _, refused := range l.refusals(keys...) { // all fail together; those of another deployment take locks
+		if err == nil && !errors.Is(refused, model.ErrForeign) {
+			err = refused
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return l.Store.TryLock(ctx, names, token, ttl)
+	return store.TryLock(ctx, names, token, ttl)
 }
 
 func (l *lists) Unlock(ctx context.Context, names []string, token string) error {

@@ -75,19 +75,14 @@ type refill struct {
 	segments    int64         // pushed by this process
 }
 
-// refillSoon has the list refilled in its turn; if a caller waits, before all others, and if the last refill
-// failed then, by a pass of its own: one server of a Redis Cluster that is away fails passes over lists of
-// others, too. Callers hold mu.
-func (l *list) refillSoon(waits bool) {
-	switch r := &l.refill; {
-	case r.phase == idle && waits && r.err != nil:
-		r.phase = running
-		l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l}}) })
-	case r.phase == idle, r.phase == queued:
-		r.phase = queued
-		l.svc.due.Add(l, waits)
-	case r.phase == running:
-		r.phase = again
+// refillSoon has the list refilled in its turn, or before all that nobody waits for. Callers hold mu.
+func (l *list) refillSoon(first bool) {
+	switch l.refill.phase {
+	case idle, queued:
+		l.refill.phase = queued
+		l.svc.due.Add(l, first)
+	case running:
+		l.refill.phase = again
 	}
 }
 
@@ -175,8 +170,9 @@ func (s *Service) runPass(jobs []*job) {
 	}
 }
 
-// lock takes the locks of the lists and returns the jobs that have theirs or ignore it,
-// and what frees the locks, even when the pass ran out of time.
+// lock takes the locks of the lists and returns the jobs that have theirs or ignore it, and what frees the
+// locks, even when the pass ran out of time. Where no lock can be had all jobs go on: one server of a Redis
+// Cluster may be away, and the state says which lists are on it.
 func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock func()) {
 	names := make([]string, len(jobs))
 	for i, j := range jobs {
@@ -188,7 +184,7 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 	for i, j := range jobs {
 		switch {
 		case err != nil:
-			j.err = fmt.Errorf("lock: %w", err)
+			locked = append(locked, j)
 		case got[i]:
 			locked, held = append(locked, j), append(held, names[i])
 		case j.ignoresLock():
