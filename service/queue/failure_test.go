@@ -408,22 +408,6 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// Callers that leave cost no indices.
-func TestACallerThatLeavesLosesNothing(t *testing.T) {
-	r := ready(t, newLists(), newTable(1))
-	check.Must(t, r.alice())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 10 {
-		_, _ = r.Next(ctx, 1, "alice", 50, nil)
-	}
-	ids, err := r.Next(t.Context(), 1, "alice", 500, nil)
-	check.Must(t, err)
-	if parts, _ := model.DecodeQueueID(ids[0]); parts.Index > 600 {
-		t.Errorf("index %d: callers that left cost indices", parts.Index)
-	}
-}
-
 // A database for which nobody vouches makes a list of few indices wait for an operator, which shows before a
 // caller is refused, and ends without one; another list jumps.
 func TestAnUnvouchedDatabase(t *testing.T) {
