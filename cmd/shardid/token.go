@@ -33,8 +33,8 @@ func (c *cli) tokenNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new --name NAME --may WHAT,WHAT",
 		Short: "Make a token, and print the line to paste into the file",
-		Long: `Make a token, and print the line to paste into the file. The token itself goes to standard error: it is shown
-here and never again.
+		Long: `Make a token, and print the line to paste into the file. The token itself goes to standard
+error: it is shown here and never again.
 
 What it may have: queue:1 (app 1), segment:orders (a tag), lease:carts (worker IDs of a name), sequence:chat (a
 space), each with * at the end for any end, as in segment:pre*; queue:* (every app); snowflake; uid; admin
@@ -115,7 +115,8 @@ func (c *cli) tokenCheck() *cobra.Command {
 			}
 			return []any{v.Name, may, orNone(v.Rate), orNone(float64(v.IDsPerSecond)), expires}
 		}
-		return c.print(cmd, views, table(tokens, "the file has no token", "NAME\tMAY\tREQUESTS/S\tIDS/S\tEXPIRES", cells))
+		const head = "NAME\tMAY\tREQUESTS/S\tIDS/S\tEXPIRES"
+		return c.print(cmd, views, table(tokens, "the file has no token", head, cells))
 	})
 }
 

@@ -98,7 +98,9 @@ func testHighWater(t *testing.T, s Store) {
 // repeat what it sends, and its callers rely on that no index comes twice for it.
 func testRepeats(t *testing.T, s Store) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	made := []model.PushRequest{{Key: aKey(), Life: State(t, s, aKey()).Life, Segment: model.Segment{First: 1, Last: 5}, Cap: unlimited}}
+	made := []model.PushRequest{{
+		Key: aKey(), Life: State(t, s, aKey()).Life, Segment: model.Segment{First: 1, Last: 5}, Cap: unlimited,
+	}}
 	seen := map[int64]bool{}
 	highest := int64(0)
 	for range 400 {

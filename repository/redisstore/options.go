@@ -64,7 +64,8 @@ func (o Options) validate() error {
 	single, sentinel, cluster := o.Mode == ModeSingle, o.Mode == ModeSentinel, o.Mode == ModeCluster
 	refuse(!single && !sentinel && !cluster, "redis.mode %q is neither single, sentinel nor cluster", o.Mode)
 	refuse(single && len(o.Addrs) > 1,
-		"redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster", len(o.Addrs))
+		"redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster",
+		len(o.Addrs))
 	refuse(sentinel && o.MasterName == "",
 		"redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
 	refuse((single || cluster) && o.MasterName != "", "redis.master_name is set: mode %s has no sentinels", o.Mode)

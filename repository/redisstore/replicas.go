@@ -77,6 +77,7 @@ func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts ti
 	if deployment == "" {
 		return "", explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
 	}
-	reply, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"}, replica, record, lasts.Milliseconds(), mostReplicas)
+	reply, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
+		replica, record, lasts.Milliseconds(), mostReplicas)
 	return reply, r.store.fail(op, err)
 }

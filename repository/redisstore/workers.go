@@ -145,8 +145,8 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 		return explain(op, err)
 	}
 	bound := max(lease.Reserved, lease.After)
-	_, err := w.release.run(ctx, w.store.client, w.leaseKeys(lease), w.store.deploymentID(), lease.Node, lease.Owner.Token, lease.WorkerID,
-		bound, max(bound, lease.Expires))
+	_, err := w.release.run(ctx, w.store.client, w.leaseKeys(lease), w.store.deploymentID(),
+		lease.Node, lease.Owner.Token, lease.WorkerID, bound, max(bound, lease.Expires))
 	return w.store.fail(op, err)
 }
 

@@ -211,7 +211,8 @@ func (s *Store) createTag(tx *gorm.DB, m *moment, tag model.Tag) (made model.Tag
 		err = keepNumber(tx, tag, kept)
 	}
 	if err == nil && kept.Buried > tag.MaxID {
-		err = write(tx, "go on above what was handed out before", "UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
+		err = write(tx, "go on above what was handed out before",
+			"UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
 	}
 	if err == nil {
 		made, err = s.oneTag(tx, tag.Name)

@@ -164,8 +164,9 @@ type tagKept struct {
 // keptOfTag reads that without a lock. It must follow the statement that locked or inserted the tag's
 // row: it then sees the deletion of whatever was there before it.
 func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
-	return query[tagKept](tx, "read what outlives a tag", "SELECT d.max_id AS buried, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow "+
-		"FROM (SELECT 1) AS one LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?", name, name)
+	return query[tagKept](tx, "read what outlives a tag",
+		"SELECT d.max_id AS buried, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM (SELECT 1) AS one "+
+			"LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?", name, name)
 }
 
 // numbersOf is how the IDs of the tags of a condition are shown.

@@ -53,7 +53,8 @@ func tokensOf(name string, root ast.Node) ([]*Token, error) {
 	case !isList:
 		return nil, yamlfile.Fail(name, root, "is not a list: write each token as shardid token new prints it")
 	case len(list.Values) > maxTokens:
-		return nil, yamlfile.Fail(name, nil, fmt.Sprintf("has %d tokens, at most %d are allowed", len(list.Values), maxTokens))
+		return nil, yamlfile.Fail(name, nil,
+			fmt.Sprintf("has %d tokens, at most %d are allowed", len(list.Values), maxTokens))
 	}
 	var all []*Token
 	for _, node := range list.Values {
@@ -163,7 +164,8 @@ func refuseOldKeys(file string, entry *ast.MappingNode) error {
 	for _, pair := range entry.Values {
 		key, _ := yamlfile.Text(pair.Key)
 		mode, isOld := map[string]string{
-			"role": "", "modes": "", "burst": "", "ids_per_day": "", "apps": "queue:", "tags": "segment:", "names": "lease:", "spaces": "sequence:",
+			"role": "", "modes": "", "burst": "", "ids_per_day": "",
+			"apps": "queue:", "tags": "segment:", "names": "lease:", "spaces": "sequence:",
 		}[key]
 		if !isOld {
 			continue

@@ -77,7 +77,8 @@ func (t *Token) Take(n int) error {
 		return nil
 	}
 	time.Sleep(refusalTakes)
-	most, advice := int64(t.ids.perSecond()), "ask for fewer, or again after "+(after+time.Second-1).Truncate(time.Second).String()
+	most := int64(t.ids.perSecond())
+	advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
 	if int64(n) > most {
 		advice = fmt.Sprintf("ask for %d at most", most)
 	}

@@ -99,9 +99,10 @@ func rows() []row {
 	return []row{
 		{"ShardidRepeatedIndices", Critical, func(s *sight) string {
 			lists, tags := s.sum("shardid_queue_repeated_indices_total"), s.sum("shardid_segment_repeated_total")
-			return when(lists+tags > 0, "lists gave %.0f indices and leaf_alloc gave %.0f segments for the second time "+
-				"or out of order, and this replica refused them: another program writes to them; find it before "+
-				"anything else", lists, tags)
+			return when(lists+tags > 0,
+				"lists gave %.0f indices and leaf_alloc gave %.0f segments for the second time "+
+					"or out of order, and this replica refused them: another program writes to them; find it before "+
+					"anything else", lists, tags)
 		}},
 		{"ShardidDatabaseWentBack", Critical, func(s *sight) string {
 			return when(s.rose(happened, "shardid_queue_lift_alarms_total"),
@@ -114,10 +115,12 @@ func rows() []row {
 					"repeats, find out what restored it")
 		}},
 		{"ShardidIndicesLeftOut", Warning, func(s *sight) string {
-			return when(s.rose(happened, "shardid_queue_incarnation_jumps_total", "shardid_segment_incarnation_jumps_total"),
+			jumped := s.rose(happened, "shardid_queue_incarnation_jumps_total",
+				"shardid_segment_incarnation_jumps_total")
+			return when(jumped,
 				"the database and Redis both changed, and to be safe %.0f indices of lists and %.0f IDs of tags were "+
-					"left out: find out what changed them", s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`),
-				s.sum("shardid_segment_jumped_ids_total"))
+					"left out: find out what changed them",
+				s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`), s.sum("shardid_segment_jumped_ids_total"))
 		}},
 		{"ShardidConfirmationNeeded", Critical, func(s *sight) string {
 			waits := func(v queue.View) bool { return v.Unconfirmed > 0 }
@@ -132,7 +135,8 @@ func rows() []row {
 		}},
 		{"ShardidAppLimit", Critical, func(s *sight) string {
 			full := s.apps(func(v queue.View) bool { return v.Exhausted > 0 })
-			return when(full != "", "%s: callers of some shards get -5: raise max_limit_id or provision another app", full)
+			return when(full != "",
+				"%s: callers of some shards get -5: raise max_limit_id or provision another app", full)
 		}},
 		{"ShardidAppLimit", Warning, func(s *sight) string {
 			near := s.apps(func(v queue.View) bool { return v.Left < nearLimit })
@@ -144,11 +148,13 @@ func rows() []row {
 			return when(unsafe != nil, "settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
 		}},
 		{"ShardidSetting", Info, func(s *sight) string {
-			wrap, doubtful := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap }), s.settings(model.LevelWarn)
+			wrap := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap })
+			doubtful := s.settings(model.LevelWarn)
 			return some(nonEmpty(
 				when(wrap != "", "%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is "+
 					"wanted", wrap),
-				when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))))
+				when(doubtful != nil,
+					"settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))))
 		}},
 		{"ShardidStoreAway", Critical, func(s *sight) string {
 			away := s.failing(isStore)
@@ -157,8 +163,9 @@ func rows() []row {
 		}},
 		{"ShardidConditionFailing", Critical, func(s *sight) string {
 			refill := s.failing(isRefill)
-			return when(refill != nil && s.failing(isStore) == nil, "no new indices or segments can be had; IDs last as "+
-				"long as what is held: %s", strings.Join(refill, "; "))
+			return when(refill != nil && s.failing(isStore) == nil,
+				"no new indices or segments can be had; IDs last as long as what is held: %s",
+				strings.Join(refill, "; "))
 		}},
 		{"ShardidConditionFailing", Warning, func(s *sight) string {
 			other := s.failing(func(name string) bool {
@@ -172,18 +179,23 @@ func rows() []row {
 		}},
 		{"ShardidStarved", Critical, func(s *sight) string {
 			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
-				"shardid_sequence_starved_total"), "callers got -4, as no index, segment or number of a sequence could "+
-				"be had in time: look at the stores and at how long refills take")
+				"shardid_sequence_starved_total"),
+				"callers got -4, as no index, segment or number of a sequence could "+
+					"be had in time: look at the stores and at how long refills take")
 		}},
 		{"ShardidStarved", Warning, func(s *sight) string {
 			empty := s.sum("shardid_uid_issued_total") > 0 && s.sum("shardid_uid_ring_size") > 0 &&
 				s.sum("shardid_uid_ring_fill") == 0
-			return when(s.rose(starves, "shardid_uid_refused_total") || empty, "the ring of UIDs ran dry: more are asked "+
-				"for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
+			return when(s.rose(starves, "shardid_uid_refused_total") || empty,
+				"the ring of UIDs ran dry: more are asked "+
+					"for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) string {
-			return when(s.Worker != nil && s.Worker.State == worker.StateWaiting, "snowflake issues nothing, as no worker "+
-				"ID is held or trusted: %s", s.workerError())
+			if s.Worker == nil || s.Worker.State != worker.StateWaiting {
+				return ""
+			}
+			return "snowflake issues nothing, as no worker ID is held or trusted: " +
+				cmp.Or(s.Worker.Error, "none has been acquired yet")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) string {
 			return when(s.rose(starves, "shardid_leases_none_free_total"), "callers got -8, as every worker ID of the "+
@@ -194,8 +206,8 @@ func rows() []row {
 			if s.Worker == nil || s.Worker.State != worker.StateOffline {
 				return ""
 			}
-			return fmt.Sprintf("the registry of worker IDs is away and the local file reserves time for %s more: bring "+
-				"it back (%s)", s.Worker.Trust.Round(time.Second), s.Worker.Error)
+			return fmt.Sprintf("the registry of worker IDs is away and the local file reserves time for %s more: "+
+				"bring it back (%s)", s.Worker.Trust.Round(time.Second), s.Worker.Error)
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) string {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
@@ -221,12 +233,14 @@ func rows() []row {
 				"IDs; docs/uid.md says which layouts may follow", some(end))
 		}},
 		{"ShardidInternalErrors", Warning, func(s *sight) string {
-			return when(s.rose(happened, `shardid_http_answers_total{code="-11"}`, `shardid_resp_answers_total{code="-11"}`),
+			faults := s.rose(happened, `shardid_http_answers_total{code="-11"}`,
+				`shardid_resp_answers_total{code="-11"}`)
+			return when(faults,
 				"callers got -11, a fault of shardid: the log has it; please report it")
 		}},
 		{"ShardidSlow", Warning, func(s *sight) string {
-			return when(s.slow != nil, "one in a hundred requests takes more than %d ms, in the mode %s: callers wait for "+
-				"refills or loads, or the machine is short of CPU; look at the stores and at the CPU", slowAbove,
+			return when(s.slow != nil, "one in a hundred requests takes more than %d ms, in the mode %s: callers wait "+
+				"for refills or loads, or the machine is short of CPU; look at the stores and at the CPU", slowAbove,
 				strings.Join(s.slow, ", "))
 		}},
 	}
@@ -288,13 +302,6 @@ func (s *sight) settings(level model.Level) (settings []string) {
 		}
 	}
 	return settings
-}
-
-func (s *sight) workerError() string {
-	if s.Worker == nil {
-		return ""
-	}
-	return cmp.Or(s.Worker.Error, "none has been acquired yet")
 }
 
 // some is the first of a list, and how many more there are.

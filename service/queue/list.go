@@ -220,7 +220,7 @@ func (l *list) More(ctx context.Context, n int64) ([]hold.Run, error) {
 
 // isFinal says whether waiting would not mend an error.
 func isFinal(err error) bool {
-	return errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrUnconfirmed) || errors.Is(err, model.ErrUnknownShard)
+	return atEnd(err) || errors.Is(err, model.ErrUnconfirmed)
 }
 
 // accept makes IDs of what was popped. over says that an index was above the app's limit, as all later ones

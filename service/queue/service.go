@@ -91,7 +91,9 @@ func New(opts Options) (*Service, error) {
 		foreign: rate.Sometimes{Interval: foreignEvery},
 	}
 	s.due = background.Batcher[*list]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.pass}
-	s.reloads.waiting = background.Batcher[chan error]{Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor}
+	s.reloads.waiting = background.Batcher[chan error]{
+		Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor,
+	}
 	s.failedPops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
 	s.failedRefills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	if err := s.schedule(); err != nil {

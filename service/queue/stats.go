@@ -98,8 +98,8 @@ const rareEvery = 10 * time.Minute
 // repeated counts indices of one pop that the tripwire refuses; index is one of them.
 func (s *Service) repeated(key model.ListKey, n, index, highest int64, life string) {
 	s.stats.repeated.Add(n)
-	s.rare.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave before; "+
-		"no ID repeats, they are a gap; docs/redis-queue.md says what to do",
+	s.rare.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave "+
+		"before; no ID repeats, they are a gap; docs/redis-queue.md says what to do",
 		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "life", life)
 }
 

@@ -114,7 +114,8 @@ func (s *Service) sweep() {
 			}
 			j.mu.Unlock()
 		}
-		if len(seen) == 0 && time.Since(began) > time.Second || !s.background.Sleep(min(sweepRests*time.Since(began), longestRest)) {
+		took := time.Since(began)
+		if len(seen) == 0 && took > time.Second || !s.background.Sleep(min(sweepRests*took, longestRest)) {
 			return
 		}
 	}

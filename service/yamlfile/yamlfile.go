@@ -53,8 +53,8 @@ func Parse(name string, data []byte) (ast.Node, error) {
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\uFEFF")), 0, parser.AllowDuplicateMapKey())
 	if syntax, ok := errors.AsType[yaml.Error](err); ok {
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(syntax.GetMessage(), "…")
-		return nil, fmt.Errorf("%s:%d: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes around "+
-			"this line", shown(name), syntax.GetToken().Position.Line, problem)
+		return nil, fmt.Errorf("%s:%d: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes "+
+			"around this line", shown(name), syntax.GetToken().Position.Line, problem)
 	} else if err != nil {
 		return nil, Fail(name, nil, "is not YAML")
 	}

@@ -130,7 +130,8 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 		return
 	case !ok:
 		section := cmp.Or(strings.TrimSuffix(prefix, "."), "the file")
-		l.note(yamlfile.Fail(l.File, node, section+" has no keys: write them on the lines below their section, indented"))
+		l.note(yamlfile.Fail(l.File, node,
+			section+" has no keys: write them on the lines below their section, indented"))
 		return
 	}
 	seen := map[string]bool{}
@@ -234,8 +235,8 @@ func (l *Loaded) readEnv(environ []string) {
 		case gone[name] != "":
 			l.note(errRemoved(from, gone[name]))
 		case !slices.Contains(ofClients, name) && !fromKubernetes(name, names):
-			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or see config.yaml in the sources for every key",
-				showName(name)))
+			l.note(fmt.Errorf("environment %s: unknown variable: unset it, "+
+				"or see config.yaml in the sources for every key", showName(name)))
 		}
 	}
 }
