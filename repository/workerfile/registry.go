@@ -99,12 +99,12 @@ func (r *Fixed) Open(o Options, wait time.Duration) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, unfit := r.find(o.Address)
-	switch last, known := f.Load(); {
-	case unfit != nil: // Acquire says it
-	case !known:
+	last, known := f.Load()
+	if !known {
 		r.unknown.Store(time.Now().Add(wait).UnixMilli())
-	case last.WorkerID != id:
+		return f, nil
+	}
+	if id, err := r.find(o.Address); err == nil && last.WorkerID != id { // Acquire says that there is none
 		_ = f.Close() // the refusal is the error to tell
 		return nil, fmt.Errorf("%w: the worker file in %s is that of worker ID %d, and the host's name says %d: "+
 			"give each pod the volume of its own, or delete the file",

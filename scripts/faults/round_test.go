@@ -236,23 +236,30 @@ func (w *world) row(in rig.List) int64 {
 	return w.number("SELECT max_id FROM id_alloc WHERE app_id = ? AND shard_id = ?", in.App, in.Shard)
 }
 
-// rows are those of the lists that are watched. Of a row that lacks what was given, more may be held: up to a
-// segment above that.
+// rows are those of the lists that are watched.
 func (w *world) rows() map[rig.List]int64 {
 	w.t.Helper()
 	rows := map[rig.List]int64{}
 	for _, in := range w.watched() {
 		rows[in] = w.row(in)
-		_, highest := w.books.Of(in)
-		if given := w.region.row(highest); given > rows[in] {
-			rows[in] = given + segmentLen
-		}
 	}
 	return rows
 }
 
-// beyond returns when lists have given numbers beyond what their rows said: those were taken since. What a fault
-// may leave out is left out then, and who has to be asked was asked.
+// accounted says whether numbers of a list were taken since the last change of the database's server.
+func (w *world) accounted(in rig.List) bool {
+	w.t.Helper()
+	if in == ordersList {
+		return 1 == w.number("SELECT COUNT(*) FROM leaf_alloc, shardid_deployment WHERE biz_tag = ? "+
+			"AND last_change = changes", ordersTag)
+	}
+	return 1 == w.number("SELECT COUNT(*) FROM id_alloc, shardid_deployment WHERE app_id = ? AND shard_id = ? "+
+		"AND last_change = changes", in.App, in.Shard)
+}
+
+// beyond returns when lists have given numbers beyond what their rows said, and have taken some since the server
+// changed: a row that went back says less than was given. What a fault may leave out is left out then, and who
+// has to be asked was asked.
 func (w *world) beyond(rows map[rig.List]int64) {
 	w.t.Helper()
 	for in, row := range rows {
@@ -270,6 +277,9 @@ func (w *world) beyond(rows map[rig.List]int64) {
 			}
 			if _, highest := w.books.Of(in); w.region.row(highest) <= row {
 				return fmt.Errorf("it has come to %d, the row said %d", w.region.row(highest), row)
+			}
+			if !w.accounted(in) {
+				return errors.New("it has taken none since the server changed")
 			}
 			return nil
 		})

@@ -122,11 +122,11 @@ func (t *Token) setKey(key string, node ast.Node) string {
 			return "is not a list: " + grantForms
 		}
 		for _, item := range list.Values {
-			text, ok := yamlfile.Text(item)
+			grant, ok := yamlfile.Text(item)
 			if _, pair := item.(*ast.MappingNode); pair {
 				return `needs quotes around what has a colon: write it like ["queue:1", "segment:orders*"]`
 			}
-			if !ok || !t.grant(text) {
+			if !ok || !t.grant(grant) {
 				return "has something else than what may be had: " + grantForms
 			}
 		}

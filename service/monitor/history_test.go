@@ -36,9 +36,9 @@ func (c *counters) Gather() (families []*dto.MetricFamily, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, value := range c.values {
-		name, label, _ := strings.Cut(strings.TrimSuffix(key, `"}`), "{")
+		name, labels, _ := strings.Cut(strings.TrimSuffix(key, `"}`), "{")
 		m := &dto.Metric{Counter: &dto.Counter{Value: &value}}
-		if label, of, has := strings.Cut(label, `="`); has {
+		if label, of, has := strings.Cut(labels, `="`); has {
 			m.Label = []*dto.LabelPair{{Name: &label, Value: &of}}
 		}
 		families = append(families, &dto.MetricFamily{Name: &name, Type: dto.MetricType_COUNTER.Enum(),

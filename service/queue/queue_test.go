@@ -334,7 +334,7 @@ func TestSeen(t *testing.T) {
 			}
 		}
 		check.Is(t, r.alice(), model.ErrLimitReached)
-		if v := r.Seen()[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit.MaxID != 4<<14+63<<8+1 {
+		if v := r.Seen()[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.MaxID != 4<<14+63<<8+1 {
 			t.Errorf("at the limit: %+v", v)
 		}
 	})
