@@ -249,12 +249,11 @@ func (w *world) rows() map[rig.List]int64 {
 // accounted says whether numbers of a list were taken since the last change of the database's server.
 func (w *world) accounted(in rig.List) bool {
 	w.t.Helper()
+	const accounts = "SELECT last_change = changes FROM shardid_deployment, "
 	if in == ordersList {
-		return 1 == w.number("SELECT COUNT(*) FROM leaf_alloc, shardid_deployment WHERE biz_tag = ? "+
-			"AND last_change = changes", ordersTag)
+		return w.number(accounts+"leaf_alloc WHERE biz_tag = ?", ordersTag) > 0
 	}
-	return 1 == w.number("SELECT COUNT(*) FROM id_alloc, shardid_deployment WHERE app_id = ? AND shard_id = ? "+
-		"AND last_change = changes", in.App, in.Shard)
+	return w.number(accounts+"id_alloc WHERE app_id = ? AND shard_id = ?", in.App, in.Shard) > 0
 }
 
 // beyond returns when lists have given numbers beyond what their rows said, and have taken some since the server
