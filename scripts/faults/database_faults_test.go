@@ -141,7 +141,7 @@ func databaseAway(w *world) {
 		db.Kill()
 		w.later(db.Restart)
 	}
-	if w.hasRedis() {
+	if w.hasRedis() && w.gophers != nil { // the plain design goes on numbering
 		for _, p := range w.procs {
 			w.stopsNumbering(p, "database")
 		}

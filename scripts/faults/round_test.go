@@ -195,6 +195,18 @@ const (
 	fewNarrow  = 1_000 // a narrow list holds 131 at most
 )
 
+// few is what a list leaves out where nothing makes it jump.
+func few(in rig.List) int64 {
+	switch {
+	case in == ordersList:
+		return 10 * fewIndices
+	case in.App == 31:
+		return fewNarrow
+	default:
+		return fewIndices
+	}
+}
+
 // judge fails the round that has cost more than its row allows.
 func (w *world) judge(f fault, cost figures) {
 	w.t.Helper()
@@ -203,14 +215,14 @@ func (w *world) judge(f fault, cost figures) {
 		leftOut, without, asks = max(leftOut, jumps), max(without, 60*time.Second), maybe // nobody vouches
 	}
 	for in, gap := range cost.gaps {
-		allowed := leftOut + fewIndices
+		allowed := few(in)
 		switch {
 		case in == ordersList:
-			allowed *= 10
-		case in.App == 31 && asks != never:
+			allowed += 10 * leftOut
+		case in.App != 31:
+			allowed += leftOut
+		case asks != never:
 			continue // the operator raises it
-		case in.App == 31:
-			allowed = fewNarrow
 		}
 		if gap > allowed {
 			w.t.Errorf("%v left out %d numbers, at most %d were to be", in, gap, allowed)
@@ -246,21 +258,37 @@ func (w *world) rows() map[rig.List]int64 {
 	return rows
 }
 
-// accounted says whether numbers of a list were taken since the last change of the database's server.
+// accounted says whether a list is in no doubt about the changes of the database's server.
 func (w *world) accounted(in rig.List) bool {
 	w.t.Helper()
-	const accounts = "SELECT last_change = changes FROM shardid_deployment, "
+	const accounts = "SELECT last_change = changes AND doubt = 0 FROM shardid_deployment, "
 	if in == ordersList {
 		return w.number(accounts+"leaf_alloc WHERE biz_tag = ?", ordersTag) > 0
 	}
 	return w.number(accounts+"id_alloc WHERE app_id = ? AND shard_id = ?", in.App, in.Shard) > 0
 }
 
-// beyond returns when lists have given numbers beyond what their rows said, and have taken some since the server
-// changed: a row that went back says less than was given. What a fault may leave out is left out then, and who
-// has to be asked was asked.
+// metDatabase returns when every process has written to the database, and so has noted that it is another one.
+func (w *world) metDatabase() {
+	w.t.Helper()
+	begun := w.number("SELECT COALESCE(MAX(seen_at), 0) FROM shardid_replica")
+	w.until("every process has met the database", func() error {
+		const met = "SELECT COUNT(*) FROM shardid_replica WHERE seen_at > ?"
+		if n := w.number(met, begun); n < int64(len(w.procs)) {
+			return fmt.Errorf("%d have", n)
+		}
+		return nil
+	})
+}
+
+// beyond returns when lists have given numbers beyond what their rows said and beyond a jump. A row that went back
+// says less than was given, and one that has jumped more than is given yet. What a fault may leave out is left out
+// then, and who has to be asked was asked.
 func (w *world) beyond(rows map[rig.List]int64) {
 	w.t.Helper()
+	if w.gophers != nil { // the plain design meets nobody
+		w.metDatabase()
+	}
 	for in, row := range rows {
 		m := w.modes()[slices.IndexFunc(w.modes(), func(m mode) bool { return m.app == in.App })]
 		count := segmentLen
@@ -274,11 +302,10 @@ func (w *world) beyond(rows map[rig.List]int64) {
 					return err
 				}
 			}
-			if _, highest := w.books.Of(in); w.region.row(highest) <= row {
-				return fmt.Errorf("it has come to %d, the row said %d", w.region.row(highest), row)
-			}
-			if !w.accounted(in) {
-				return errors.New("it has taken none since the server changed")
+			_, highest := w.books.Of(in)
+			given, now := w.region.row(highest), w.row(in)
+			if given <= row || !w.accounted(in) || now-given > few(in) {
+				return fmt.Errorf("it has come to %d, the row said %d and says %d", given, row, now)
 			}
 			return nil
 		})

@@ -281,8 +281,12 @@ func (j *job) request() model.AllocRequest {
 	defer j.mu.Unlock()
 	grow := j.popped > 0 && j.life == j.state.Life && !j.refill.slow
 	j.used, j.popped = j.popped, 0
+	most := j.spare()
+	if j.waits() { // and has not given up
+		most += j.lacking
+	}
 	return model.AllocRequest{
-		Key: j.key, Floor: j.known, Grow: grow, MaxStep: min(max(j.svc.opts.MaxStep, j.cfg.Step), j.spare()+j.lacking),
+		Key: j.key, Floor: j.known, Grow: grow, MaxStep: min(max(j.svc.opts.MaxStep, j.cfg.Step), most),
 	}
 }
 
