@@ -246,7 +246,7 @@ func (a *App) wireRESP() {
 		return
 	}
 	o := resp.Options{
-		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log,
+		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log, Registry: a.registry,
 		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
 	}
 	if a.tracer != nil {

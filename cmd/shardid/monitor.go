@@ -129,12 +129,8 @@ func (a *App) wireObserve() error {
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
-		Version: versionString(), Registry: a.registry, Traffic: a.issuer.Traffic,
-		HTTP:  func() map[int]int64 { return a.api.Answers() },
+		Version: versionString(), Registry: a.registry,
 		Queue: func() (queue.Stats, []queue.View) { return a.queue.Stats(), a.queue.Seen() },
-	}
-	if a.cfg.RESP.Addr != "" {
-		sources.RESP = func() map[int]int64 { return a.resp.Answers() }
 	}
 	if a.segment != nil {
 		sources.Segment = func() (segment.Stats, []segment.View) { return a.segment.Stats(), a.segment.Used() }
@@ -149,6 +145,5 @@ func (a *App) metrics() func(context.Context) ([]byte, error) {
 	if a.uid != nil {
 		sources.UID = func() (uid.Stats, uid.Status) { return a.uid.Stats(), a.uid.Status() }
 	}
-	sources.Sequence = a.sequence != nil
 	return observe.Text(sources)
 }

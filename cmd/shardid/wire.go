@@ -195,7 +195,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	o := httpapi.Options{
 		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
-		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
+		Metrics: a.metrics(), Registry: a.registry, MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
@@ -207,24 +207,30 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil
 	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
+	counted := access.Queue | access.Lease
 	if a.segment != nil {
 		o.Segment, o.Segments, o.Tags = a.segment, a.segment, a.db.Tags
+		counted |= access.Segment
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
 	}
 	if a.snowflake != nil {
 		o.Snowflake = a.snowflake.service
+		counted |= access.Snowflake
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSnowflake, Ready: a.snowflake.keeper.Ready})
 	}
 	if a.uid != nil {
 		o.UID = a.uid
+		counted |= access.UID
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeUID, Ready: a.uid.Ready})
 	}
 	if a.sequence != nil {
 		o.Sequence = a.sequence
+		counted |= access.Sequence
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSequence, Ready: a.sequenceReady})
 	} else if a.cfg.Sequence.Enabled {
 		a.issuer.NoSequence = errNoRedis
 	}
+	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted)
 	return o, err
 }
 

@@ -154,7 +154,7 @@ const (
 )
 
 // TestConsoleTrouble: Redis dies. A sentence says who is hit and who goes on, one cause is one red alarm with a
-// link to its section of the runbook, and all is one line again once it is back. A replica that drains serves
+// link to its section of the runbook, and all is one line again a minute after it is back. A replica that drains serves
 // nothing, and a server that is away is said to be so until it is back.
 func TestConsoleTrouble(t *testing.T) {
 	story(t)

@@ -20,6 +20,7 @@ import (
 	"shardid/service/segment"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Mode is a way to make IDs whose readiness is looked at.
@@ -56,7 +57,8 @@ type Options struct {
 	// OldSchema says whether the database lacks tables of this version; nil: it never does.
 	OldSchema   func() bool
 	Log         *slog.Logger
-	MaxURLBytes int // longest request target, in bytes
+	Registry    prometheus.Registerer // exports what is counted; nil for none
+	MaxURLBytes int                   // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
 	// Hosts are the names by which the server may be asked for.
@@ -141,6 +143,8 @@ func newBare(opts Options) *API {
 		opts.Location = time.Local
 	}
 	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
+	a.answers = issuer.NewCodes(opts.Registry, "shardid_http_answers_total",
+		"Answers by code of the error table: 0 is IDs served, the others are errors of every path.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
 	return a
 }
@@ -225,10 +229,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 // Drain makes /readyz answer that the process goes away; requests are still
 // served, and their answers close the connections.
 func (a *API) Drain() { a.draining.Store(true) }
-
-// Answers counts, by code of the error table, what has been answered since the
-// start: 0 is IDs served by any mode, the errors are those of every path.
-func (a *API) Answers() map[int]int64 { return a.answers.Counts() }
 
 // noRoute and noMethod answer below /admin/ only to those who may administrate: others
 // do not learn which paths exist.

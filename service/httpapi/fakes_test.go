@@ -16,10 +16,14 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/access"
 	"shardid/service/issuer"
+	"shardid/service/metric"
 	"shardid/service/segment"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -243,6 +247,22 @@ func fakeTags(context.Context) ([]model.Tag, error) {
 // fakeMetrics stands for what cmd passes in.
 func fakeMetrics(context.Context) ([]byte, error) {
 	return []byte("shardid_queue_issued_total 1\n"), nil
+}
+
+// metered has an API count, for metricOf.
+func metered(o *Options) {
+	registry := prometheus.NewRegistry()
+	o.Registry = registry
+	o.Traffic = issuer.NewTraffic(registry,
+		access.Queue|access.Segment|access.Snowflake|access.UID|access.Sequence|access.Lease)
+}
+
+// metricOf is a metric of an API, by metric.Values.
+func metricOf(t *testing.T, api *API, name string) int {
+	t.Helper()
+	values, err := metric.Values(api.opts.Registry.(*prometheus.Registry))
+	check.Must(t, err)
+	return int(values[name])
 }
 
 // ask sends one request without a body.

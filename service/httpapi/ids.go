@@ -266,6 +266,6 @@ func (a *API) timed(mode access.Modes, next gin.HandlerFunc) gin.HandlerFunc {
 		if len(c.Keys) > 0 {
 			code = c.GetInt(codeKey)
 		}
-		a.opts.Observe(mode, code, time.Since(start)-began)
+		a.opts.Traffic.Observe(mode, code, time.Since(start)-began)
 	}
 }

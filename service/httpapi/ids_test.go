@@ -71,6 +71,7 @@ func TestLogLevels(t *testing.T) {
 func TestBuffersHoldNothingOver(t *testing.T) {
 	q := &fakeQueue{}
 	opts, modes := testOptions(q, nil, io.Discard)
+	metered(&opts)
 	api := New(opts)
 	ask(api, "GET", alice+"&count=10000")
 	q.index = 0
@@ -86,9 +87,8 @@ func TestBuffersHoldNothingOver(t *testing.T) {
 	modes.segment.next = func(context.Context) error { panic("boom") }
 	wantAnswer(t, ask(api, "GET", segmentURL), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
-	if api.Answers()[0] != 7 || api.Answers()[-11] != 1 {
-		t.Errorf("counted %v", api.Answers())
-	}
+	check.Equal(t, metricOf(t, api, `shardid_http_answers_total{code="0"}`), 7, "answers with IDs")
+	check.Equal(t, metricOf(t, api, `shardid_http_answers_total{code="-11"}`), 1, "faults")
 }
 
 // The gatePass arrives decoded, once.

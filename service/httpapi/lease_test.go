@@ -10,7 +10,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/access"
 )
 
 // fakeLeases grants worker ID 7, or answers with err. It notes what it was asked.
@@ -128,7 +127,7 @@ func TestLeases(t *testing.T) {
 // What is asked reaches the service, and counts as a mode of its own.
 func TestLeaseRequests(t *testing.T) {
 	leases := &fakeLeases{}
-	a := newAPIOf(func(o *Options) { o.Leases = leases })
+	a := newAPIOf(func(o *Options) { metered(o); o.Leases = leases })
 	for _, r := range []struct{ method, target, want string }{
 		{http.MethodPost, "/v1/leases/orders?instance=a+b", "grant  orders a b"},
 		{http.MethodPost, "/v1/leases/orders/7/renew?secret=s", "renew {orders 7 s}"},
@@ -139,7 +138,6 @@ func TestLeaseRequests(t *testing.T) {
 		check.Equal(t, leases.asked, r.want)
 	}
 	ask(a, http.MethodPost, "/v1/leases/%2e")
-	traffic := a.opts.Traffic()[access.Lease.String()]
-	check.Equal(t, traffic.OK.Count(), 4, "done")
-	check.Equal(t, traffic.Codes[-6], 1, "refused")
+	check.Equal(t, metricOf(t, a, `shardid_request_duration_seconds_count{outcome="ok"}`), 4, "done")
+	check.Equal(t, metricOf(t, a, `shardid_refused_total{mode="lease"}`), 1, "refused")
 }

@@ -14,7 +14,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/access"
 )
 
 // fakeSequence counts by space and key, or answers with err. Of the space "x" there is none.
@@ -147,7 +146,7 @@ func TestSequences(t *testing.T) {
 // as a request of the mode.
 func TestSequencesOfKeys(t *testing.T) {
 	f := &fakeSequence{}
-	a := newAPIOf(func(o *Options) { o.Sequence = f })
+	a := newAPIOf(func(o *Options) { metered(o); o.Sequence = f })
 	keys := []string{"room42", "room43", "\x00", "a\nb", "a:b", "a/b", "a%2Fb", "a b+c&d=e", "\xff\xfe", "群聊 42", `"}`}
 	for round, want := range []string{"1", "2"} {
 		for _, key := range keys {
@@ -159,8 +158,8 @@ func TestSequencesOfKeys(t *testing.T) {
 		}
 		check.Equal(t, len(f.last), 2*len(keys), "keys in round", round)
 	}
-	traffic := a.opts.Traffic()[access.Sequence.String()]
-	check.Equal(t, int(traffic.OK.Count()), 8*len(keys), "served")
+	check.Equal(t, metricOf(t, a, `shardid_request_duration_seconds_count{mode="sequence"}`), 8*len(keys), "served")
+	check.Equal(t, metricOf(t, a, "shardid_refused_total"), 0, "refused")
 }
 
 // What is accepted asks for the key and the count that url.ParseQuery reads, and a query that it

@@ -122,6 +122,7 @@ func TestTinyid(t *testing.T) {
 	for _, x := range tinyidExchanges() {
 		t.Run(x.name, func(t *testing.T) {
 			api, log := logging(&fakeQueue{}, func(o *Options) {
+				metered(o)
 				o.AccessLog = AccessErrors
 				if x.change != nil {
 					x.change(o)
@@ -151,13 +152,15 @@ func TestTinyid(t *testing.T) {
 			if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != "no-store" {
 				t.Errorf("headers %v", h)
 			}
-			if api.Answers()[x.code] != 1 {
-				t.Errorf("answers by code: %v", api.Answers())
-			}
-			reached := x.status == 200
-			if traffic := api.opts.Traffic()[ModeSegment]; reached && x.code != 0 && traffic.Codes[x.code] != 1 ||
-				reached && (traffic.OK.Count() == 1) != (x.code == 0) {
-				t.Errorf("counters: %+v", traffic)
+			code := fmt.Sprintf(`{code="%d"}`, x.code)
+			check.Equal(t, metricOf(t, api, "shardid_http_answers_total"+code), 1, "answers with the code")
+			if x.status == 200 {
+				refused, ok := 0, metricOf(t, api, `shardid_request_duration_seconds_count{outcome="ok"}`)
+				if x.code != 0 {
+					refused = 1
+				}
+				check.Equal(t, ok, 1-refused, "requests that got IDs")
+				check.Equal(t, metricOf(t, api, "shardid_refused_total"+code), refused, "requests with the code")
 			}
 			line := fmt.Sprintf("status=%d code=%d", x.status, x.code)
 			if strings.Contains(log.String(), "msg=request ") != (x.code != 0) || x.code != 0 && !strings.Contains(log.String(), line) {

@@ -2,9 +2,13 @@ package issuer
 
 import (
 	"errors"
-	"sync/atomic"
+	"strconv"
 
 	"shardid/model"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Codes of errors that come from no mode.
@@ -74,16 +78,34 @@ func Failed(code int) bool { return code == -1 || code == -4 || code == -8 || co
 
 // Codes counts answers by their code in the public error table, 0 for IDs. Safe for
 // concurrent use.
-type Codes [1 - LastCode]atomic.Int64 // by the code's magnitude
+type Codes [1 - LastCode]prometheus.Counter // by the code's magnitude
+
+// NewCodes makes the counters, one for each code, which the registry exports; nil for none.
+func NewCodes(registry prometheus.Registerer, name, help string) Codes {
+	return codesFrom(0, promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
+		[]string{"code"}))
+}
+
+// codesFrom takes the counters of a code and those below it. All are made at once, so that a first error is a
+// rise.
+func codesFrom(first int, of *prometheus.CounterVec) (codes Codes) {
+	for code := first; code >= LastCode; code-- {
+		codes[-code] = of.WithLabelValues(strconv.Itoa(code))
+	}
+	return codes
+}
 
 // Add counts one answer.
-func (c *Codes) Add(code int) { c[-code].Add(1) }
+func (c *Codes) Add(code int) { c[-code].Inc() }
 
-// Counts are the answers since the start, by code.
-func (c *Codes) Counts() map[int]int64 {
-	counts := make(map[int]int64, len(c))
-	for i := range c {
-		counts[-i] = c[i].Load()
+// Counts are all answers since the start, and those of them that were errors.
+func (c *Codes) Counts() (answers, errors int64) {
+	for i, of := range c {
+		n := metric.Value(of)
+		answers += n
+		if i > 0 {
+			errors += n
+		}
 	}
-	return counts
+	return answers, errors
 }

@@ -63,8 +63,7 @@ type Leases interface {
 	Release(ctx context.Context, by string, key model.LeaseKey, lastUsed int64) error
 }
 
-// Issuer asks the modes that a replica serves, and counts what they answer; a disabled one
-// is nil. Safe for concurrent use.
+// Issuer asks the modes that a replica serves; a disabled one is nil. Safe for concurrent use.
 type Issuer struct {
 	Queue     Queue
 	Segment   Segment
@@ -75,10 +74,10 @@ type Issuer struct {
 	// NoSequence says why Sequence is nil, if it is not switched off: a model.ErrModeDisabled.
 	NoSequence error
 	Leases     Leases
+	Traffic    *Traffic // told by the front ends; nil: nothing is counted
 
-	meters [6]meter // by the mode's bit
-	lines  sync.Once
-	turns  [6]chan struct{} // likewise; see Turn
+	lines sync.Once
+	turns [6]chan struct{} // by the mode's bit; see Turn
 }
 
 // Request says which IDs a client asks for.

@@ -5,49 +5,66 @@ import (
 	"time"
 
 	"shardid/service/access"
-	"shardid/service/latency"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Traffic is what one mode has answered over all front ends since the start, but for what
-// a panic ended. Its times are from when the front end began with a request until its
-// answer was composed.
-type Traffic struct {
-	OK      latency.Reading // requests that got their IDs
-	Refused latency.Reading // those that the caller must change
-	Failed  latency.Reading // those that this replica could not serve for now
-	Codes   map[int]int64   // requests by the code of their error
-}
+// Traffic counts what each mode has answered over all front ends since the start, but for what
+// a panic ended. nil counts nothing. Safe for concurrent use.
+type Traffic [6]*meter // by the bit of the mode; nil for one that is disabled
 
-// meter counts for one mode. Safe for concurrent use.
+// meter counts for one mode.
 type meter struct {
-	ok, refused, failed latency.Histogram
-	codes               Codes
+	ok      prometheus.Observer // requests that got their IDs
+	refused prometheus.Observer // those that the caller must change
+	failed  prometheus.Observer // those that this replica could not serve for now
+	codes   Codes               // but for IDs
 }
 
-// Observe counts a request for IDs of a mode that was answered with a code of the public
-// table, 0 for IDs.
-func (s *Issuer) Observe(mode access.Modes, code int, took time.Duration) {
-	m := &s.meters[bits.TrailingZeros8(uint8(mode))]
+// NewTraffic counts for the modes in the set. The registry exports it; nil for none.
+func NewTraffic(registry prometheus.Registerer, modes access.Modes) *Traffic {
+	took := promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
+		Name: "shardid_request_duration_seconds", Buckets: metric.Buckets(),
+		Help: "How long requests for IDs took, by outcome: ok, refused (4xx, the caller's to change) or failed (5xx).",
+	}, []string{"mode", "outcome"})
+	codes := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "shardid_refused_total", Help: "Requests for IDs that got none, by code of the error table.",
+	}, []string{"mode", "code"})
+	t := &Traffic{}
+	for ; modes != 0; modes &= modes - 1 {
+		bit := bits.TrailingZeros8(uint8(modes))
+		mode := access.Modes(1 << bit).String()
+		t[bit] = &meter{
+			ok:      took.WithLabelValues(mode, "ok"),
+			refused: took.WithLabelValues(mode, "refused"),
+			failed:  took.WithLabelValues(mode, "failed"),
+			codes:   codesFrom(-1, codes.MustCurryWith(prometheus.Labels{"mode": mode})),
+		}
+	}
+	return t
+}
+
+// Observe counts a request for IDs of a mode that was answered with a code of the public table, 0 for IDs. It
+// took from when the front end began with it until its answer was composed.
+func (t *Traffic) Observe(mode access.Modes, code int, took time.Duration) {
+	if t == nil {
+		return
+	}
+	m := t[bits.TrailingZeros8(uint8(mode))]
+	if m == nil {
+		return
+	}
+	seconds := float64(took) / float64(time.Second)
 	switch {
 	case code == 0:
-		m.ok.Observe(took)
+		m.ok.Observe(seconds)
 		return
 	case Failed(code):
-		m.failed.Observe(took)
+		m.failed.Observe(seconds)
 	default:
-		m.refused.Observe(took)
+		m.refused.Observe(seconds)
 	}
 	m.codes.Add(code)
-}
-
-// Traffic returns what each mode has answered, by its name.
-func (s *Issuer) Traffic() map[string]Traffic {
-	all := make(map[string]Traffic, len(s.meters))
-	for i := range s.meters {
-		m := &s.meters[i]
-		one := Traffic{OK: m.ok.Read(), Refused: m.refused.Read(), Failed: m.failed.Read(), Codes: m.codes.Counts()}
-		delete(one.Codes, 0) // in OK
-		all[access.Modes(1<<i).String()] = one
-	}
-	return all
 }

@@ -21,6 +21,15 @@ func Gauge(registry prometheus.Registerer, name, help string, read func() float6
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 }
 
+// Buckets are the upper bounds, in seconds, of the buckets of all histograms but the last: from 50 µs,
+// where an ID that the process holds is answered, to 5 s, which is longer than any timeout of the default
+// configuration.
+func Buckets() []float64 {
+	return []float64{
+		50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5,
+	}
+}
+
 // Value reads a counter, which must have counted in whole numbers.
 func Value(c prometheus.Counter) int64 {
 	var read dto.Metric

@@ -3,11 +3,11 @@ package monitor
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
 	"shardid/model"
-	"shardid/service/latency"
 	"shardid/service/metric"
 
 	dto "github.com/prometheus/client_model/go"
@@ -98,8 +98,8 @@ type reading struct {
 	times map[string]times // of each mode's requests but for those that were answered 4xx
 }
 
-// times counts requests by how long they took: those up to each of latency.Bounds, and then all.
-type times [latency.Buckets]float64
+// times counts requests by how long they took: those up to each of metric.Buckets, and then all.
+type times []float64
 
 func newReading(families []*dto.MetricFamily, at time.Time) reading {
 	r := reading{at, metric.Sums(families), map[string]times{}}
@@ -116,11 +116,14 @@ func newReading(families []*dto.MetricFamily, at time.Time) reading {
 				continue
 			}
 			all := r.times[labels["mode"]]
+			if all == nil {
+				all = make(times, len(m.GetHistogram().GetBucket())+1)
+				r.times[labels["mode"]] = all
+			}
 			for i, bucket := range m.GetHistogram().GetBucket() {
 				all[i] += float64(bucket.GetCumulativeCount())
 			}
 			all[len(all)-1] += float64(m.GetHistogram().GetSampleCount())
-			r.times[labels["mode"]] = all
 		}
 	}
 	return r
@@ -157,9 +160,9 @@ func newSample(before, after reading) sample {
 		}
 	}
 	for mode, all := range after.times {
-		earlier := before.times[mode]
-		for i := range all {
-			all[i] -= earlier[i]
+		all = slices.Clone(all)
+		for i, n := range before.times[mode] {
+			all[i] -= n
 		}
 		if all[len(all)-1] > 0 {
 			s.values[mode+".p50Ms"], s.values[mode+".p99Ms"] = 1000*all.quantile(0.5), 1000*all.quantile(0.99)
@@ -172,11 +175,11 @@ func newSample(before, after reading) sample {
 // it is interpolated, as Prometheus does; beyond the last bound it is that bound.
 func (t times) quantile(q float64) float64 {
 	rank, low, below := q*t[len(t)-1], 0.0, 0.0
-	for i, bound := range latency.Bounds() {
+	for i, bound := range metric.Buckets() {
 		if t[i] >= rank {
-			return low + (bound.Seconds()-low)*(rank-below)/(t[i]-below)
+			return low + (bound-low)*(rank-below)/(t[i]-below)
 		}
-		low, below = bound.Seconds(), t[i]
+		low, below = bound, t[i]
 	}
 	return low
 }

@@ -13,7 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/latency"
+	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -55,21 +55,13 @@ func (c *counters) reading(t *testing.T, at time.Time) reading {
 	return newReading(families, at)
 }
 
-// buckets are the bounds of times in seconds.
-func buckets() (bounds []float64) {
-	for _, bound := range latency.Bounds() {
-		bounds = append(bounds, bound.Seconds())
-	}
-	return bounds
-}
-
 // A story of three periods: rates are per second, counts per period, quantiles those of
 // the period alone, and what cannot be read is null.
 func TestSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counters
 		registry := prometheus.NewRegistry()
-		took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: requests, Buckets: buckets()},
+		took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: requests, Buckets: metric.Buckets()},
 			[]string{"mode", "outcome"})
 		registry.MustRegister(took)
 		observe := func(mode, outcome string, n int, d time.Duration) {
@@ -152,9 +144,9 @@ func TestQuantile(t *testing.T) {
 		"beyond the last bound": {map[time.Duration]int{time.Hour: 1}, 0.5, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var all times
+			all := make(times, len(metric.Buckets())+1)
 			for took, n := range c.took {
-				for i, bound := range buckets() {
+				for i, bound := range metric.Buckets() {
 					if took.Seconds() <= bound {
 						all[i] += float64(n)
 					}

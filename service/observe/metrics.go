@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"shardid/service/httpapi"
-	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -27,15 +25,12 @@ import (
 // Sources are what is exported beside what the services count in the registry themselves. The functions must
 // be safe for concurrent use, and must not ask a store. Those of a mode that is disabled are nil.
 type Sources struct {
-	Version    string
-	Registry   *prometheus.Registry
-	Traffic    func() map[string]issuer.Traffic // of the ID routes, by mode
-	HTTP, RESP func() map[int]int64             // answers by code; RESP is nil without resp.addr
-	Queue      func() (queue.Stats, []queue.View)
-	Segment    func() (segment.Stats, []segment.View) // with the tags that were used, by name
-	Snowflake  func() Snowflake
-	UID        func() (uid.Stats, uid.Status)
-	Sequence   bool // the mode is enabled
+	Version   string
+	Registry  *prometheus.Registry
+	Queue     func() (queue.Stats, []queue.View)
+	Segment   func() (segment.Stats, []segment.View) // with the tags that were used, by name
+	Snowflake func() Snowflake
+	UID       func() (uid.Stats, uid.Status)
 }
 
 // Snowflake is how the snowflake mode is doing.
@@ -81,41 +76,19 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	out := scrape{metrics, &c.descs}
 	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
-	for code, n := range c.HTTP() {
-		out.counter("shardid_http_answers_total",
-			"Answers by code of the error table: 0 is IDs served, the others are errors of every path.",
-			n, "code", strconv.Itoa(code))
-	}
-	if c.RESP != nil {
-		for code, n := range c.RESP() {
-			out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
-				"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
-		}
-	}
 	out.queue(c.Queue())
-	modes := []string{httpapi.ModeQueue}
 	if c.Segment != nil {
-		modes = append(modes, httpapi.ModeSegment)
 		stats, tags := c.Segment()
 		out.fields(stats)
 		out.tags(tags)
 	}
 	if c.Snowflake != nil {
-		modes = append(modes, httpapi.ModeSnowflake)
 		out.snowflake(c.Snowflake())
 	}
 	if c.UID != nil {
-		modes = append(modes, httpapi.ModeUID)
 		stats, status := c.UID()
 		out.fields(stats)
 		out.fields(status)
-	}
-	if c.Sequence {
-		modes = append(modes, httpapi.ModeSequence)
-	}
-	traffic := c.Traffic()
-	for _, mode := range append(modes, httpapi.ModeLease) {
-		out.traffic(mode, traffic[mode])
 	}
 }
 
@@ -194,18 +167,6 @@ func oneIf(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// traffic exports the ID route of one mode.
-func (out scrape) traffic(mode string, t issuer.Traffic) {
-	for outcome, r := range map[string]latency.Reading{"ok": t.OK, "refused": t.Refused, "failed": t.Failed} {
-		out.histogram("shardid_request_duration_seconds", "How long requests for IDs took, by outcome: "+
-			"ok, refused (4xx, the caller's to change) or failed (5xx).", r, "mode", mode, "outcome", outcome)
-	}
-	for code, n := range t.Codes {
-		out.counter("shardid_refused_total", "Requests for IDs that got none, by code of the error table.",
-			n, "mode", mode, "code", strconv.Itoa(code))
-	}
 }
 
 func (out scrape) queue(s queue.Stats, apps []queue.View) {

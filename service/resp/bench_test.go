@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/access"
 	"shardid/service/issuer"
 )
 
@@ -53,7 +54,10 @@ func BenchmarkCommands(b *testing.B) {
 		"LPOP_10000":         {[]string{"LPOP", "snowflake", "10000"}, 1},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := New(Options{Issuer: &issuer.Issuer{Snowflake: fakeGenerator{&fake{}}, Sequence: quiet{}}, Log: slog.New(slog.DiscardHandler)})
+			s := New(Options{Log: slog.New(slog.DiscardHandler), Issuer: &issuer.Issuer{
+				Snowflake: fakeGenerator{&fake{}}, Sequence: quiet{},
+				Traffic: issuer.NewTraffic(nil, access.Snowflake|access.Sequence),
+			}})
 			c := &conn{Conn: &endless{text: strings.Repeat(encode(test.command...), test.times), left: b.N/test.times + 1}, server: s}
 			c.in.from, c.in.beforeRead = c.Conn, c.beforeRead
 			b.ReportAllocs()

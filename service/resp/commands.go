@@ -135,18 +135,13 @@ func (c *conn) info([][]byte) {
 	text := fmt.Sprintf("# Server\r\nserver_name:shardid\r\nshardid_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\n"+
 		"uptime_in_seconds:%d\r\nuptime_in_days:%d\r\n", s.opts.Version, redisVersion, up, up/(24*60*60))
 	if !s.opts.RequireToken || c.token != nil {
-		answered, failed := s.served.Load(), int64(0)
-		for code, n := range s.answers.Counts() {
-			answered += n
-			if code != 0 {
-				failed += n
-			}
-		}
+		answered, failed := s.answers.Counts()
 		s.mu.Lock()
 		clients := len(s.conns)
 		s.mu.Unlock()
 		text += fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\n# Stats\r\ntotal_connections_received:%d\r\n"+
-			"total_commands_processed:%d\r\ntotal_error_replies:%d\r\n", clients, s.nextID.Load(), answered, failed)
+			"total_commands_processed:%d\r\ntotal_error_replies:%d\r\n", clients, s.nextID.Load(),
+			answered+s.served.Load(), failed)
 	}
 	text += "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"
 	c.work.out = appendBulk(c.work.out, text)

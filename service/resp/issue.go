@@ -54,7 +54,7 @@ func (c *conn) issue(name string, args [][]byte) {
 	c.endTurn()
 	c.keep(ids)
 	if r.Mode != 0 {
-		opts.Issuer.Observe(r.Mode, code, took)
+		opts.Issuer.Traffic.Observe(r.Mode, code, took)
 	}
 	if opts.Observe != nil {
 		opts.Observe(issuer.Command{Name: name, Key: c.shownKey(r, args, code), Count: r.Count, Code: code, Took: took,

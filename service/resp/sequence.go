@@ -144,7 +144,7 @@ func (c *conn) answerSequence(one *sequenceCommand, took time.Duration) {
 		c.server.answers.Add(0)
 	}
 	opts := &c.server.opts
-	opts.Issuer.Observe(access.Sequence, code, took)
+	opts.Issuer.Traffic.Observe(access.Sequence, code, took)
 	if opts.Observe != nil {
 		opts.Observe(issuer.Command{Name: one.name, Key: c.shownSpace(ask.Space, code), Count: int(ask.Count), Code: code, Took: took,
 			TraceID: one.traceID, Token: c.work.gathered.token.Name()})

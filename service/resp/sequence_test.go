@@ -15,8 +15,11 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/access"
 	"shardid/service/issuer"
+	"shardid/service/metric"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -183,9 +186,9 @@ func (p panics) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 func TestSequencesAreObserved(t *testing.T) {
 	var told []issuer.Command
 	var ends []int
-	traced, of := 0, (*issuer.Issuer)(nil)
+	traced, registry := 0, prometheus.NewRegistry()
 	_, addr := startSequences(t, func(o *Options) {
-		of = o.Issuer
+		o.Issuer.Traffic = issuer.NewTraffic(registry, access.Sequence)
 		o.KnownSpace = func(space string) bool { return space == "chat" }
 		o.Observe = func(c issuer.Command) { c.Took, c.Key = 0, bytes.Clone(c.Key); told = append(told, c) }
 		o.Trace = func(ctx context.Context, _, mode string) (context.Context, string, func(int)) {
@@ -209,8 +212,11 @@ func TestSequencesAreObserved(t *testing.T) {
 		t.Errorf("told %+v", told)
 	}
 	check.Equal(t, fmt.Sprint(ends), "[0 0 0 -4 -2 -6 -6]", "spans")
-	traffic := of.Traffic()["sequence"]
-	check.Equal(t, fmt.Sprint(traffic.OK.Count(), traffic.Failed.Count(), traffic.Refused.Count()), "3 1 3")
+	values, err := metric.Values(registry)
+	check.Must(t, err)
+	for outcome, want := range map[string]float64{"ok": 3, "failed": 1, "refused": 3} {
+		check.Equal(t, values[`shardid_request_duration_seconds_count{outcome="`+outcome+`"}`], want, outcome)
+	}
 }
 
 func TestSequencesOfTokens(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 	"shardid/service/access"
 	"shardid/service/background"
 	"shardid/service/issuer"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // ErrServerClosed is what Serve ends with after Stop.
@@ -37,7 +39,8 @@ type Options struct {
 	// it. Where a token is required and has not come, the connection stays new. nil for none.
 	ConnState func(net.Conn, http.ConnState)
 	Log       *slog.Logger
-	Version   string // of shardid, for INFO and HELLO
+	Registry  prometheus.Registerer // exports what is counted; nil for none
+	Version   string                // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
 	// KnownTag says whether a tag is known to exist, so that it can be no secret; nil: none is.
@@ -85,6 +88,8 @@ type scratch struct {
 // New makes a server that Serve starts.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{}, faults: background.RateLimitedLog{Logger: opts.Log}}
+	s.answers = issuer.NewCodes(opts.Registry, "shardid_resp_answers_total", "Answers to commands of Redis clients by "+
+		"code of the error table: 0 is IDs served, the others are errors of every command.")
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
 	if s.opts.PublicText == nil {
@@ -150,10 +155,6 @@ func (s *Server) end(c *conn) {
 	delete(s.conns, c)
 	s.mu.Unlock()
 }
-
-// Answers counts, by code of the error table, what has been answered since the start: 0 is
-// IDs, the errors are those of every command.
-func (s *Server) Answers() map[int]int64 { return s.answers.Counts() }
 
 // Stop takes no more connections and answers the commands that have come. A connection is
 // closed once it waits for the next one, and at the end of ctx in any case.
