@@ -99,7 +99,7 @@ func (a *App) status(_ context.Context) httpapi.Status {
 	if m := a.snowflake; m != nil {
 		lease := m.keeper.Status()
 		s.Snowflake = &httpapi.SnowflakeStatus{
-			Issued: m.service.Stats().Issued, WorkerID: lease.WorkerID, Mode: lease.Mode,
+			Issued: m.service.Issued(), WorkerID: lease.WorkerID, Mode: lease.Mode,
 			Address: lease.Address, State: lease.State, ReservedUntil: lease.Reserved,
 			TrustSeconds: lease.Trust.Seconds(), ClockOffsetSeconds: lease.ClockOffset.Seconds(),
 			RemainingLifetimeSeconds: int64(m.generator.Remaining().Seconds()), Error: lease.Error,
@@ -135,12 +135,8 @@ func (a *App) metrics() func(context.Context) ([]byte, error) {
 	if a.segment != nil {
 		sources.Segment = func() (segment.Stats, []segment.View) { return a.segment.Stats(), a.segment.Used() }
 	}
-	if m := a.snowflake; m != nil {
-		sources.Snowflake = func() observe.Snowflake {
-			return observe.Snowflake{
-				Stats: m.service.Stats(), Worker: m.keeper.Status(), Remaining: m.generator.Remaining(),
-			}
-		}
+	if a.snowflake != nil {
+		sources.Worker = a.snowflake.keeper.Status
 	}
 	if a.uid != nil {
 		sources.UID = func() (uid.Stats, uid.Status) { return a.uid.Stats(), a.uid.Status() }

@@ -122,7 +122,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	}
 	from, _ := region(a.cfg).Workers(layout.WorkerBits)
 	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error },
-		func(ctx context.Context) bool { return m.keeper.Need(ctx) })
+		func(ctx context.Context) bool { return m.keeper.Need(ctx) }, a.registry)
 	opts := worker.Options{
 		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 	}

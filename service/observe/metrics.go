@@ -13,7 +13,6 @@ import (
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/snowflake"
 	"shardid/service/uid"
 	"shardid/service/worker"
 
@@ -25,19 +24,12 @@ import (
 // Sources are what is exported beside what the services count in the registry themselves. The functions must
 // be safe for concurrent use, and must not ask a store. Those of a mode that is disabled are nil.
 type Sources struct {
-	Version   string
-	Registry  *prometheus.Registry
-	Queue     func() (queue.Stats, []queue.View)
-	Segment   func() (segment.Stats, []segment.View) // with the tags that were used, by name
-	Snowflake func() Snowflake
-	UID       func() (uid.Stats, uid.Status)
-}
-
-// Snowflake is how the snowflake mode is doing.
-type Snowflake struct {
-	Stats     snowflake.Stats
-	Worker    worker.Status
-	Remaining time.Duration `metric:"shardid_snowflake_lifetime_seconds" help:"How long the 41 bits of time last."`
+	Version  string
+	Registry *prometheus.Registry
+	Queue    func() (queue.Stats, []queue.View)
+	Segment  func() (segment.Stats, []segment.View) // with the tags that were used, by name
+	Worker   func() worker.Status                   // of the snowflake mode
+	UID      func() (uid.Stats, uid.Status)
 }
 
 // Text adds the sources to the registry and returns a function that reads all metrics, and those of the
@@ -82,8 +74,8 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		out.fields(stats)
 		out.tags(tags)
 	}
-	if c.Snowflake != nil {
-		out.snowflake(c.Snowflake())
+	if c.Worker != nil {
+		out.worker(c.Worker())
 	}
 	if c.UID != nil {
 		stats, status := c.UID()
@@ -250,13 +242,11 @@ func byLabel(views []segment.View) map[string]supply {
 	return all
 }
 
-func (out scrape) snowflake(s Snowflake) {
+func (out scrape) worker(s worker.Status) {
 	out.fields(s)
-	out.fields(s.Stats)
-	out.fields(s.Worker)
 	for _, state := range []string{worker.StateWaiting, worker.StateServing, worker.StateOffline} {
 		out.gauge("shardid_snowflake_lease_state",
 			"1 for the state of the worker ID: waiting (nothing is issued), serving, or offline "+
-				"(the local file reserves time); 0 for the others.", oneIf(state == s.Worker.State), "state", state)
+				"(the local file reserves time); 0 for the others.", oneIf(state == s.State), "state", state)
 	}
 }

@@ -46,7 +46,7 @@ func reading() latency.Reading {
 	return h.Read()
 }
 
-// full has every source, each counter a value of its own.
+// full has every source, each counter of a source a value of its own.
 func full() Sources {
 	registry := prometheus.NewRegistry()
 	stores := NewStores(nil, registry)
@@ -62,6 +62,9 @@ func full() Sources {
 	httpapi.New(httpapi.Options{Registry: registry})
 	resp.New(resp.Options{Registry: registry})
 	lease.New(nil, nil, registry)
+	flakes, _ := snowflake.NewGenerator(snowflake.Options{
+		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
+	snowflake.NewService(flakes, 0, nil, nil, registry)
 	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // its options are good
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)
@@ -91,14 +94,10 @@ func full() Sources {
 				Starved: 12, LoadTimes: reading(),
 			}, []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
 		},
-		Snowflake: func() Snowflake {
-			return Snowflake{
-				Stats: snowflake.Stats{Issued: 21, Refused: 22, Wasted: 23, Waits: 24},
-				Worker: worker.Status{
-					WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
-					ClockOffset: -27 * time.Millisecond,
-				},
-				Remaining: 28 * time.Hour,
+		Worker: func() worker.Status {
+			return worker.Status{
+				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
+				ClockOffset: -27 * time.Millisecond,
 			}
 		},
 		UID: func() (uid.Stats, uid.Status) {
@@ -228,11 +227,11 @@ func TestTagsAreBounded(t *testing.T) {
 // The modes that are disabled have no metrics.
 func TestDisabledModes(t *testing.T) {
 	s := full()
-	s.Segment, s.Snowflake, s.UID = nil, nil, nil
+	s.Segment, s.UID, s.Worker = nil, nil, nil
 	body := text(t, s)
-	for _, mode := range []string{"segment", "snowflake", "uid"} {
-		if strings.Contains(body, "\nshardid_"+mode) {
-			t.Errorf("the mode %s has metrics", mode)
+	for _, of := range []string{"segment_held", "snowflake_worker", "uid"} {
+		if strings.Contains(body, "\nshardid_"+of) {
+			t.Errorf("%s has metrics", of)
 		}
 	}
 	check.Has(t, body, "\nshardid_queue_issued_total ")

@@ -12,11 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"shardid/client/idgen"
 	"shardid/model"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options of a generator.
@@ -64,23 +66,34 @@ type Service struct {
 	timeout time.Duration
 	missing func() string
 	need    func(context.Context) bool
-	stats   struct{ issued, refused, wasted, waits atomic.Int64 }
-}
 
-// Stats count since the start.
-type Stats struct {
-	Issued  int64 `metric:"shardid_snowflake_issued_total" help:"IDs given to callers."`
-	Refused int64 `metric:"shardid_snowflake_refused_total" help:"Calls that got none."`
-	Wasted  int64 `metric:"shardid_snowflake_wasted_total" help:"IDs taken for calls that were refused in the middle: gaps."`
-	Waits   int64 `metric:"shardid_snowflake_waits_total" help:"Sleeps for the next millisecond, or for a clock that went back a little."`
+	issued, refused, wasted, waits prometheus.Counter
 }
 
 // NewService serves from gen; a call waits for timeout at most. missing says what
 // keeps gen from having a worker ID that it trusts, "" when nothing is known to. need is told
-// that an ID was asked for and not had for want of one; true means that it may be had now.
-func NewService(gen *idgen.Generator, timeout time.Duration, missing func() string, need func(context.Context) bool) *Service {
-	return &Service{gen: gen, timeout: timeout, missing: missing, need: need}
+// that an ID was asked for and not had for want of one; true means that it may be had now. The
+// registry exports what is counted; nil for none.
+func NewService(
+	gen *idgen.Generator, timeout time.Duration, missing func() string, need func(context.Context) bool,
+	registry prometheus.Registerer,
+) *Service {
+	counter := func(name, help string) prometheus.Counter { return metric.Counter(registry, name, help) }
+	metric.Gauge(registry, "shardid_snowflake_lifetime_seconds", "How long the 41 bits of time last.",
+		func() float64 { return gen.Remaining().Seconds() })
+	return &Service{
+		gen: gen, timeout: timeout, missing: missing, need: need,
+		issued:  counter("shardid_snowflake_issued_total", "IDs given to callers."),
+		refused: counter("shardid_snowflake_refused_total", "Calls that got none."),
+		wasted: counter("shardid_snowflake_wasted_total",
+			"IDs taken for calls that were refused in the middle: gaps."),
+		waits: counter("shardid_snowflake_waits_total",
+			"Sleeps for the next millisecond, or for a clock that went back a little."),
+	}
 }
+
+// Issued is how many IDs callers got since the start.
+func (s *Service) Issued() int64 { return metric.Value(s.issued) }
 
 // Next issues count IDs, 1…10 000, ascending, and appends them to dst, all or
 // none. Errors: model.ErrInvalidArgument, ErrSaturated, those of
@@ -91,7 +104,7 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	}
 	if count == 1 { // mostly there is one
 		if id, got, _, _ := s.gen.Take(1); got == 1 {
-			s.stats.issued.Add(1)
+			s.issued.Inc()
 			return append(dst, id), nil
 		}
 	}
@@ -101,11 +114,11 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 		dst, err = s.fill(ctx, count, dst)
 	}
 	if err != nil {
-		s.stats.wasted.Add(int64(len(dst) - start))
-		s.stats.refused.Add(1)
+		s.wasted.Add(float64(len(dst) - start))
+		s.refused.Inc()
 		return dst[:start], s.explain(err)
 	}
-	s.stats.issued.Add(int64(count))
+	s.issued.Add(float64(count))
 	return dst, nil
 }
 
@@ -154,7 +167,7 @@ func (s *Service) fill(ctx context.Context, count int, dst []int64) ([]int64, er
 }
 
 func (s *Service) sleep(ctx context.Context, wait time.Duration, deadline <-chan time.Time) error {
-	s.stats.waits.Add(1)
+	s.waits.Inc()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -164,13 +177,5 @@ func (s *Service) sleep(ctx context.Context, wait time.Duration, deadline <-chan
 		return fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances", model.ErrSaturated)
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// Stats returns the counters.
-func (s *Service) Stats() Stats {
-	return Stats{
-		Issued: s.stats.issued.Load(), Refused: s.stats.refused.Load(),
-		Wasted: s.stats.wasted.Load(), Waits: s.stats.waits.Load(),
 	}
 }

@@ -12,26 +12,40 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/metric"
 	"shardid/service/snowflake"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func unneeded(context.Context) bool { return false }
 
-// running is a service on the real clock, or on that of a synctest bubble.
-func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator) {
+// running is a service on the real clock, or on that of a synctest bubble, and where it counts.
+func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator, *prometheus.Registry) {
 	t.Helper()
 	g, err := snowflake.NewGenerator(snowflake.Options{SequenceStart: 100, Tolerance: 5 * time.Millisecond})
 	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
-	return snowflake.NewService(g, timeout, func() string { return "" }, unneeded), g
+	registry := prometheus.NewRegistry()
+	return snowflake.NewService(g, timeout, func() string { return "" }, unneeded, registry), g, registry
+}
+
+// counts are what a service has issued, refused, wasted and waited.
+func counts(t *testing.T, registry *prometheus.Registry) (all [4]float64) {
+	t.Helper()
+	values, err := metric.Values(registry)
+	check.Must(t, err)
+	for i, name := range []string{"issued", "refused", "wasted", "waits"} {
+		all[i] = values["shardid_snowflake_"+name+"_total"]
+	}
+	return all
 }
 
 // A refusal for want of a worker ID names its cause, once; other refusals do not.
@@ -40,7 +54,7 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		g, err := snowflake.NewGenerator(snowflake.Options{})
 		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
-		s := snowflake.NewService(g, time.Second, func() string { return cause }, unneeded)
+		s := snowflake.NewService(g, time.Second, func() string { return cause }, unneeded, nil)
 		refused := func(want string) {
 			t.Helper()
 			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want || !errors.Is(err, model.ErrNoLease) {
@@ -66,7 +80,7 @@ func TestARefusalNamesItsCause(t *testing.T) {
 
 func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := running(t, time.Second)
+		s, _, registry := running(t, time.Second)
 		began := time.Now()
 		ids, err := s.Next(t.Context(), model.MaxBatch, nil)
 		if err != nil || len(ids) != model.MaxBatch {
@@ -76,9 +90,8 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 			t.Errorf("the IDs do not rise: %d", ids)
 		}
 		check.Equal(t, time.Since(began), 2*time.Millisecond, "10 000 IDs took, three milliseconds have 12 288")
-		if st := s.Stats(); st.Issued != 10_000 || st.Wasted != 0 || st.Refused != 0 || st.Waits != 2 {
-			t.Errorf("stats %+v", st)
-		}
+		check.Equal(t, counts(t, registry), [4]float64{10_000, 0, 0, 2}, "issued, refused, wasted, waits")
+		check.Equal(t, s.Issued(), 10_000, "issued")
 	})
 }
 
@@ -86,7 +99,7 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 // 4096 go out, none twice.
 func TestSaturated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := running(t, time.Second)
+		s, _, _ := running(t, time.Second)
 		const callers, batches = 64, 20
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -118,22 +131,22 @@ func TestSaturated(t *testing.T) {
 
 func TestNextIsAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, g := running(t, 50*time.Millisecond)
+		s, g, registry := running(t, 50*time.Millisecond)
 		g.Extend(time.Now().UnixMilli()+1, math.MaxInt64) // two milliseconds
 		held := []int64{42}
 		ids, err := s.Next(t.Context(), model.MaxBatch, held)
 		if !errors.Is(err, model.ErrNoLease) || len(ids) != 1 || ids[0] != 42 {
 			t.Errorf("%d IDs, %v", len(ids), err)
 		}
-		if st := s.Stats(); st.Issued != 0 || st.Refused != 1 || st.Wasted < 4096 {
-			t.Errorf("stats %+v", st)
+		if got := counts(t, registry); got[0] != 0 || got[1] != 1 || got[2] < 4096 {
+			t.Errorf("issued, refused, wasted, waits: %v", got)
 		}
 	})
 }
 
 func TestNextGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := running(t, time.Second)
+		s, _, _ := running(t, time.Second)
 		for _, count := range []int{-1, 0, model.MaxBatch + 1} {
 			check.Is(t, check.Err(s.Next(t.Context(), count, nil)), model.ErrInvalidArgument, "count", count)
 		}
@@ -159,7 +172,7 @@ func TestOptions(t *testing.T) {
 	check.Must(t, err)
 	g.Begin(1023, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
-	s := snowflake.NewService(g, time.Second, func() string { return "" }, unneeded)
+	s := snowflake.NewService(g, time.Second, func() string { return "" }, unneeded, nil)
 	_, err = s.Next(t.Context(), 1, nil)
 	if !errors.Is(err, model.ErrTimeExhausted) || !strings.Contains(err.Error(), "snowflake.epoch_ms") {
 		t.Error(err)
@@ -167,7 +180,7 @@ func TestOptions(t *testing.T) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	s, _ := running(b, time.Second)
+	s, _, _ := running(b, time.Second)
 	ids := make([]int64, 0, 1)
 	for range b.N {
 		if _, err := s.Next(b.Context(), 1, ids); err != nil {
@@ -179,7 +192,7 @@ func BenchmarkNext(b *testing.B) {
 // BenchmarkBatch shows the cap: 4096 IDs a millisecond, whoever sleeps. The metric
 // is the share of it that is reached.
 func BenchmarkBatch(b *testing.B) {
-	s, _ := running(b, time.Second)
+	s, _, _ := running(b, time.Second)
 	ids := make([]int64, 0, 4096)
 	began := time.Now()
 	for range b.N {
