@@ -49,7 +49,7 @@ type Guard struct {
 	began  time.Time
 	now    atomic.Int64 // nanoseconds since began, as of the last sweep
 
-	refused, failed, cut prometheus.Counter
+	refused, cut prometheus.Counter
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -64,8 +64,8 @@ type conn struct {
 }
 
 // New makes a guard that has no listener yet. registry exports how many connections there are, and of what
-// happened since the start: how many were closed because there were too many, how many could not be accepted,
-// and how many were closed because a request did not come, or its answer was not read, in time.
+// happened since the start: how many were closed because there were too many, and because a request did not
+// come, or its answer was not read, in time.
 func New(limits Limits, log *slog.Logger, registry prometheus.Registerer) *Guard {
 	g := &Guard{limits: limits, log: background.RateLimitedLog{Logger: log, Every: time.Minute},
 		began: time.Now(), conns: make(map[*conn]struct{})}
@@ -74,8 +74,6 @@ func New(limits Limits, log *slog.Logger, registry prometheus.Registerer) *Guard
 	g.refused = metric.Counter(registry, "shardid_connections_refused_total",
 		"Connections of clients that ended because server.max_connections were open: the one that was idle for "+
 			"the longest, or the new one when none was idle.")
-	g.failed = metric.Counter(registry, "shardid_accept_errors_total",
-		"Connections of clients that could not be accepted, for want of descriptors mostly.")
 	g.cut = metric.Counter(registry, "shardid_connections_cut_total",
 		"Connections of clients that ended because a request or a token did not come, or an answer was not "+
 			"read, in time.")
@@ -115,7 +113,6 @@ func (l listener) Accept() (net.Conn, error) {
 // noteFailure tells of a connection that could not be accepted; the servers try again.
 func (g *Guard) noteFailure(err error) {
 	if !errors.Is(err, net.ErrClosed) {
-		g.failed.Inc()
 		g.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
 			"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
 	}

@@ -33,21 +33,15 @@ type Service struct {
 	store Store
 	log   *slog.Logger
 
-	granted, renewed, released, lost, noneFree prometheus.Counter
-	noneFreeOf                                 atomic.Pointer[string]
+	noneFree   prometheus.Counter
+	noneFreeOf atomic.Pointer[string]
 }
 
-// New makes a Service whose counters are in the registry, which may be nil.
+// New makes a Service whose counter is in the registry, which may be nil.
 func New(store Store, log *slog.Logger, registry prometheus.Registerer) *Service {
-	counter := func(name, help string) prometheus.Counter { return metric.Counter(registry, name, help) }
 	return &Service{
 		store: store, log: log,
-		granted:  counter("shardid_leases_granted_total", "Leases of worker IDs of names that were granted."),
-		renewed:  counter("shardid_leases_renewed_total", "Renewals of leases."),
-		released: counter("shardid_leases_released_total", "Leases that their holders gave back."),
-		lost: counter("shardid_leases_lost_total",
-			"Renewals and releases by holders whose lease had ended or was another's."),
-		noneFree: counter("shardid_leases_none_free_total",
+		noneFree: metric.Counter(registry, "shardid_leases_none_free_total",
 			"Leases that were refused because every worker ID of the name was leased."),
 	}
 }
@@ -87,7 +81,6 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 	})
 	switch {
 	case err == nil:
-		s.granted.Inc()
 		s.log.Info("lease granted", "name", name, "worker_id", lease.WorkerID, "instance", instance,
 			"after", lease.After, "until", lease.Until, "who", by)
 	case errors.Is(err, model.ErrNoWorkerID):
@@ -101,16 +94,9 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 // Renew makes a lease longer. Errors: model.ErrUnknownName, ErrLeaseLost, ErrLeaseStore, or that of
 // ctx; after the last two the lease may be longer than its holder knows.
 func (s *Service) Renew(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
-	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) {
+	return callStore(ctx, func(ctx context.Context) (model.NameLease, error) {
 		return s.store.RenewLease(ctx, key)
 	})
-	switch {
-	case err == nil:
-		s.renewed.Inc()
-	case errors.Is(err, model.ErrLeaseLost):
-		s.lost.Inc()
-	}
-	return lease, err
 }
 
 // Release ends a lease whose holder issues nothing more and has used no time after lastUsed,
@@ -120,12 +106,8 @@ func (s *Service) Release(ctx context.Context, by string, key model.LeaseKey, la
 	_, err := callStore(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.store.ReleaseLease(ctx, key, lastUsed)
 	})
-	switch {
-	case err == nil:
-		s.released.Inc()
+	if err == nil {
 		s.log.Info("lease released", "name", key.Name, "worker_id", key.WorkerID, "last_used", lastUsed, "who", by)
-	case errors.Is(err, model.ErrLeaseLost):
-		s.lost.Inc()
 	}
 	return err
 }

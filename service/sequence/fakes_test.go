@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/scripts/check"
+	"shardid/service/metric"
 	"shardid/service/sequence"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,6 +119,7 @@ type redis struct {
 	mu     sync.Mutex
 	now    *memstore.Sequences
 	took   time.Duration
+	calls  int     // for numbers
 	pushes []error // what the next pushes answer, before they do anything
 	strays bool    // who is asked anew, says another
 	err    error   // every call for numbers fails with it
@@ -147,6 +149,7 @@ func (r *redis) State(ctx context.Context, keys []model.SectionKey) []model.Sect
 func (r *redis) Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer {
 	r.mu.Lock()
 	took, err := r.took, r.err
+	r.calls++
 	r.mu.Unlock()
 	time.Sleep(took)
 	if err != nil {
@@ -223,15 +226,9 @@ func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*seque
 // counted is the counter shardid_sequence_NAME_total.
 func (r *rig) counted(name string) int {
 	r.t.Helper()
-	families, err := r.registry.Gather()
+	values, err := metric.Values(r.registry)
 	check.Must(r.t, err)
-	for _, f := range families {
-		if f.GetName() == "shardid_sequence_"+name+"_total" {
-			return int(f.GetMetric()[0].GetCounter().GetValue())
-		}
-	}
-	r.t.Fatalf("there is no counter %s", name)
-	return 0
+	return int(values["shardid_sequence_"+name+"_total"])
 }
 
 // ask asks for numbers of a key of the space, and gives the last.

@@ -190,7 +190,6 @@ func (s *Service) pushNumbers(ctx context.Context, jobs []*job) {
 	for i, err := range s.opts.Store.Push(ctx, pushes) {
 		switch j := pushed[i]; {
 		case err == nil:
-			s.counters.refills.Inc()
 			continue
 		case errors.Is(err, model.ErrLifeChanged), errors.Is(err, model.ErrNotAboveHighWater):
 			j.err = errSectionChanged
@@ -268,7 +267,6 @@ func (s *Service) judgeFill(j *job) time.Duration {
 	case !j.grant.Open:
 		if one.claimed != j.grant.Term {
 			one.claimed, one.since = j.grant.Term, time.Now()
-			s.counters.claims.Inc()
 			s.events.Log(slog.LevelWarn, "a section begins another life in Redis: leases of the one before end first",
 				"section", one.key.String(), "term", one.claimed)
 		}

@@ -121,7 +121,6 @@ func (l *lane) answerQueue() {
 		ctx, cancel := context.WithTimeout(l.svc.background.Context(), callTimeout)
 		answers := l.svc.opts.Store.Next(ctx, asks)
 		cancel()
-		l.svc.counters.rounds.Inc()
 		l.mu.Lock()
 		for i, a := range answers {
 			l.takeAnswer(asked[i], asks[i], a)
@@ -231,7 +230,7 @@ func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 		highest, issued = max(highest, a.Last[n]), issued+ask.Asks[n].Count
 		i.answer(a.Last[n], nil)
 	}
-	l.svc.counters.issued.Add(float64(issued))
+	l.svc.issued.Add(float64(issued))
 	s.want = max(s.want, min(short, model.MaxSequenceStep)) // what comes too early is asked for again
 	if highest > 0 && a.Bound-highest < s.space.Step/2 {
 		s.want = max(s.want, 1)

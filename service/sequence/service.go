@@ -88,7 +88,8 @@ type Service struct {
 	fence      fence
 	failing    *background.Failing[model.SectionKey]
 	events     background.RateLimitedLog
-	counters   counters
+	issued     prometheus.Counter
+	starved    prometheus.Counter
 }
 
 // New starts nothing. Errors: model.ErrInvalidArgument.
@@ -99,7 +100,10 @@ func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts: opts, background: background.NewGroup("sequence service"),
 		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},
-		counters: newCounters(opts.Registry),
+		issued: metric.Counter(opts.Registry, "shardid_sequence_issued_total",
+			"Numbers of sequences that were given to callers."),
+		starved: metric.Counter(opts.Registry, "shardid_sequence_starved_total",
+			"Requests that got -4, as no number of a sequence could be had in time."),
 	}
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
@@ -269,7 +273,7 @@ func (s *Service) leaveUnanswered(items []*item, r *request, err error) {
 			continue
 		}
 		if items[i].ask.Err = why[i]; err == nil { // a caller who has gone did not wait in vain
-			s.counters.starved.Inc()
+			s.starved.Inc()
 		}
 	}
 	r.left = 0
@@ -277,22 +281,3 @@ func (s *Service) leaveUnanswered(items []*item, r *request, err error) {
 
 // errSlow is why a section gave nothing that has not failed.
 var errSlow = errors.New("its section did not answer in time")
-
-// counters are what a replica has done since its start.
-type counters struct {
-	issued, rounds, refills, claims, starved prometheus.Counter
-}
-
-func newCounters(registry prometheus.Registerer) counters {
-	counter := func(name, help string) prometheus.Counter { return metric.Counter(registry, name, help) }
-	return counters{
-		issued: counter("shardid_sequence_issued_total", "Numbers of sequences that were given to callers."),
-		rounds: counter("shardid_sequence_rounds_total",
-			"Calls of Redis for numbers of sequences; each answers all that came together."),
-		refills: counter("shardid_sequence_refills_total", "Times that a section got more numbers from the database."),
-		claims: counter("shardid_sequence_claims_total",
-			"Times that this replica saw a section go to another life of Redis."),
-		starved: counter("shardid_sequence_starved_total",
-			"Requests that got -4, as no number of a sequence could be had in time."),
-	}
-}

@@ -67,7 +67,7 @@ type Service struct {
 	missing func() string
 	need    func(context.Context) bool
 
-	issued, refused, wasted, waits prometheus.Counter
+	issued, wasted prometheus.Counter
 }
 
 // NewService serves from gen; a call waits for timeout at most. missing says what
@@ -78,17 +78,13 @@ func NewService(
 	gen *idgen.Generator, timeout time.Duration, missing func() string, need func(context.Context) bool,
 	registry prometheus.Registerer,
 ) *Service {
-	counter := func(name, help string) prometheus.Counter { return metric.Counter(registry, name, help) }
 	metric.Gauge(registry, "shardid_snowflake_lifetime_seconds", "How long the 41 bits of time last.",
 		func() float64 { return gen.Remaining().Seconds() })
 	return &Service{
 		gen: gen, timeout: timeout, missing: missing, need: need,
-		issued:  counter("shardid_snowflake_issued_total", "IDs given to callers."),
-		refused: counter("shardid_snowflake_refused_total", "Calls that got none."),
-		wasted: counter("shardid_snowflake_wasted_total",
+		issued: metric.Counter(registry, "shardid_snowflake_issued_total", "IDs given to callers."),
+		wasted: metric.Counter(registry, "shardid_snowflake_wasted_total",
 			"IDs taken for calls that were refused in the middle: gaps."),
-		waits: counter("shardid_snowflake_waits_total",
-			"Sleeps for the next millisecond, or for a clock that went back a little."),
 	}
 }
 
@@ -115,7 +111,6 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	}
 	if err != nil {
 		s.wasted.Add(float64(len(dst) - start))
-		s.refused.Inc()
 		return dst[:start], s.explain(err)
 	}
 	s.issued.Add(float64(count))
@@ -167,7 +162,6 @@ func (s *Service) fill(ctx context.Context, count int, dst []int64) ([]int64, er
 }
 
 func (s *Service) sleep(ctx context.Context, wait time.Duration, deadline <-chan time.Time) error {
-	s.waits.Inc()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

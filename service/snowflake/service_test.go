@@ -37,15 +37,12 @@ func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Ge
 	return snowflake.NewService(g, timeout, func() string { return "" }, unneeded, registry), g, registry
 }
 
-// counts are what a service has issued, refused, wasted and waited.
-func counts(t *testing.T, registry *prometheus.Registry) (all [4]float64) {
+// counts are how many IDs a service has issued and wasted.
+func counts(t *testing.T, registry *prometheus.Registry) (issued, wasted float64) {
 	t.Helper()
 	values, err := metric.Values(registry)
 	check.Must(t, err)
-	for i, name := range []string{"issued", "refused", "wasted", "waits"} {
-		all[i] = values["shardid_snowflake_"+name+"_total"]
-	}
-	return all
+	return values["shardid_snowflake_issued_total"], values["shardid_snowflake_wasted_total"]
 }
 
 // A refusal for want of a worker ID names its cause, once; other refusals do not.
@@ -90,8 +87,9 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 			t.Errorf("the IDs do not rise: %d", ids)
 		}
 		check.Equal(t, time.Since(began), 2*time.Millisecond, "10 000 IDs took, three milliseconds have 12 288")
-		check.Equal(t, counts(t, registry), [4]float64{10_000, 0, 0, 2}, "issued, refused, wasted, waits")
-		check.Equal(t, s.Issued(), 10_000, "issued")
+		if issued, wasted := counts(t, registry); issued != 10_000 || wasted != 0 || s.Issued() != 10_000 {
+			t.Errorf("%v issued, %v wasted", issued, wasted)
+		}
 	})
 }
 
@@ -138,8 +136,8 @@ func TestNextIsAllOrNone(t *testing.T) {
 		if !errors.Is(err, model.ErrNoLease) || len(ids) != 1 || ids[0] != 42 {
 			t.Errorf("%d IDs, %v", len(ids), err)
 		}
-		if got := counts(t, registry); got[0] != 0 || got[1] != 1 || got[2] < 4096 {
-			t.Errorf("issued, refused, wasted, waits: %v", got)
+		if issued, wasted := counts(t, registry); issued != 0 || wasted < 4096 {
+			t.Errorf("%v issued, %v wasted", issued, wasted)
 		}
 	})
 }
