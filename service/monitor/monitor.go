@@ -57,11 +57,9 @@ type Monitor struct {
 
 type condition struct {
 	model.Condition
-	err       error     // the latest failure, nil while OK
-	logged    time.Time // time of the last line
-	announced bool      // that line said that it fails
-	told      string    // the failure in that line
-	failures  int64     // since the last line
+	err    error     // the latest failure, nil while OK
+	logged time.Time // when the last line was written
+	told   bool      // that line said that it fails
 }
 
 // New makes a monitor. Start runs the probes, and reads metrics and state every few seconds; Report works
@@ -98,8 +96,8 @@ func (m *Monitor) probe(p Probe) {
 }
 
 // Report implements background.Reporter. A change is logged at once unless a line was
-// written a moment ago; a lasting failure again every minute, with the number of failures
-// since. What is not probed has no line while the failure of a probed store explains it.
+// written a moment ago; a lasting failure again every minute. What is not probed has no
+// line while the failure of a probed store explains it.
 func (m *Monitor) Report(name string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,47 +110,27 @@ func (m *Monitor) Report(name string, err error) {
 	c.Error, c.err = "", err
 	if err != nil {
 		c.Error = err.Error()
-		c.failures++
 	}
 	if ok := err == nil; ok != c.OK {
 		c.OK, c.Since = ok, now
 	}
-	line := c.line(now)
-	if line == "" || m.explained(c, now) {
-		return
-	}
-	if c.OK {
-		m.log.Info(name + " " + line)
-	} else {
-		m.log.Error(name+" "+line, "error", c.Error, "failures", c.failures)
-	}
-	c.logged, c.announced, c.told, c.failures = now, !c.OK, c.Error, 0
-}
-
-// line is what to log about a condition now, "" for nothing.
-func (c *condition) line(now time.Time) string {
 	age := now.Sub(c.logged)
 	switch {
-	case c.OK && c.announced:
-		return "works again"
-	case c.OK:
-		return ""
-	case !c.announced && age >= quiet:
-		return "fails"
-	case c.Error != c.told && age >= quiet:
-		return "fails otherwise"
-	case age >= remindEvery:
-		return "still fails"
+	case c.OK && c.told:
+		m.log.Info(name + " works again")
+	case c.OK, age < quiet, c.told && age < remindEvery, m.explained(c, now):
+		return
+	case c.told:
+		m.log.Error(name+" still fails", "error", c.Error)
+	default:
+		m.log.Error(name+" fails", "error", c.Error)
 	}
-	return ""
+	c.logged, c.told = now, !c.OK
 }
 
 // explained says whether a failure needs no line of its own: it is not that of a
 // probed store, and such a store fails, or has not been probed since.
 func (m *Monitor) explained(c *condition, now time.Time) bool {
-	if c.OK || len(m.probes) == 0 {
-		return false
-	}
 	for _, p := range m.probes {
 		if p.Name == c.Name {
 			return false
@@ -161,7 +139,7 @@ func (m *Monitor) explained(c *condition, now time.Time) bool {
 			return true
 		}
 	}
-	return now.Sub(c.Since) < 2*probeEvery
+	return len(m.probes) > 0 && now.Sub(c.Since) < 2*probeEvery
 }
 
 // Conditions returns all conditions, by name.
