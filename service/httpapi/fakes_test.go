@@ -195,7 +195,10 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Issuer:     &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid, Sequence: &fakeSequence{}, Leases: &fakeLeases{}},
+		Issuer: &issuer.Issuer{
+			Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
+			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode),
+		},
 		Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
@@ -249,12 +252,13 @@ func fakeMetrics(context.Context) ([]byte, error) {
 	return []byte("shardid_queue_issued_total 1\n"), nil
 }
 
+const everyMode = access.Queue | access.Segment | access.Snowflake | access.UID | access.Sequence | access.Lease
+
 // metered has an API count, for metricOf.
 func metered(o *Options) {
 	registry := prometheus.NewRegistry()
 	o.Registry = registry
-	o.Traffic = issuer.NewTraffic(registry,
-		access.Queue|access.Segment|access.Snowflake|access.UID|access.Sequence|access.Lease)
+	o.Traffic = issuer.NewTraffic(registry, everyMode)
 }
 
 // metricOf is a metric of an API, by metric.Values.
