@@ -16,8 +16,8 @@ type NodeStart struct {
 	// NowSecond is the caller's clock, Unix seconds. A worker ID is used again
 	// only if the stored mark of its last user lies before it.
 	NowSecond int64
-	// UsedUntil is up to which Unix second the start may issue before it marks
-	// again.
+	// UsedUntil is the mark that the row has at least: up to which Unix second UIDs
+	// may have been issued.
 	UsedUntil int64
 }
 
@@ -26,8 +26,6 @@ type Node struct {
 	ID       int64 // the row's auto-increment
 	WorkerID int64
 	Token    string
-	// AfterSecond: IDs carry a later Unix second than this. 0 for a worker ID
-	// that was not used before.
+	// AfterSecond is the mark of the row: IDs carry a later Unix second than this.
 	AfterSecond int64
-	Recycled    bool
 }

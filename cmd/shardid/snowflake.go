@@ -138,7 +138,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 // worker file where its kind has one.
 func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redisstore.Store) (_ *worker.Keeper, err error) {
 	s, layout := a.cfg.Snowflake, registryLayout(a.cfg)
-	opts.Mode, opts.Reporter, opts.Log = s.Worker.Mode, a.monitor, a.log
+	opts.Condition, opts.Mode, opts.Reporter, opts.Log = worker.Condition, s.Worker.Mode, a.monitor, a.log
 	opts.Expiry, opts.TTL, opts.MaxClockOffset = s.Worker.Expiry, s.Worker.Lease, s.MaxClockOffset
 	open := workerfile.Open
 	switch s.Worker.Mode {

@@ -2,15 +2,33 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
+	"shardid/repository/sqlstore"
 	"shardid/service/uid"
+	"shardid/service/worker"
 )
 
-// wireUID builds Baidu's UidGenerator.
+// uidKeeper begins with the first ID that is asked for.
+type uidKeeper struct {
+	*worker.Keeper
+	host string
+}
+
+// Need implements uid.Keeper.
+func (k *uidKeeper) Need(ctx context.Context) bool {
+	k.Start(k.host, rand.Text())
+	return k.Keeper.Need(ctx)
+}
+
+// wireUID builds Baidu's UidGenerator, and the keeper of its worker ID.
 func (a *App) wireUID() error {
 	c := a.cfg.UID
 	if !c.Enabled {
@@ -20,23 +38,63 @@ func (a *App) wireUID() error {
 	if err != nil {
 		return err
 	}
-	place, err := uid.FindPlace(host, os.LookupEnv, func(path string) bool { _, err := os.Stat(path); return err == nil })
+	nodes, err := uidPlace(host, os.LookupEnv, func(path string) bool { _, err := os.Stat(path); return err == nil })
 	if err != nil {
 		return err
 	}
+	layout, now := uidLayout(a.cfg), idgen.SystemClock()
+	_, nodes.Workers = region(a.cfg).Workers(layout.WorkerBits)
+	keeper := &uidKeeper{host: nodes.Host}
 	a.uid, err = uid.New(uid.Options{
-		Mode: c.Mode, Layout: uidLayout(a.cfg), Region: region(a.cfg), Place: place, Timeout: c.Timeout,
+		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: c.Timeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
-		RecordLayout: func(ctx context.Context) error { return a.recordLayout(ctx, uidRecord(a.cfg)) },
-		Nodes:        a.db, Reporter: a.monitor, Log: a.log,
-		Idle: a.uidIdle,
+		Keeper: keeper, Idle: a.uidIdle, Log: a.log, Now: now,
 	})
 	if err != nil {
 		return err
 	}
-	a.onStop("uid", func(ctx context.Context) error { return a.uid.Stop(ctx) })
+	keeper.Keeper, err = worker.New(worker.Options{
+		Condition: uid.Condition, Mode: "node", Registry: a.db.Nodes(nodes), Generator: a.uid, Reserve: a.uid.Reserve,
+		Layout: func(ctx context.Context, _ bool) (time.Duration, bool, error) {
+			err := a.recordLayout(ctx, uidRecord(a.cfg))
+			return 0, err == nil, err
+		},
+		// The table is the only registry.
+		Claim: func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
+		// None of these counts: a row is its owner's until another takes it over, above its mark.
+		TTL: worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
+		Reporter: a.monitor, Log: a.log, Now: now,
+	})
+	if err != nil {
+		return err
+	}
+	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
 	return nil
+}
+
+// uidPlace is what the row of a start says about where it runs. JPAAS_HOST with
+// JPAAS_HTTP_PORT or JPAAS_HOST_PORT_8080 say that it is a container and give the row's host
+// and port, as for Baidu's DockerUtils; then one without the other is model.ErrInvalidArgument.
+// So do the usual signs: KUBERNETES_SERVICE_HOST, and the files that Docker and
+// Podman leave. lookup is os.LookupEnv, exists says whether a file is there, host is
+// what the machine or the container calls itself.
+func uidPlace(host string, lookup func(string) (string, bool), exists func(string) bool) (sqlstore.NodesOptions, error) {
+	env := func(name string) string { value, _ := lookup(name); return value }
+	jpaas, port := env("JPAAS_HOST"), env("JPAAS_HTTP_PORT")
+	if port == "" {
+		port = env("JPAAS_HOST_PORT_8080")
+	}
+	switch {
+	case jpaas != "" && port != "":
+		return sqlstore.NodesOptions{Host: jpaas, Port: port, Type: model.NodeContainer}, nil
+	case jpaas != "" || port != "":
+		return sqlstore.NodesOptions{}, fmt.Errorf("%w: JPAAS_HOST is %q and its port %q: set both or neither",
+			model.ErrInvalidArgument, jpaas, port)
+	case env("KUBERNETES_SERVICE_HOST") != "" || exists("/.dockerenv") || exists("/run/.containerenv"):
+		return sqlstore.NodesOptions{Host: host, Type: model.NodeContainer}, nil
+	}
+	return sqlstore.NodesOptions{Host: host, Type: model.NodeActual}, nil
 }
 
 // uidIdle is nil when a first call of the UID mode could be served, as far as is known.

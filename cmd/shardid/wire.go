@@ -277,9 +277,6 @@ func (a *App) startModes(listens net.Addr) error {
 	if err := a.startWorkers(listens); err != nil {
 		return err
 	}
-	if a.uid != nil {
-		a.uid.Start()
-	}
 	if a.sequence != nil {
 		a.sequence.Start()
 	}

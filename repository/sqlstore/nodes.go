@@ -31,10 +31,9 @@ const (
 
 // nodeRow is a row of WORKER_NODE. Times are Unix seconds.
 type nodeRow struct {
-	ID         int64
-	Token      string
-	UsedUntil  int64
-	UsedBefore int64
+	ID        int64
+	Token     string
+	UsedUntil int64
 }
 
 // RegisterNode gives a start its worker ID: the ID of a new row, as Baidu has it,
@@ -53,7 +52,7 @@ func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.
 	if err != nil {
 		return model.Node{}, err
 	}
-	return model.Node{ID: row.ID, WorkerID: row.ID, Token: row.Token, AfterSecond: row.UsedBefore, Recycled: row.UsedBefore > 0}, nil
+	return model.Node{ID: row.ID, WorkerID: row.ID, Token: row.Token, AfterSecond: max(row.UsedUntil, start.UsedUntil)}, nil
 }
 
 func checkStart(n model.NodeStart) error {
@@ -173,7 +172,7 @@ func nextStart(starts model.Counter, mark, workers int64, now time.Time) (number
 	return number, next, err
 }
 
-const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until, USED_BEFORE AS used_before"
+const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until"
 
 // findNode reads the latest committed row and locks it.
 func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found bool, err error) {
@@ -239,7 +238,7 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 	for _, old := range rows[skip:] {
 		taken, err := takeNode(tx, old, start)
 		if taken || err != nil {
-			return nodeRow{ID: old.ID, Token: start.Token, UsedBefore: old.UsedUntil}, err
+			return nodeRow{ID: old.ID, Token: start.Token, UsedUntil: old.UsedUntil}, err
 		}
 	}
 	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that passed long enough ago: "+
@@ -250,8 +249,8 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 // takeNode says whether the row was still as it was read and is the start's now.
 func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
 	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, MODIFIED = CURRENT_TIMESTAMP, "+
-		"CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_BEFORE = ?, USED_UNTIL = ? WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
-		start.Host, start.Port, start.Type, launchDate(start), start.Token, old.UsedUntil, max(start.UsedUntil, old.UsedUntil),
+		"CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
+		start.Host, start.Port, start.Type, launchDate(start), start.Token, max(start.UsedUntil, old.UsedUntil),
 		old.ID, old.UsedUntil, old.Token)
 	if res.Error != nil {
 		return false, fmt.Errorf("take over row %d: %w", old.ID, res.Error)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestRegisterNodeRests(t *testing.T) {
 	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
 	check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID,
 		"it rests")
-	if node := register(t, s, nodeStart("b", 2, now+3601+nodeRest)); node.WorkerID != 1 || !node.Recycled {
+	if node := register(t, s, nodeStart("b", 2, now+3601+nodeRest)); node.WorkerID != 1 {
 		t.Errorf("a day later: %+v", node)
 	}
 }
@@ -46,7 +47,7 @@ func TestRegisterNode(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
 		for i := range int64(3) {
-			want := model.Node{ID: i + 1, WorkerID: i + 1, Token: fmt.Sprint("t", i)}
+			want := model.Node{ID: i + 1, WorkerID: i + 1, Token: fmt.Sprint("t", i), AfterSecond: now + 3600}
 			for range 2 { // a repeated call
 				check.Equal(t, register(t, s, nodeStart(want.Token, 1<<22, now)), want)
 			}
@@ -80,14 +81,14 @@ func TestRegisterNodeRecycles(t *testing.T) {
 		refused(now)
 		refused(now - 20 + 3600) // the mark itself may have been issued
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 4, "rows are left by refused starts")
-		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now - 20 + 3600, Recycled: true}
+		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now + 3581 + 3600}
 		for range 2 {
 			check.Equal(t, register(t, s, nodeStart("new", 5, now+3581)), want)
 		}
 		check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581))), model.ErrNoWorkerID,
 			"a row that was just taken over")
 		got := register(t, s, nodeStart("last", 5, now+1_000_000))
-		if got.WorkerID != 3 || got.AfterSecond != now-10+3600 {
+		if got.WorkerID != 3 || got.AfterSecond != now+1_003_600 {
 			t.Errorf("got %+v", got)
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
@@ -108,7 +109,7 @@ func TestMarkNode(t *testing.T) {
 		mark(now+5000, now+5000)
 		mark(now, now+5000) // never lowered
 		next := register(t, s, nodeStart("b", 2, now+5001))
-		if next.WorkerID != node.WorkerID || next.AfterSecond != now+5000 {
+		if next.WorkerID != node.WorkerID || next.AfterSecond != now+5001+3600 {
 			t.Fatalf("got %+v", next)
 		}
 		for name, lost := range map[string]model.Node{
@@ -208,9 +209,44 @@ func TestRegisterNodeLostReply(t *testing.T) {
 	check.Equal(t, got, (model.Node{}), "with an error")
 	p.cutAfterCommit.Store(false)
 	waitFor(t, func() bool { return text(t, s, "SELECT TOKEN FROM WORKER_NODE") == "new" })
-	want := model.Node{ID: 1, WorkerID: 1, Token: "new", AfterSecond: now - 100_000 + 3600, Recycled: true}
+	want := model.Node{ID: 1, WorkerID: 1, Token: "new", AfterSecond: now + 3600}
 	check.Equal(t, register(t, through, nodeStart("new", 2, now)), want)
 	p.cutAfterCommit.Store(true)
 	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "broke; it is opened again")
 	waitFor(t, func() bool { return count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE") == now+9999 })
+}
+
+// WORKER_NODE as a registry: what a lease reserves is the mark of its row, which no release lowers, and the next
+// start, as a repeated one, begins above it.
+func TestNodes(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		nodes := s.Nodes(NodesOptions{Host: strings.Repeat("h", 65), Type: model.NodeActual, Workers: 2})
+		began := time.Now().Unix()
+		lease, err := nodes.Acquire(t.Context(), model.Owner{Token: "a"})
+		check.Must(t, err)
+		if lease.WorkerID != 1 || lease.After < 1000*(began-1) || lease.After >= 1000*time.Now().Unix() {
+			t.Errorf("%+v", lease)
+		}
+		port := text(t, s, "SELECT PORT FROM WORKER_NODE")
+		if !regexp.MustCompile(`^\d{13}-\d{1,5}$`).MatchString(port) {
+			t.Errorf("port %q", port)
+		}
+		mark := time.Now().Unix() + 7200
+		lease.Reserved = 1000*mark + 999
+		check.OK(t, check.Err(nodes.Renew(t.Context(), lease)))
+		lease.Reserved = lease.After
+		check.OK(t, nodes.Release(t.Context(), lease))
+		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), mark, "mark")
+		again, err := nodes.Acquire(t.Context(), model.Owner{Token: "a"})
+		if err != nil || again.After != 1000*mark {
+			t.Errorf("again %+v, %v", again, err)
+		}
+		check.Is(t, check.Err(nodes.Acquire(t.Context(), model.Owner{Token: "b"})), model.ErrNoWorkerID, "its mark is ahead")
+		run(t, s, "UPDATE WORKER_NODE SET USED_UNTIL = 1000")
+		next, err := nodes.Acquire(t.Context(), model.Owner{Token: "b"})
+		if err != nil || next.WorkerID != 1 || next.After < 1000*(began-1) {
+			t.Errorf("next %+v, %v", next, err)
+		}
+		check.Is(t, check.Err(nodes.Renew(t.Context(), lease)), model.ErrLeaseLost, "taken over")
+	})
 }

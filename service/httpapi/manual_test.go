@@ -70,7 +70,7 @@ func TestDocumentationLinks(t *testing.T) {
 	alarms, chinese := map[string]bool{}, string(api.pages.assets["zh.js"].body)
 	for _, condition := range []string{
 		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad, segment.ConditionReload,
-		worker.Condition, uid.ConditionNode, uid.ConditionMark, uid.ConditionFill,
+		worker.Condition, uid.Condition,
 	} {
 		if !strings.Contains(chinese, condition+": '") && !strings.Contains(chinese, "'"+condition+"': '") {
 			t.Errorf("the condition %q has no name in zh.js", condition)

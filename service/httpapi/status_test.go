@@ -39,7 +39,7 @@ func fullStatus(context.Context) Status {
 			TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: 1_000_000_000, Error: "away",
 		},
 		UID: &uid.Status{
-			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000, Discarded: 1,
+			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000,
 			LastSecond: uid.Second(loaded.Unix()), AheadSeconds: 7, MarkedUntil: uid.Second(loaded.Unix() + 3600), RemainingSeconds: 1_000_000_000,
 		},
 	}
@@ -68,7 +68,7 @@ func TestStatus(t *testing.T) {
 		`62],"maxLimitIdStr":"9223372036854775807"}]`,
 		`"value0":9007199254740993,`, `"value0Str":"9007199254740993","max0Str":"9007199254741993",`,
 		`"workerId":21,"mode":"mysql","address":"10.0.0.5:8080","state":"serving","reservedUntil":"2026-11-20T00:18:00Z","trustSeconds":7.5,`,
-		`"ringSize":65536,"ringFilled":40000,"discarded":1,"lastSecond":"2026-11-20T00:18:00Z","aheadSeconds":7,"markedUntil":"2026-11-20T01:18:00Z"`,
+		`"ringSize":65536,"ringFilled":40000,"lastSecond":"2026-11-20T00:18:00Z","aheadSeconds":7,"markedUntil":"2026-11-20T01:18:00Z"`,
 	} {
 		if got.Code != 200 || !strings.Contains(got.Body.String(), want) {
 			t.Errorf("%d %s\nhas no %s", got.Code, got.Body, want)

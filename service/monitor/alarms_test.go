@@ -134,7 +134,7 @@ func TestRows(t *testing.T) {
 		}, "ShardidStoreAway", Critical, "redis"},
 		"refill":              {fails("refill"), "ShardidConditionFailing", Critical, "refill: refused"},
 		"load":                {fails("segment load", "pop"), "ShardidConditionFailing", Critical, "segment load"},
-		"something else":      {fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
+		"something else":      {fails("uid node"), "ShardidConditionFailing", Warning, "uid node"},
 		"lists were emptied":  {app(func(v *queue.View) { v.Emptied = true }), "ShardidConditionFailing", Warning, "app 7"},
 		"the lease's failure": {fails("snowflake worker ID"), none, "", ""},
 

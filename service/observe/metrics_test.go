@@ -101,7 +101,7 @@ func full() Sources {
 			}
 		},
 		UID: func() (uid.Stats, uid.Status) {
-			return uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, uid.Status{
+			return uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Nodes: 35}, uid.Status{
 				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
 			}
 		},

@@ -2,93 +2,35 @@ package uid
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
+	"math"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/scripts/simtest"
-
-	"go.uber.org/goleak"
+	"shardid/service/worker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errAway = errors.New("database is away")
+var errAway = &model.StoreError{Store: "database", Op: "mark", Err: errors.New("connection refused")}
 
-// mutant is a database that breaks one of its promises; a test must notice.
-type mutant string
-
-const (
-	noMark          mutant = "marks are confirmed and not stored"
-	recycleUnmarked mutant = "a worker ID is used again without a bound"
-	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
-	noDoubt         mutant = "another server is taken for the same"
-)
-
-// table is WORKER_NODE in memory.
+// table is WORKER_NODE in memory, as a worker.Registry. The zero value is empty.
 type table struct {
-	mutant mutant
-
 	mu     sync.Mutex
-	rows   map[int64]*row // by ID
-	lastID int64          // auto-increment
-	away   error          // every call fails with it
-	lose   bool           // every call does its work and then fails
-	crash  bool           // the next call panics
-	marks  int            // calls of MarkNode
-	starts []model.NodeStart
-
-	// For a database that fails over to an older copy; see failOver. No witness is named.
-	simtest.Database
-	counter  model.Counter   // of the starts; its Last is lastID
-	accounts int64           // change of the server that the counter accounts for
-	now      time.Time       // by the server's clock
-	past     []func()        // each goes back to what was stored then
-	known    simtest.Replica // what the instances know of the server
-}
-
-// nodeRate is how many starts the database registers in a second, at most.
-const nodeRate = 50
-
-// remember keeps what is stored, as a replica does.
-func (t *table) remember() {
-	rows, last, counter, servers := maps.Clone(t.rows), t.lastID, t.counter, t.Copy
-	accounts := t.accounts
-	for id, r := range rows {
-		copied := *r
-		rows[id] = &copied
-	}
-	t.past = append(t.past, func() {
-		t.lastID, t.counter, t.Copy, t.rows = last, counter, servers, maps.Clone(rows)
-		t.accounts = accounts
-		for id, r := range rows {
-			copied := *r
-			t.rows[id] = &copied
-		}
-	})
-}
-
-// failOver makes an older copy the database.
-func (t *table) failOver(copied int) {
-	t.past[copied]()
-	t.Answers.Name++
-}
-
-type row struct {
-	node model.Node
-	used int64
-}
-
-func newTable() *table {
-	t := &table{rows: map[int64]*row{}}
-	t.Rate, t.Now = nodeRate, func() time.Time { return t.now }
-	return t
+	tokens []string      // of the rows from ID 1 on; "" for one that is gone
+	marks  []int64       // Unix seconds
+	away   error         // of every call
+	full   bool          // no worker ID is left
+	hangs  chan struct{} // nothing is answered before it is closed; nil when it is
 }
 
 func (t *table) set(change func(*table)) {
@@ -97,169 +39,153 @@ func (t *table) set(change func(*table)) {
 	change(t)
 }
 
-func (t *table) RegisterNode(_ context.Context, start model.NodeStart) (model.Node, error) {
+// rows is how many there are, also of those that are gone.
+func (t *table) rows() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.starts = append(t.starts, start)
-	if err := t.fails(); err != nil {
-		return model.Node{}, err
-	}
-	node, err := t.register(start)
-	if err != nil || t.lose {
-		return model.Node{}, errors.Join(err, t.lost())
-	}
-	return node, nil
+	return len(t.marks)
 }
 
-func (t *table) register(start model.NodeStart) (model.Node, error) {
-	for _, r := range t.rows {
-		if r.node.Token == start.Token {
-			return r.node, nil
-		}
+func (t *table) Acquire(_ context.Context, owner model.Owner) (lease model.Lease, err error) {
+	if t.hangs != nil {
+		<-t.hangs
 	}
-	if t.lastID+1 >= start.Workers {
-		return t.recycle(start)
-	}
-	number, next, err := t.number(start.Workers)
-	if err != nil {
-		return model.Node{}, err
-	}
-	t.lastID, t.counter, t.accounts = number, next, int64(len(t.Changes))
-	node := model.Node{ID: t.lastID, WorkerID: t.lastID, Token: start.Token}
-	t.rows[node.ID] = &row{node, start.UsedUntil}
-	return node, nil
-}
-
-// number gives a start its number, above those that a copy may lack.
-func (t *table) number(workers int64) (int64, model.Counter, error) {
-	t.Meets(&t.known)
-	if t.Unsettled() {
-		return 0, t.counter, model.ErrJumping
-	}
-	c := t.counter
-	c.Last, c.Rate, c.JumpFrom = t.lastID, nodeRate, t.JumpFrom
-	c.Doubt = t.Doubt(t.accounts, c.At, c.Doubt)
-	number, _, next, err := c.TakeNumbers(0, 1, workers-1, t.now)
-	return number, next, err
-}
-
-func (t *table) recycle(start model.NodeStart) (model.Node, error) {
-	var oldest *row
-	for _, r := range t.rows {
-		if oldest == nil || r.used < oldest.used || r.used == oldest.used && r.node.ID < oldest.node.ID {
-			oldest = r
-		}
-	}
-	if oldest == nil || oldest.used >= start.NowSecond && t.mutant != recycleTooEarly {
-		return model.Node{}, model.ErrNoWorkerID
-	}
-	oldest.node = model.Node{ID: oldest.node.ID, WorkerID: oldest.node.WorkerID, Token: start.Token, AfterSecond: oldest.used, Recycled: true}
-	switch t.mutant {
-	case recycleUnmarked:
-		oldest.node.AfterSecond, oldest.node.Recycled = 0, false
-	case recycleTooEarly:
-		oldest.node.AfterSecond = 0
-	}
-	oldest.used = start.UsedUntil
-	return oldest.node, nil
-}
-
-func (t *table) MarkNode(_ context.Context, node model.Node, until int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.marks++
-	if err := t.fails(); err != nil {
-		return err
+	switch {
+	case t.away != nil:
+		return lease, t.away
+	case t.full:
+		return lease, model.ErrNoWorkerID
 	}
-	r := t.rows[node.ID]
-	if r == nil || r.node.Token != node.Token {
-		return fmt.Errorf("mark node %d: %w", node.ID, model.ErrLeaseLost)
-	}
-	if t.mutant != noMark {
-		r.used = max(r.used, until)
-	}
-	return t.lost()
+	now := time.Now().Unix()
+	t.tokens, t.marks = append(t.tokens, owner.Token), append(t.marks, now-1)
+	return model.Lease{WorkerID: len(t.marks), Owner: owner, After: 1000 * (now - 1)}, nil
 }
 
-func (t *table) fails() error {
-	if t.crash {
-		t.crash = false
-		panic("no such luck")
+func (t *table) Renew(_ context.Context, lease model.Lease) (model.Lease, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch n := lease.WorkerID - 1; {
+	case t.away != nil:
+		return lease, t.away
+	case t.tokens[n] != lease.Owner.Token:
+		return lease, model.ErrLeaseLost
+	default:
+		t.marks[n] = max(t.marks[n], lease.Reserved/1000)
+		return lease, nil
 	}
-	return t.away
 }
 
-func (t *table) lost() error {
-	if t.lose {
-		return fmt.Errorf("%w: the answer is lost", errAway)
-	}
-	return nil
+func (t *table) Release(context.Context, model.Lease) error        { return nil }
+func (t *table) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
+
+// keeper begins with the first ID, as the command has it.
+type keeper struct{ *worker.Keeper }
+
+func (k *keeper) Need(ctx context.Context) bool {
+	k.Start("host", rand.Text())
+	return k.Keeper.Need(ctx)
 }
 
 // epoch is before 2000-01-01, when the clock of a synctest bubble starts.
 func epoch() time.Time { return time.Date(1999, time.December, 1, 0, 0, 0, 0, time.UTC) }
 
-// tiny is a layout of 8 IDs a second, so that a ring has few slots.
+// second0 is when the clock of a synctest bubble starts.
+const second0 = int64(946684800)
+
+// tiny is a layout of 8 IDs a second, so that a ring has few.
 func tiny() model.UIDLayout {
 	return model.UIDLayout{TimeBits: 38, WorkerBits: 22, SeqBits: 3, Epoch: epoch()}
 }
 
 // options are valid ones: cached, 16 IDs in the ring, refusing.
-func options(nodes Nodes) Options {
+func options() Options {
 	return Options{
-		Mode: ModeCached, Layout: tiny(), Place: Place{Host: "host", Type: model.NodeActual}, Timeout: 2 * time.Second,
+		Mode: ModeCached, Layout: tiny(), Timeout: 2 * time.Second,
 		BoostPower: 1, PaddingFactor: 50, RejectPut: PutDiscard, RejectTake: TakeRefuse,
-		RecordLayout: func(context.Context) error { return nil },
-		Nodes:        nodes, Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler),
+		Keeper: &keeper{}, Idle: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-// unasked makes a service of options that change may alter, starts it, and stops it at the end
-// of the test.
-func unasked(t *testing.T, nodes Nodes, change func(*Options)) *Service {
+// kept makes a service of options that change may alter, whose keeper asks the registry, until the test ends.
+func kept(t testing.TB, nodes worker.Registry, change func(*Options)) *Service {
 	t.Helper()
-	opts := options(nodes)
+	opts := options()
 	if change != nil {
 		change(&opts)
 	}
+	if opts.Now == nil {
+		opts.Now = idgen.SystemClock()
+	}
 	s, err := New(opts)
 	check.Must(t, err)
-	s.Start()
-	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
+	k := opts.Keeper.(*keeper)
+	k.Keeper, err = worker.New(worker.Options{
+		Condition: Condition, Mode: "node", Registry: nodes, Generator: s, Reserve: s.Reserve,
+		Layout: func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
+		Claim:  func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
+		TTL:    worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
+		Reporter: &check.Reports{}, Log: opts.Log, Now: opts.Now,
+	})
+	check.Must(t, err)
+	t.Cleanup(func() { check.OK(t, errors.Join(s.Stop(context.Background()), k.Stop(context.Background()))) })
 	return s
 }
 
-// started is unasked and does what the first call does, but does not wait.
-func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
+// serving is kept, with a worker ID.
+func serving(t testing.TB, nodes worker.Registry, change func(*Options)) *Service {
 	t.Helper()
-	s := unasked(t, nodes, change)
-	s.needed.Store(true)
-	s.background.Start(s.run)
-	s.markOpened()
+	s := kept(t, nodes, change)
+	s.asked.Store(true)
+	s.opts.Keeper.Need(t.Context())
 	return s
 }
 
-// clock is one that can be set.
+// clock is one that can be set; its monotonic part cannot.
 type clock struct {
-	mu    sync.Mutex
-	at    time.Time
-	crash bool // the next look panics
+	mu     sync.Mutex
+	offset time.Duration
+	system idgen.Clock
 }
 
-func newClock() *clock { return &clock{at: time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)} }
+func newClock() *clock { return &clock{system: idgen.SystemClock()} }
 
-func (c *clock) now() time.Time {
+func (c *clock) now() (int64, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.crash {
-		c.crash = false
-		panic("no clock")
-	}
-	return c.at
+	wall, mono := c.system()
+	return wall + int64(c.offset), mono
 }
 
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+	c.offset += d
+}
+
+// mustNext asks for n IDs and wants them positive and rising.
+func mustNext(t testing.TB, s *Service, n int) []int64 {
+	t.Helper()
+	ids, err := s.Next(t.Context(), n, nil)
+	if err != nil || len(ids) != n {
+		t.Fatalf("Next(%d) = %d IDs, %v", n, len(ids), err)
+	}
+	for i, id := range ids {
+		if id <= 0 || i > 0 && id <= ids[i-1] {
+			t.Fatalf("ID %d is %d", i, id)
+		}
+	}
+	return ids
+}
+
+// mustFail asks for n IDs and wants that error, with the text, and none of them.
+func mustFail(t testing.TB, s *Service, n int, want error, text string) {
+	t.Helper()
+	kept := []int64{7}
+	ids, err := s.Next(t.Context(), n, kept)
+	if !errors.Is(err, want) || len(ids) != 1 {
+		t.Fatalf("Next(%d) = %v, %v, want %v", n, ids, err, want)
+	}
+	check.Has(t, fmt.Sprint(err), text, "the error")
 }

@@ -14,12 +14,10 @@ type Status struct {
 	Mode     string `json:"mode"`
 	WorkerID int64  `json:"workerId" metric:"shardid_uid_worker_id" help:"The worker ID, -1 without one."`
 	NodeID   int64  `json:"nodeId"` // the row in WORKER_NODE; 0 while none is held
-	Recycled bool   `json:"-"`      // another start had the worker ID before
 
 	// For cached mode, else 0.
 	RingSize   int64  `json:"ringSize" metric:"shardid_uid_ring_size" help:"IDs that the ring has room for."`
 	RingFill   int64  `json:"ringFilled" metric:"shardid_uid_ring_fill" help:"IDs in the ring."`
-	Discarded  int64  `json:"discarded"` // puts that found the ring full
 	LastSecond Second `json:"lastSecond,omitzero"`
 	// AheadSeconds is negative when LastSecond, the last that was filled, is behind.
 	AheadSeconds int64 `json:"aheadSeconds" metric:"shardid_uid_ahead_seconds" help:"How far the time of the newest ID is ahead of the clock."`
@@ -47,24 +45,23 @@ func (s *Second) UnmarshalJSON(text []byte) error {
 
 // Status returns the state; its parts are read one by one, not at one instant.
 func (s *Service) Status() Status {
-	now := s.opts.Now().Unix()
-	out := Status{
-		Issued: s.Stats().Issued, Mode: s.opts.Mode, WorkerID: -1, RemainingSeconds: remaining(s.opts.Layout, now),
-	}
+	now, position := s.second(), s.position()
+	out := Status{Issued: s.Stats().Issued, Mode: s.opts.Mode, WorkerID: -1, RemainingSeconds: remaining(s.opts.Layout, now)}
 	if s.ring != nil {
-		out.RingSize, out.RingFill, out.Discarded = s.ring.Cap(), s.ring.Len(), s.ring.Stats().Discarded
+		out.RingSize, out.RingFill = s.ring.size, s.ring.counts().Held
 	}
-	g := s.grant.Load()
-	if g == nil {
+	t := s.term.Load()
+	if t == nil {
 		return out
 	}
-	out.WorkerID, out.NodeID, out.Recycled = g.node.WorkerID, g.node.ID, g.node.Recycled
-	if last := g.last.Load(); last > 0 {
-		out.LastSecond, out.AheadSeconds = Second(last), last-now
+	from, _ := s.opts.Region.Workers(s.opts.Layout.WorkerBits)
+	out.WorkerID, out.NodeID = from+t.node, t.node
+	if s.ring != nil && s.ring.last.Load() > 0 {
+		out.LastSecond = Second(s.ring.last.Load())
+		out.AheadSeconds = int64(out.LastSecond) - now
 	}
-	position := g.position(now)
-	mark := g.mark.Load()
-	out.MarkedUntil, out.RunwaySeconds = Second(mark), max(0, mark-position)/g.rate.Load()
+	mark := t.mark.Load()
+	out.MarkedUntil, out.RunwaySeconds = Second(mark), max(0, mark-position)/t.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
 	return out
 }
@@ -76,11 +73,10 @@ func remaining(l model.UIDLayout, second int64) int64 {
 
 // Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
-	Issued    int64 `metric:"shardid_uid_issued_total" help:"IDs given to callers."`
-	Dropped   int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of batches that could not be completed and of rings: gaps."`
-	Discarded int64 `metric:"shardid_uid_discarded_total" help:"Puts that found the ring full."`
-	Refused   int64 `metric:"shardid_uid_refused_total" help:"Takes that found too little in the ring."`
-	Nodes     int64 `metric:"shardid_uid_nodes_total" help:"Worker IDs got."`
+	Issued  int64 `metric:"shardid_uid_issued_total" help:"IDs given to callers."`
+	Dropped int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of batches that could not be completed and of rings: gaps."`
+	Refused int64 `metric:"shardid_uid_refused_total" help:"Takes that found too little in the ring."`
+	Nodes   int64 `metric:"shardid_uid_nodes_total" help:"Worker IDs got."`
 }
 
 // counters are those that the ring does not keep.
@@ -90,10 +86,8 @@ type counters struct{ issued, dropped, nodes atomic.Int64 }
 func (s *Service) Stats() Stats {
 	out := Stats{Issued: s.stats.issued.Load(), Dropped: s.stats.dropped.Load(), Nodes: s.stats.nodes.Load()}
 	if s.ring != nil {
-		r := s.ring.Stats()
-		out.Issued = max(0, r.Taken-out.Dropped)
-		out.Dropped += r.Cleared
-		out.Discarded, out.Refused = r.Discarded, r.Refused
+		c := s.ring.counts()
+		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, max(0, c.Waits)
 	}
 	return out
 }

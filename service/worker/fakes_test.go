@@ -273,7 +273,7 @@ type life struct {
 
 func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 	o := Options{
-		Mode: "test", Registry: m.registry, Generator: l.gen, Reporter: l.reports, Now: now,
+		Condition: Condition, Mode: "test", Registry: m.registry, Generator: l.gen, Reporter: l.reports, Now: now,
 		Expiry: testExpiry, TTL: testTTL, MaxClockOffset: testOffset,
 		Layout: func(_ context.Context, record bool) (time.Duration, bool, error) {
 			m.fresh = m.fresh && !record

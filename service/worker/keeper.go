@@ -34,7 +34,7 @@ import (
 	"shardid/service/background"
 )
 
-// Condition is the name under which a keeper reports.
+// Condition is the name under which the keeper of the snowflake mode reports.
 const Condition = "snowflake worker ID"
 
 const (
@@ -50,14 +50,20 @@ const (
 	// Ahead is how far, by the clock, time is reserved at most, and so how long a
 	// restart after a crash may have to wait: every, and a call that hangs.
 	Ahead = 6 * time.Second
+	// Forever is the TTL of leases that end with what is reserved.
+	Forever = 100 * 365 * 24 * time.Hour
 )
 
-// Options of a Keeper. Registry, Generator, Layout, Claim, Reporter, Log and Now
-// are required.
+// Options of a Keeper. Condition, Registry, Generator, Layout, Claim, Reporter, Log and
+// Now are required.
 type Options struct {
+	Condition string // the name under which it reports
 	Mode      string // of the registry, for messages
 	Registry  Registry
 	Generator Generator
+	// Reserve says up to when time is to be reserved, Unix ms, by what the clock says and what is
+	// reserved. nil is the clock's and Ahead, for IDs that carry the clock's time.
+	Reserve func(now, reserved int64) int64
 	// OpenFile opens the local worker file; nil for registries without one. Until it
 	// succeeds there is no worker ID.
 	OpenFile func(address string) (File, error)
@@ -72,7 +78,7 @@ type Options struct {
 	// Expiry is how long an instance with a file goes on without its registry.
 	Expiry time.Duration
 	// TTL is how long the registry holds a lease without a file for its owner, from
-	// the start of the call that renewed it.
+	// the start of the call that renewed it; Forever where it ends with what is reserved.
 	TTL time.Duration
 	// MaxClockOffset is how far the clock may be from the registry's and from that
 	// of the other instances.
@@ -90,7 +96,7 @@ type Keeper struct {
 	background *background.Group
 
 	needed   atomic.Bool   // an ID was asked for
-	due      chan struct{} // of one value: a step is due, as one was
+	due      chan struct{} // of one value: a step is due, see Wake
 	answered chan struct{} // closed once a step has done for the first ID what it could
 
 	mu       sync.Mutex
@@ -132,6 +138,9 @@ func New(opts Options) (*Keeper, error) {
 		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
 			model.ErrInvalidArgument, 2*Ahead, every)
 	}
+	if opts.Reserve == nil {
+		opts.Reserve = func(now, _ int64) int64 { return now + Ahead.Milliseconds() }
+	}
 	status := Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}
 	return &Keeper{opts: opts, background: background.NewGroup("worker ID keeper"), status: status,
 		due: make(chan struct{}, 1), answered: make(chan struct{})}, nil
@@ -146,7 +155,7 @@ func (k *Keeper) Start(address, token string) {
 		k.status.Address = address
 		k.mu.Unlock()
 		for ctx := k.background.Context(); ctx.Err() == nil; {
-			background.Pause(ctx, k.step(ctx), k.due) // or until the first ID is asked for
+			background.Pause(ctx, k.step(ctx), k.due)
 		}
 	})
 }
@@ -161,16 +170,21 @@ func (k *Keeper) Need(ctx context.Context) bool {
 	default:
 	}
 	k.needed.Store(true)
-	select {
-	case k.due <- struct{}{}:
-	default:
-	}
+	k.Wake()
 	select {
 	case <-k.answered:
 	case <-ctx.Done():
 	case <-k.background.Context().Done():
 	}
 	return true
+}
+
+// Wake takes the next step now: more time is to be reserved. It does not wait.
+func (k *Keeper) Wake() {
+	select {
+	case k.due <- struct{}{}:
+	default:
+	}
 }
 
 // Stop gives the worker ID back and waits, for seconds at most; it tries although
@@ -216,6 +230,9 @@ func (k *Keeper) giveBack(ctx context.Context) error {
 	}
 	return k.opts.Registry.Release(ctx, lease)
 }
+
+// Missing says why there is no worker ID, or no more time of it; "" when nothing is known.
+func (k *Keeper) Missing() string { return k.Status().Error }
 
 // Ready is nil while the generator can issue, else it wraps model.ErrNotReady and
 // says what is waited for.

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/client/idgen"
@@ -18,12 +19,14 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 	"shardid/service/snowflake"
+	"shardid/service/uid"
 )
 
 // simulation has a mutant for each guard: left out, it must let an ID repeat in some world.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Racing: 100, Seeds: 30_000, Least: map[string]float64{"IDs": 100},
+		Worlds: 10_000, Racing: 100, Seeds: 30_000,
+		Least: map[string]float64{"IDs": 100, "UIDs": 1000, "worker IDs of UIDs used again": 0.25},
 		Mutants: map[mutant]uint64{
 			noBound:         1,
 			noAfter:         18,
@@ -37,13 +40,15 @@ func simulation() simtest.Simulation[mutant] {
 			noClaims:        26,
 			noWait:          27,
 			addressBelieved: 14,
+			noMark:          5,
+			recycleUnmarked: 495,
+			recycleTooEarly: 5,
+			numberAgain:     70,
 		},
-		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
-			w := newWorld(seed, m)
-			if err := w.run(); err != nil {
-				return nil, fmt.Errorf("%w\n%s", err, w.story())
-			}
-			return simtest.Tally{"IDs": w.issued}, nil
+		World: func(t *testing.T, seed uint64, m mutant) (tally simtest.Tally, err error) {
+			t.Helper()
+			synctest.Test(t, func(*testing.T) { tally, err = newWorld(seed, m).run() })
+			return tally, err
 		},
 	}
 }
@@ -99,6 +104,10 @@ type instance struct {
 	keeper  *Keeper
 	gen     *idgen.Generator
 	due     int64 // true time of its next step
+
+	uids    *uid.Service // in place of gen, in a world of UIDs
+	uidMode string
+	lastUID int64 // of this life
 }
 
 func (i *instance) registry() *simRegistry { return i.w.registries[i.config] }
@@ -113,7 +122,8 @@ type span struct {
 	from, to int64
 }
 
-// world is two registries, a database and the instances, driven by one seed.
+// world is two registries, a database and the instances, driven by one seed; or the table of UIDs' worker IDs
+// and its instances.
 type world struct {
 	rng        *rand.Rand
 	mutant     mutant
@@ -122,6 +132,7 @@ type world struct {
 	registries []*simRegistry
 	config     int // the registry of the instances that start from now on
 	db         *simDB
+	nodes      *simNodes // nil but in a world of UIDs
 	instances  []*instance
 	moves      bool  // to the other registry and back, in rolling changes
 	restores   bool  // registries and the database may go back in time
@@ -138,6 +149,14 @@ type world struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
+	if seed%5 == 0 {
+		w.nodes = newSimNodes(w, seed%2 == 0)
+		for i := range 3 {
+			mode := []string{uid.ModeDefault, uid.ModeCached}[w.rng.IntN(2)]
+			w.instances = append(w.instances, &instance{w: w, address: fmt.Sprint("uid", i), uidMode: mode})
+		}
+		return w
+	}
 	widths := [][2]uint{{10, 12}, {5, 7}, {8, 14}, {3, 5}}[seed%4]
 	w.layout = model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: widths[0], SeqBits: widths[1]}
 	for n := range 2 {
@@ -167,17 +186,32 @@ func (w *world) note(format string, args ...any) {
 	w.faults = append(w.faults, fmt.Sprintf("%d: ", w.now-simStart)+fmt.Sprintf(format, args...))
 }
 
-func (w *world) run() error {
+func (w *world) run() (simtest.Tally, error) {
+	act, heal := w.act, w.heal
+	if w.nodes != nil {
+		act, heal = w.actUIDs, w.healUIDs
+	}
 	for _, i := range w.instances {
 		w.boot(i)
+		defer i.endUIDs()
 	}
-	for range simSteps {
-		if w.act(); w.failed != nil {
-			return w.failed
-		}
+	for n := 0; n < simSteps && w.failed == nil; n++ {
+		act()
 	}
-	w.heal()
-	return w.failed
+	if w.failed == nil {
+		heal()
+	}
+	if w.failed != nil {
+		return nil, fmt.Errorf("%w\n%s", w.failed, w.story())
+	}
+	if w.nodes != nil {
+		return simtest.Tally{"UIDs": w.issued, "worker IDs of UIDs used again": w.nodes.recycled}, nil
+	}
+	return simtest.Tally{"IDs": w.issued}, nil
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.failed = cmp.Or(w.failed, fmt.Errorf(format, args...))
 }
 
 // story is the end of what happened.
@@ -341,13 +375,25 @@ func (w *world) setClock(i *instance) {
 func (w *world) boot(i *instance) {
 	w.lives++
 	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
+	i.due = w.now
+	w.note("%s starts", i)
+	if w.nodes != nil {
+		w.bootUIDs(i)
+	} else {
+		w.bootSnowflakes(i)
+	}
+	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
+}
+
+// bootSnowflakes makes the generator and the keeper of one life.
+func (w *world) bootSnowflakes(i *instance) {
 	gen, err := snowflake.NewGenerator(snowflake.Options{Layout: w.layout, Tolerance: 5 * time.Millisecond, Now: i.clock})
 	if err != nil {
 		panic(err)
 	}
 	i.gen = gen
 	opts := Options{
-		Mode: "sim", Registry: simLink{i.registry(), i}, Generator: simGenerator{gen, i},
+		Condition: Condition, Mode: "sim", Registry: simLink{i.registry(), i}, Generator: simGenerator{gen, i},
 		Layout: func(_ context.Context, record bool) (time.Duration, bool, error) { return w.db.layout(record) },
 		Claim:  func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) { return w.db.claim(i, c) },
 		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
@@ -359,15 +405,13 @@ func (w *world) boot(i *instance) {
 	if i.keeper, err = New(opts); err != nil {
 		panic(err)
 	}
-	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
-	i.due = w.now
-	w.note("%s starts", i)
 }
 
 func (w *world) crash(i *instance) {
 	if i.life != 0 {
 		w.note("%s crashes", i)
 		i.life = 0
+		i.endUIDs()
 	}
 }
 
@@ -376,13 +420,18 @@ func (w *world) stop(i *instance) {
 		w.note("%s stops", i)
 		_ = i.keeper.release(context.Background()) // a release that fails is a crash
 		i.life = 0
+		i.endUIDs()
 	}
 }
 
 // pass lets true time go on; steps that are due are done, mostly.
 func (w *world) pass(ms int64) {
 	w.now += ms
-	w.db.keep()
+	if w.nodes != nil {
+		w.nodes.beat()
+	} else {
+		w.db.keep()
+	}
 	for _, i := range w.instances {
 		if i.life != 0 && i.due <= w.now && (w.calm || w.rng.IntN(8) > 0) {
 			w.step(i)
@@ -408,8 +457,13 @@ func (w *world) interleave(i *instance) {
 	if !w.calm && w.rng.IntN(4) == 0 {
 		w.now += int64(w.rng.IntN(3000))
 	}
-	w.issue(i)
-	w.issue(w.instances[w.rng.IntN(len(w.instances))])
+	for _, i := range []*instance{i, w.instances[w.rng.IntN(len(w.instances))]} {
+		if w.nodes != nil {
+			w.issueUIDs(i, 1+w.rng.IntN(8))
+		} else {
+			w.issue(i)
+		}
+	}
 }
 
 // issue takes an ID and holds it against all others.
@@ -428,7 +482,7 @@ func (w *world) issue(i *instance) {
 	bits := w.layout
 	ms, worker := id>>(bits.WorkerBits+bits.SeqBits)+bits.EpochMs, id>>bits.SeqBits&int64(bits.Workers()-1)
 	if ms > i.durable && w.mutant == noMutant {
-		w.failed = fmt.Errorf("%s issued an ID of %d, its bound is %d", i, ms-simStart, i.durable-simStart)
+		w.fail("%s issued an ID of %d, its bound is %d", i, ms-simStart, i.durable-simStart)
 	}
 	w.own(worker, ms, i.String())
 }
@@ -442,7 +496,7 @@ func (w *world) own(worker, ms int64, term string) {
 		if s.term == term {
 			mine = n
 		} else if s.from <= ms && ms <= s.to {
-			w.failed = fmt.Errorf("worker %d: %s used millisecond %d of %s", worker, term, ms-simStart, s.term)
+			w.fail("worker %d: %s used millisecond %d of %s", worker, term, ms-simStart, s.term)
 		}
 	}
 	if mine < 0 {
@@ -452,7 +506,7 @@ func (w *world) own(worker, ms int64, term string) {
 	spans[mine].from, spans[mine].to = min(spans[mine].from, ms), max(spans[mine].to, ms)
 	for n, s := range spans {
 		if n != mine && s.from <= spans[mine].to && spans[mine].from <= s.to {
-			w.failed = fmt.Errorf("worker %d: the times of %s and %s lie among each other", worker, term, s.term)
+			w.fail("worker %d: the times of %s and %s lie among each other", worker, term, s.term)
 		}
 	}
 }
@@ -804,6 +858,9 @@ func (g simGenerator) Extend(until int64, trust simDuration) {
 		until, trust = math.MaxInt64, math.MaxInt64
 	}
 	g.Generator.Extend(until, trust)
+	if g.inst.uids != nil {
+		synctest.Wait() // the ring is filled
+	}
 }
 
 func (i *instance) String() string {

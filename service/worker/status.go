@@ -66,7 +66,7 @@ func (k *Keeper) note(err error) {
 	k.mu.Lock()
 	k.status, k.trustEnd = s, k.trust
 	k.mu.Unlock()
-	k.opts.Reporter.Report(Condition, err)
+	k.opts.Reporter.Report(k.opts.Condition, err)
 }
 
 // at is zero for no time, and for a bound that never comes.

@@ -202,7 +202,7 @@ func (k *Keeper) beginTerm(lease model.Lease) {
 // starts no lower than this one.
 func (k *Keeper) begin(lease model.Lease) {
 	if !k.held || k.lease.WorkerID != lease.WorkerID { // not one that is admitted, or confirmed by the registry
-		k.opts.Log.Info(Condition+" acquired",
+		k.opts.Log.Info(k.opts.Condition+" acquired",
 			"worker_id", lease.WorkerID, "registry", k.opts.Mode, "address", k.owner.Address)
 	}
 	lease.Owner, lease.Reserved = k.owner, lease.After
@@ -261,12 +261,12 @@ func (k *Keeper) lapsed(got model.Lease) bool {
 		got.KeptSince > k.lease.ServerTime-jitter
 }
 
-// next is the lease to ask for: time up to Ahead of the clock, and with a file the
+// next is the lease to ask for: more time where that is due, and with a file the
 // right to go on without the registry for Expiry.
 func (k *Keeper) next(now int64) model.Lease {
 	next := k.lease
 	next.Reported = now
-	next.Reserved = max(now+Ahead.Milliseconds(), next.Reserved)
+	next.Reserved = max(k.opts.Reserve(now, next.Reserved), next.Reserved)
 	next.Expires = next.Reserved + 1
 	if k.file != nil {
 		next.Expires = max(now+k.opts.Expiry.Milliseconds(), next.Expires)

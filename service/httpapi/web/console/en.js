@@ -197,7 +197,7 @@ export const text = {
   uid: {
     rows: {
       generator: 'Generator', worker: 'Worker ID', ring: 'Ring', newest: 'Newest ID', ahead: 'That is', marked: 'Marked until',
-      discarded: 'Discarded', issued: 'Issued',
+      issued: 'Issued',
     },
     unused: 'none yet: the first caller gets one',
     ring: 'ring',

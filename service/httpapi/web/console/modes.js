@@ -156,7 +156,6 @@ export class Modes {
       [names.newest, instant(u.lastSecond)],
       [names.ahead, against(u.aheadSeconds, text.uid.clock)],
       [names.marked, instant(u.markedUntil)],
-      u.discarded > 0 ? [names.discarded, count(u.discarded)] : null,
       lifetime(u),
       [names.issued, count(u.issued)],
     ];

@@ -72,7 +72,6 @@ export const text = {
     database: '数据库', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: '令牌文件', tls: 'TLS 证书',
     pop: '列表取号', refill: '补号', reload: '应用重载', 'segment load': '号段加载', 'segment reload': '标签重载',
     'snowflake worker ID': '雪花工作节点 ID', 'uid node': 'UID 节点登记',
-    'uid mark': 'UID 时间登记', 'uid fill': 'UID 环形缓冲填充',
   },
 
   net: {
@@ -226,7 +225,7 @@ export const text = {
   uid: {
     rows: {
       generator: '生成器', worker: '工作节点 ID', ring: '环形缓冲', newest: '最新 ID 时间', ahead: '与时钟相比', marked: '时间登记至',
-      discarded: '已弃用', issued: '累计发放',
+      issued: '累计发放',
     },
     unused: '尚无，首次取号时获取',
     ring: '环形缓冲',

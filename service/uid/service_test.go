@@ -1,0 +1,520 @@
+package uid
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/client/idgen"
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+// inBothModes runs a test in a bubble for each mode.
+func inBothModes(t *testing.T, test func(t *testing.T, mode func(*Options))) {
+	t.Helper()
+	for _, mode := range []string{ModeCached, ModeDefault} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, func(o *Options) { o.Mode = mode }) })
+		})
+	}
+}
+
+// A replica that is never asked for UIDs uses up no worker ID. It is ready as long as a
+// first call could be served. Callers that come together wait for one node.
+func TestFirstCallGetsTheNode(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		db, idle := &table{}, error(nil)
+		s := kept(t, db, func(o *Options) { mode(o); o.Idle = func() error { return idle } })
+		time.Sleep(time.Hour)
+		check.OK(t, s.Ready())
+		idle = errAway
+		check.Is(t, s.Ready(), errAway)
+		if db.rows() != 0 || s.Status().WorkerID != -1 {
+			t.Fatalf("%d starts, %+v", db.rows(), s.Status())
+		}
+		got := make(chan error)
+		for range 8 {
+			go func() { got <- check.Err(s.Next(t.Context(), 1, nil)) }()
+		}
+		for range 8 {
+			check.OK(t, <-got)
+		}
+		check.OK(t, s.Ready()) // Idle is not asked any more
+		check.Equal(t, db.rows(), 1, "worker IDs")
+		check.Equal(t, s.Stats(), Stats{Issued: 8, Nodes: 1}, "counted: nobody was refused")
+	})
+}
+
+// With the database away the first call is told so at once, with the reason, as all later
+// ones; with one that does not answer it waits for the timeout.
+func TestFirstCallFails(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		db := &table{away: errAway}
+		s := kept(t, db, mode)
+		for range 3 {
+			mustFail(t, s, 1, model.ErrNotReady, errAway.Error())
+			check.Is(t, s.Ready(), model.ErrNotReady)
+		}
+		check.Equal(t, time.Now().Unix(), second0, "time")
+		db.set(func(db *table) { db.away = nil })
+		time.Sleep(2 * time.Second)
+		mustNext(t, s, 1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		db := &table{hangs: make(chan struct{})}
+		s := kept(t, db, nil)
+		mustFail(t, s, 1, model.ErrNotReady, "waiting for a node")
+		check.Equal(t, time.Now().Unix(), second0+2, "time")
+		close(db.hangs)
+		synctest.Wait()
+		mustNext(t, s, 1)
+	})
+}
+
+// A layout whose time has ended, such as Baidu's own, uses up no worker ID.
+func TestEndedLayoutLeavesNothing(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		db := &table{}
+		s := kept(t, db, func(o *Options) {
+			mode(o)
+			o.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: epoch().AddDate(-9, 0, 0)}
+		})
+		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready before a call")
+		mustFail(t, s, 1, model.ErrTimeExhausted, "")
+		check.Equal(t, db.rows(), 0, "starts")
+	})
+}
+
+// While the database is away IDs go on for at least an hour, then are refused with the
+// reason, and go on again as soon as it is back.
+func TestDatabaseAway(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		db := &table{}
+		s := serving(t, db, mode)
+		for range 10 * 3600 / 5 { // so that the seconds of the ring keep up with the clock
+			mustNext(t, s, 8)
+			time.Sleep(5 * time.Second)
+		}
+		db.set(func(db *table) { db.away = errAway })
+		began := time.Now()
+		for s.Ready() == nil && check.Err(s.Next(t.Context(), 8, nil)) == nil {
+			time.Sleep(time.Second)
+		}
+		if lasted := time.Since(began); lasted < time.Hour || lasted > 3*time.Hour {
+			t.Errorf("went on for %v", lasted)
+		}
+		time.Sleep(time.Minute)
+		mustFail(t, s, 1, model.ErrNoLease, errAway.Error())
+		check.Is(t, s.Ready(), model.ErrNoLease)
+		db.set(func(db *table) { db.away = nil })
+		time.Sleep(2 * time.Second)
+		mustNext(t, s, 1)
+		check.OK(t, s.Ready())
+	})
+}
+
+// A row that is another's is noticed within seconds: what is left of the ring is dropped, and another node serves,
+// above all that was put.
+func TestNodeLost(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		db := &table{}
+		s := serving(t, db, mode)
+		before := mustNext(t, s, 1)
+		db.set(func(db *table) { db.tokens[0] = "another's" })
+		time.Sleep(10 * time.Second)
+		after := mustNext(t, s, 1)
+		if status := s.Status(); after[0] <= before[0] || status.WorkerID != 2 || status.NodeID != 2 || s.Stats().Nodes != 2 {
+			t.Errorf("%d after %d, %+v, %+v", after[0], before[0], status, s.Stats())
+		}
+		if s.ring != nil {
+			check.Equal(t, s.Stats().Dropped, 15, "dropped")
+		}
+		db.set(func(db *table) { db.tokens[1], db.full = "", true })
+		time.Sleep(10 * time.Second)
+		mustFail(t, s, 1, model.ErrNoLease, model.ErrNoWorkerID.Error())
+	})
+}
+
+// A database that goes back and forth may give a process the worker ID again that it had, and know less of it: what
+// this process used it does not use again, and a fill under way brings nothing into the next term.
+func TestSameNodeAgain(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		s := kept(t, &table{}, mode)
+		s.asked.Store(true)
+		last := int64(0)
+		for n := range 20 {
+			s.Begin(1, (second0-1)*1000)
+			s.Extend((second0+3600)*1000, math.MaxInt64)
+			if n%2 == 0 {
+				synctest.Wait() // the ring is full
+			}
+			if ids := mustNext(t, s, 5); ids[0] <= last {
+				t.Fatalf("%d after %d", ids[0], last)
+			} else {
+				last = ids[4]
+			}
+			s.End(model.ErrNoLease)
+			if ids, err := s.take(t.Context(), 1, nil); err == nil {
+				t.Fatalf("%d was issued after the end", ids)
+			}
+		}
+	})
+}
+
+// Whoever waits when the service stops is told so.
+func TestStopEndsWaiting(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		s := serving(t, &table{}, func(o *Options) {
+			mode(o)
+			o.RejectTake, o.Timeout = TakeWait, time.Hour
+		})
+		synctest.Wait()
+		if s.ring != nil {
+			s.ring.held.Load().until.Store(0) // it has too few IDs for the batch
+		}
+		got := make(chan error)
+		go func() { got <- check.Err(s.Next(t.Context(), model.MaxBatch, nil)) }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		check.OK(t, s.Stop(t.Context()))
+		check.Is(t, <-got, model.ErrNotReady)
+		check.Equal(t, time.Since(began), 0, "time after Stop")
+		check.OK(t, s.Stop(t.Context()))
+		mustFail(t, s, 1, model.ErrNotReady, "shutting down")
+		check.Is(t, s.Ready(), model.ErrNotReady)
+		if s.Stats().Dropped == 0 {
+			t.Errorf("%+v", s.Stats())
+		}
+	})
+}
+
+// The ring begins with the clock's second and goes on with whole seconds when less
+// than half is left, into the future, whatever the clock does.
+func TestCachedFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		s := serving(t, &table{}, func(o *Options) { o.Now = c.now })
+		synctest.Wait()
+		check.Must(t, s.Ready())
+		for i := range 800 {
+			switch i {
+			case 200:
+				c.add(-time.Hour)
+			case 400:
+				c.add(3 * time.Hour)
+			case 600:
+				c.add(-2 * time.Hour)
+			}
+			want := tiny().Compose(second0+int64(i/8), 1, int64(i%8))
+			check.Equal(t, mustNext(t, s, 1)[0], want, "ID", i)
+			synctest.Wait()
+			if fill := s.Status().RingFill; fill < 8 || fill > 16 {
+				t.Fatalf("ring holds %d after ID %d", fill, i)
+			}
+		}
+		status := s.Status()
+		if status.WorkerID != 1 || status.RingSize != 16 || status.AheadSeconds < 99 {
+			t.Errorf("%+v", status)
+		}
+		check.Equal(t, s.Stats(), Stats{Issued: 800, Nodes: 1}, "counted")
+	})
+}
+
+// With block the ring is topped up as soon as a second finds room, not at the mark; by schedule, although more
+// than the padding is left.
+func TestWhenTheRingIsFilled(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Options)
+		after  []int64 // IDs in the ring after 7 were taken, another, and a minute
+	}{
+		"padding":            {func(o *Options) { o.PaddingFactor = 40 }, []int64{25, 24, 24}},
+		"much padding":       {func(o *Options) { o.PaddingFactor = 99 }, []int64{25, 32, 32}},
+		"block":              {func(o *Options) { o.RejectPut = PutBlock }, []int64{25, 32, 32}},
+		"by schedule":        {func(o *Options) { o.ScheduleInterval = time.Minute }, []int64{25, 24, 32}},
+		"by a long schedule": {func(o *Options) { o.ScheduleInterval = time.Hour }, []int64{25, 24, 24}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serving(t, &table{}, func(o *Options) { o.BoostPower = 2; c.change(o) })
+				holds := func(want int64, when string) {
+					t.Helper()
+					synctest.Wait()
+					check.Equal(t, s.Status().RingFill, want, "IDs in the ring", when)
+				}
+				holds(32, "at first")
+				mustNext(t, s, 7)
+				holds(c.after[0], "after 7")
+				mustNext(t, s, 1)
+				holds(c.after[1], "after 8")
+				time.Sleep(time.Minute)
+				holds(c.after[2], "after a minute")
+			})
+		})
+	}
+}
+
+// Many takers on a ring of two seconds with eight IDs each: with refuse they retry,
+// with wait they wait; nobody gets another's ID, batches beyond the ring included.
+func TestCachedManyTakers(t *testing.T) {
+	for _, policy := range []string{TakeRefuse, TakeWait} {
+		t.Run(policy, func(t *testing.T) {
+			s := serving(t, &table{}, func(o *Options) { o.RejectTake, o.Timeout = policy, time.Minute })
+			var mu sync.Mutex
+			seen := map[int64]bool{}
+			var takers sync.WaitGroup
+			for i := range 16 {
+				takers.Go(func() {
+					for got := 0; got < 1000; {
+						ids, err := s.Next(t.Context(), 1+(i+got)%20, nil)
+						if err != nil && (policy == TakeWait || !errors.Is(err, model.ErrRingEmpty)) {
+							t.Errorf("a caller got %v", err)
+							return
+						}
+						got += len(ids)
+						mu.Lock()
+						for _, id := range ids {
+							if id <= 0 || seen[id] {
+								t.Errorf("%d was given twice, or is none", id)
+							}
+							seen[id] = true
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			takers.Wait()
+			check.Equal(t, s.Stats().Issued, int64(len(seen)), "issued")
+		})
+	}
+}
+
+// With refuse, who finds too little is answered at once, with the reason.
+func TestRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t, &table{}, nil)
+		synctest.Wait()
+		s.ring.held.Load().until.Store(0)
+		mustNext(t, s, 13)
+		mustFail(t, s, 8, model.ErrRingEmpty, "")
+		check.Equal(t, time.Now().Unix(), second0, "time")
+		synctest.Wait()
+		mustFail(t, s, 4, model.ErrRingEmpty, "beyond the mark")
+		mustNext(t, s, 3)
+		mustFail(t, s, 9, model.ErrRingEmpty, "beyond the mark") // which is more than the filler gives for sure
+		check.Equal(t, time.Now().Unix(), second0+2, "time")
+	})
+}
+
+// Past the time bits nothing is issued any more; before, it was warned of, twice.
+func TestCachedToTheLastSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &check.Log{}
+		s := serving(t, &table{}, func(o *Options) {
+			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3, Epoch: time.Now().Add(-10 * time.Second)}
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+		})
+		var last int64
+		for i := range (255 - 9) * 8 { // seconds 10…255
+			synctest.Wait()
+			id := mustNext(t, s, 1)[0]
+			if id <= last {
+				t.Fatalf("ID %d is %d after %d", i, id, last)
+			}
+			if last = id; i%200 == 0 {
+				time.Sleep(3 * time.Second)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for range 20 {
+			mustFail(t, s, 1, model.ErrTimeExhausted, "")
+		}
+		if err := s.Ready(); !errors.Is(err, model.ErrTimeExhausted) || s.Status().RemainingSeconds != 0 {
+			t.Errorf("Ready = %v, %+v", err, s.Status())
+		}
+		check.Equal(t, log.Count("time bits of UIDs run out"), 2, "warnings")
+	})
+}
+
+// The counter of cached mode may not pass the mark either, however fast it goes. While the database answers, the
+// mark is raised before it is used up, and comes to last ten minutes at the present rate.
+func TestMarkFollowsTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &table{}
+		s := serving(t, db, func(o *Options) { o.BoostPower = 10 })
+		for range 60 { // hours of the IDs' time in no time
+			mustNext(t, s, 8*512)
+			synctest.Wait()
+		}
+		const rate = 512 // seconds of the IDs' time in a second
+		for range 200 {
+			mustNext(t, s, 8*rate)
+			time.Sleep(time.Second)
+		}
+		status := s.Status()
+		if ahead := int64(status.MarkedUntil - status.LastSecond); ahead < leadRate*rate*9/10 || status.RunwaySeconds < leadRate*9/10 {
+			t.Errorf("the mark is %d s ahead at %d s a second, runway %d s", ahead, rate, status.RunwaySeconds)
+		}
+		db.set(func(db *table) { db.away = errAway })
+		highest := int64(0)
+		for _, batch := range []int{8 * 1024, 8} {
+			for ids, err := s.Next(t.Context(), batch, nil); err == nil; ids, err = s.Next(t.Context(), batch, ids[:0]) {
+				highest = ids[batch-1]
+				synctest.Wait()
+			}
+		}
+		mustFail(t, s, 1, model.ErrNoLease, "beyond the mark")
+		if want := tiny().Compose(db.marks[0], 1, 7); highest != want {
+			t.Fatalf("the last ID is %d, the mark %d allows %d", highest, db.marks[0], want)
+		}
+	})
+}
+
+// The mark is not written more often than it is used up.
+func TestMarkIsRarelyWritten(t *testing.T) {
+	inBothModes(t, func(t *testing.T, mode func(*Options)) {
+		db := &table{}
+		s := serving(t, db, mode)
+		marks := map[int64]bool{}
+		for range 10 * 3600 / 10 {
+			mustNext(t, s, 8)
+			db.set(func(db *table) { marks[db.marks[0]] = true })
+			time.Sleep(10 * time.Second)
+		}
+		if len(marks) > 12 {
+			t.Errorf("%d marks in ten hours", len(marks))
+		}
+	})
+}
+
+// In default mode a caller waits for the next second when this one is used up.
+func TestDefaultWaitsForTheNextSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serving(t, &table{}, func(o *Options) { o.Mode = ModeDefault })
+		began := time.Now()
+		ids := mustNext(t, s, 20)
+		if took := time.Since(began); took != 2*time.Second || ids[19] != tiny().Compose(second0+2, 1, 3) {
+			t.Errorf("20 IDs took %v and end with %d", took, ids[19])
+		}
+		mustFail(t, s, 100, model.ErrRingEmpty, "nothing came within 2s") // it takes 13 s
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		check.Is(t, check.Err(s.Next(ctx, 100, nil)), context.Canceled, "Next of an ended context")
+		if stats := s.Stats(); stats.Issued != 20 || stats.Dropped == 0 {
+			t.Errorf("%+v", stats)
+		}
+	})
+}
+
+func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		s := serving(t, &table{}, func(o *Options) { o.Mode, o.Now = ModeDefault, c.now })
+		mustNext(t, s, 1)
+		c.add(-time.Second)
+		mustFail(t, s, 1, model.ErrClockBack, "")
+		c.add(time.Second)
+		mustNext(t, s, 1)
+		c.add(-100 * 365 * 24 * time.Hour)
+		mustFail(t, s, 1, model.ErrTimeExhausted, "")
+		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready")
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"layout":            func(o *Options) { o.Layout.SeqBits++ },
+		"mode":              func(o *Options) { o.Mode = "fast" },
+		"timeout":           func(o *Options) { o.Timeout = 0 },
+		"boost 0":           func(o *Options) { o.BoostPower = 0 },
+		"boost 17":          func(o *Options) { o.BoostPower = 17 },
+		"huge ring":         func(o *Options) { o.Layout.TimeBits, o.Layout.SeqBits, o.BoostPower = 21, 20, 11 },
+		"padding 0":         func(o *Options) { o.PaddingFactor = 0 },
+		"padding 100":       func(o *Options) { o.PaddingFactor = 100 },
+		"negative schedule": func(o *Options) { o.ScheduleInterval = -1 },
+		"reject put":        func(o *Options) { o.RejectPut = "" },
+		"reject take":       func(o *Options) { o.RejectTake = "maybe" },
+	} {
+		opts := options()
+		change(&opts)
+		if s, err := New(opts); s != nil || !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: New = %v", name, err)
+		}
+	}
+	for _, n := range []int{-1, 0, model.MaxBatch + 1} {
+		s, err := New(options())
+		check.Must(t, err)
+		mustFail(t, s, n, model.ErrInvalidArgument, "")
+	}
+}
+
+// benchmarked is a service with Baidu's defaults.
+func benchmarked(b *testing.B, change func(*Options)) *Service {
+	return serving(b, &table{}, func(o *Options) {
+		o.Layout = model.UIDLayout{TimeBits: 41, WorkerBits: 9, SeqBits: 13, Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)}
+		o.BoostPower, o.RejectTake, o.Now = 3, TakeWait, idgen.SystemClock()
+		change(o)
+	})
+}
+
+// Cached mode, fill included; a take that finds nothing waits. The time bits are more
+// than Baidu's 28, which one core uses up within hours at this speed.
+func BenchmarkCached(b *testing.B) {
+	for _, c := range []struct {
+		name       string
+		goroutines int
+		count      int
+	}{{"one, 1 goroutine", 1, 1}, {"one, 2 goroutines", 2, 1}, {"batch of 100", 1, 100}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := benchmarked(b, func(*Options) {})
+			b.ReportAllocs()
+			b.ResetTimer()
+			var takers sync.WaitGroup
+			for range c.goroutines {
+				takers.Go(func() { takeMany(b, s, b.N/c.goroutines+1, c.count) })
+			}
+			takers.Wait()
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.count), "ns/ID")
+			b.ReportMetric(float64(s.Stats().Refused)/float64(b.N), "refused/op")
+		})
+	}
+}
+
+func takeMany(b *testing.B, s *Service, times, count int) {
+	ctx, ids := context.Background(), make([]int64, 0, count)
+	for range times {
+		if _, err := s.Next(ctx, count, ids); err != nil {
+			b.Error(err)
+			return
+		}
+	}
+}
+
+// Default mode without its bound of IDs a second, which is the layout's: 2^40 here.
+func BenchmarkDefault(b *testing.B) {
+	for name, count := range map[string]int{"one": 1, "batch of 100": 100} {
+		b.Run(name, func(b *testing.B) {
+			s := benchmarked(b, func(o *Options) {
+				o.Mode = ModeDefault
+				o.Layout.TimeBits, o.Layout.WorkerBits, o.Layout.SeqBits = 20, 3, 40
+			})
+			b.ReportAllocs()
+			b.ResetTimer()
+			takeMany(b, s, b.N, count)
+		})
+	}
+}
+
+// The floor: what sharing one counter costs here.
+func BenchmarkAtomicAdd(b *testing.B) {
+	var n atomic.Int64
+	for b.Loop() {
+		n.Add(1)
+	}
+}
