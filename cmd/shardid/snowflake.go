@@ -121,14 +121,13 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 		return err
 	}
 	from, _ := region(a.cfg).Workers(layout.WorkerBits)
-	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error },
-		func(ctx context.Context) bool { return m.keeper.Need(ctx) }, a.registry)
 	opts := worker.Options{
 		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 	}
 	if m.keeper, err = a.newKeeper(opts, zoo, lists); err != nil {
 		return err
 	}
+	m.service = snowflake.NewService(m.generator, s.Timeout, m.keeper, a.registry)
 	a.snowflake = m
 	a.onStop("snowflake", m.keeper.Stop)
 	return nil

@@ -23,9 +23,9 @@ type uidKeeper struct {
 }
 
 // Need implements uid.Keeper.
-func (k *uidKeeper) Need(ctx context.Context) bool {
+func (k *uidKeeper) Need(ctx context.Context) {
 	k.Start(k.host, rand.Text())
-	return k.Keeper.Need(ctx)
+	k.Keeper.Need(ctx)
 }
 
 // wireUID builds Baidu's UidGenerator, and the keeper of its worker ID.

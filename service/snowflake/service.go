@@ -64,24 +64,28 @@ func NewGenerator(o Options) (*idgen.Generator, error) {
 type Service struct {
 	gen     *idgen.Generator
 	timeout time.Duration
-	missing func() string
-	need    func(context.Context) bool
+	keeper  Keeper
 
 	issued, wasted prometheus.Counter
 }
 
-// NewService serves from gen; a call waits for timeout at most. missing says what
-// keeps gen from having a worker ID that it trusts, "" when nothing is known to. need is told
-// that an ID was asked for and not had for want of one; true means that it may be had now. The
-// registry exports what is counted; nil for none.
+// Keeper is the worker.Keeper that has the generator, as a service knows it. Safe for concurrent use.
+type Keeper interface {
+	// Need is told that an ID was not had for want of a worker ID. It waits until IDs may be issued or it is known
+	// why not, until ctx ends at most.
+	Need(ctx context.Context)
+	// Missing says why there is no worker ID that is trusted; "" when nothing is known.
+	Missing() string
+}
+
+// NewService serves from gen; a call waits for timeout at most. The registry exports what is counted; nil for none.
 func NewService(
-	gen *idgen.Generator, timeout time.Duration, missing func() string, need func(context.Context) bool,
-	registry prometheus.Registerer,
+	gen *idgen.Generator, timeout time.Duration, keeper Keeper, registry prometheus.Registerer,
 ) *Service {
 	metric.Gauge(registry, "shardid_snowflake_lifetime_seconds", "How long the 41 bits of time last.",
 		func() float64 { return gen.Remaining().Seconds() })
 	return &Service{
-		gen: gen, timeout: timeout, missing: missing, need: need,
+		gen: gen, timeout: timeout, keeper: keeper,
 		issued: metric.Counter(registry, "shardid_snowflake_issued_total", "IDs given to callers."),
 		wasted: metric.Counter(registry, "shardid_snowflake_wasted_total",
 			"IDs taken for calls that were refused in the middle: gaps."),
@@ -106,7 +110,10 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	}
 	start := len(dst)
 	dst, err := s.fill(ctx, count, dst)
-	if errors.Is(err, model.ErrNoLease) && len(dst) == start && s.needed(ctx) {
+	if errors.Is(err, model.ErrNoLease) && len(dst) == start {
+		patient, cancel := context.WithTimeout(ctx, s.timeout)
+		s.keeper.Need(patient)
+		cancel()
 		dst, err = s.fill(ctx, count, dst)
 	}
 	if err != nil {
@@ -117,12 +124,6 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	return dst, nil
 }
 
-func (s *Service) needed(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.need(ctx)
-}
-
 // explain adds why there is no worker ID, which only its keeper knows, and where the epoch is set.
 func (s *Service) explain(err error) error {
 	if errors.Is(err, model.ErrTimeExhausted) {
@@ -131,7 +132,7 @@ func (s *Service) explain(err error) error {
 	if !errors.Is(err, model.ErrNoLease) {
 		return err
 	}
-	if cause := s.missing(); cause != "" && !strings.Contains(err.Error(), cause) {
+	if cause := s.keeper.Missing(); cause != "" && !strings.Contains(err.Error(), cause) {
 		return fmt.Errorf("%w: %s", err, cause)
 	}
 	return err

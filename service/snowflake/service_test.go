@@ -24,7 +24,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func unneeded(context.Context) bool { return false }
+// keeper knows why there is no worker ID, and gets one when it is needed, or does nothing.
+type keeper struct {
+	cause string
+	get   func()
+}
+
+func (k *keeper) Missing() string { return k.cause }
+
+func (k *keeper) Need(context.Context) {
+	if k.get != nil {
+		k.get()
+	}
+}
 
 // running is a service on the real clock, or on that of a synctest bubble, and where it counts.
 func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator, *prometheus.Registry) {
@@ -34,7 +46,7 @@ func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Ge
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
 	registry := prometheus.NewRegistry()
-	return snowflake.NewService(g, timeout, func() string { return "" }, unneeded, registry), g, registry
+	return snowflake.NewService(g, timeout, &keeper{}, registry), g, registry
 }
 
 // counts are how many IDs a service has issued and wasted.
@@ -51,7 +63,8 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		g, err := snowflake.NewGenerator(snowflake.Options{})
 		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
-		s := snowflake.NewService(g, time.Second, func() string { return cause }, unneeded, nil)
+		k := &keeper{cause: cause}
+		s := snowflake.NewService(g, time.Second, k, nil)
 		refused := func(want string) {
 			t.Helper()
 			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want || !errors.Is(err, model.ErrNoLease) {
@@ -64,15 +77,27 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		g.Begin(1, 0)
 		g.Extend(math.MaxInt64, 0)
 		refused("no worker ID is held: its lease was not renewed in time: " + cause)
-		cause = ""
+		k.cause = ""
 		refused("no worker ID is held: its lease was not renewed in time")
 		cause = "not the reason"
+		k.cause = cause
 		g.Begin(1, time.Now().Add(time.Hour).UnixMilli())
 		g.Extend(math.MaxInt64, math.MaxInt64)
 		if _, err := s.Next(t.Context(), 1, nil); !errors.Is(err, model.ErrTooEarly) || strings.Contains(err.Error(), cause) {
 			t.Error(err)
 		}
 	})
+}
+
+// Who found no worker ID takes again once it is known whether there is one, whoever asked for it first.
+func TestTheFirstCallGetsAnID(t *testing.T) {
+	g, err := snowflake.NewGenerator(snowflake.Options{})
+	check.Must(t, err)
+	k := &keeper{get: func() {
+		g.Begin(1, 0)
+		g.Extend(math.MaxInt64, math.MaxInt64)
+	}}
+	check.OK(t, check.Err(snowflake.NewService(g, time.Second, k, nil).Next(t.Context(), 1, nil)))
 }
 
 func TestNextWaitsForTheNextMillisecond(t *testing.T) {
@@ -170,7 +195,7 @@ func TestOptions(t *testing.T) {
 	check.Must(t, err)
 	g.Begin(1023, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
-	s := snowflake.NewService(g, time.Second, func() string { return "" }, unneeded, nil)
+	s := snowflake.NewService(g, time.Second, &keeper{}, nil)
 	_, err = s.Next(t.Context(), 1, nil)
 	if !errors.Is(err, model.ErrTimeExhausted) || !strings.Contains(err.Error(), "snowflake.epoch_ms") {
 		t.Error(err)

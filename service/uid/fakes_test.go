@@ -83,9 +83,9 @@ func (t *table) Peers(context.Context) ([]model.WorkerPeer, error) { return nil,
 // keeper begins with the first ID, as the command has it.
 type keeper struct{ *worker.Keeper }
 
-func (k *keeper) Need(ctx context.Context) bool {
+func (k *keeper) Need(ctx context.Context) {
 	k.Start("host", rand.Text())
-	return k.Keeper.Need(ctx)
+	k.Keeper.Need(ctx)
 }
 
 // epoch is before 2000-01-01, when the clock of a synctest bubble starts.

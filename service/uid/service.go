@@ -84,7 +84,7 @@ type Options struct {
 // Keeper is the worker.Keeper that has the service as its Generator, as the service knows it. Safe for concurrent use.
 type Keeper interface {
 	// Need begins to get a worker ID, and waits until there is one or it is known why not, until ctx ends at most.
-	Need(ctx context.Context) bool
+	Need(ctx context.Context)
 	// Wake has more time reserved soon. It does not wait.
 	Wake()
 	// Missing says why there is no worker ID, or no more time of it; "" when nothing is known.

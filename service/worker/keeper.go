@@ -161,12 +161,11 @@ func (k *Keeper) Start(address, token string) {
 }
 
 // Need says that an ID is asked for. The first call lets the layout be recorded, and waits
-// until IDs may be issued or it is known why not, until ctx ends at most; false means that
-// this was so before.
-func (k *Keeper) Need(ctx context.Context) bool {
+// until IDs may be issued or it is known why not, until ctx ends at most; later ones do not.
+func (k *Keeper) Need(ctx context.Context) {
 	select {
 	case <-k.answered:
-		return false
+		return
 	default:
 	}
 	k.needed.Store(true)
@@ -176,7 +175,6 @@ func (k *Keeper) Need(ctx context.Context) bool {
 	case <-ctx.Done():
 	case <-k.background.Context().Done():
 	}
-	return true
 }
 
 // Wake takes the next step now: more time is to be reserved. It does not wait.

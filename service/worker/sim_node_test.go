@@ -198,9 +198,9 @@ func (l simNodeLink) Peers(context.Context) ([]model.WorkerPeer, error) { return
 // simUIDKeeper is how an instance's service knows its keeper.
 type simUIDKeeper struct{ inst *instance }
 
-func (k simUIDKeeper) Need(context.Context) bool { return false }
-func (k simUIDKeeper) Wake()                     { k.inst.due = min(k.inst.due, k.inst.w.now) }
-func (k simUIDKeeper) Missing() string           { return "" }
+func (k simUIDKeeper) Need(context.Context) {}
+func (k simUIDKeeper) Wake()                { k.inst.due = min(k.inst.due, k.inst.w.now) }
+func (k simUIDKeeper) Missing() string      { return "" }
 
 // bootUIDs makes the service and the keeper of one life.
 func (w *world) bootUIDs(i *instance) {
