@@ -49,7 +49,7 @@ func (a *App) wireUID() error {
 		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: c.Timeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
-		Keeper: keeper, Idle: a.uidIdle, Log: a.log, Now: now,
+		Keeper: keeper, Idle: a.uidIdle, Now: now,
 	})
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func options() Options {
 	return Options{
 		Mode: ModeCached, Layout: tiny(), Timeout: 2 * time.Second,
 		BoostPower: 1, PaddingFactor: 50, RejectPut: PutDiscard, RejectTake: TakeRefuse,
-		Keeper: &keeper{}, Idle: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
+		Keeper: &keeper{}, Idle: func() error { return nil },
 	}
 }
 
@@ -126,7 +126,7 @@ func kept(t testing.TB, nodes worker.Registry, change func(*Options)) *Service {
 		Layout: func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
 		Claim:  func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
 		TTL:    worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
-		Reporter: &check.Reports{}, Log: opts.Log, Now: opts.Now,
+		Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: opts.Now,
 	})
 	check.Must(t, err)
 	t.Cleanup(func() { check.OK(t, errors.Join(s.Stop(context.Background()), k.Stop(context.Background()))) })

@@ -93,7 +93,6 @@ func (s *Service) LastIssued() int64 {
 // Reserve is worker.Options.Reserve: what is reserved as long as that lasts, and else what the rate of use calls for.
 func (s *Service) Reserve(_, reserved int64) int64 {
 	t, position := s.term.Load(), s.position()
-	s.life.check(s.opts.Log, s.opts.Layout, position)
 	if t == nil || !s.isLow(t, position) {
 		return reserved
 	}

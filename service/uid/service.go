@@ -5,7 +5,7 @@
 //	service.go  Next: take, get a worker ID with the first call, explain why there is nothing
 //	keep.go     what a worker.Keeper grants, and how far ahead it is to reserve
 //	ring.go     cached mode: a pool of held IDs that is filled with whole seconds
-//	status.go   what is shown, what is counted, the warnings
+//	status.go   what is shown and what is counted
 //
 // Why no ID repeats: a Service is the generator of a worker.Keeper, whose registry is the table WORKER_NODE. Before
 // a node issues the IDs of a second, its row holds a mark at or above it, durably. A worker ID is used again only
@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -77,7 +76,6 @@ type Options struct {
 	// Idle says why the mode could not serve a first call, and is nil when it could, as
 	// far as is known. It is asked while there was no call, and required.
 	Idle func() error
-	Log  *slog.Logger
 	Now  idgen.Clock // nil: idgen.SystemClock
 }
 
@@ -104,7 +102,6 @@ type Service struct {
 	asked      atomic.Bool // an ID was asked for
 	term       atomic.Pointer[term]
 	stats      counters
-	life       lifetime
 }
 
 // New validates the options and starts nothing. Errors: model.ErrInvalidArgument.
@@ -133,30 +130,22 @@ func New(opts Options) (s *Service, err error) {
 // 2^30 of them would be a mistake.
 const maxRing = 30
 
+// validate refuses what would not work; the configuration says which values are right.
 func (o Options) validate() error {
-	if err := o.Layout.Check(); err != nil {
+	cached := o.Mode == ModeCached
+	switch err := o.Layout.Check(); {
+	case err != nil:
 		return err
-	}
-	switch {
-	case o.Mode != ModeDefault && o.Mode != ModeCached:
-		return fmt.Errorf("%w: UID mode %q is neither default nor cached", model.ErrInvalidArgument, o.Mode)
-	case o.Timeout <= 0:
-		return fmt.Errorf("%w: UID timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
-	case o.Mode == ModeDefault:
+	case !cached && o.Mode != ModeDefault, o.Timeout <= 0:
+		return fmt.Errorf("%w: UID mode %q with a timeout of %v", model.ErrInvalidArgument, o.Mode, o.Timeout)
+	case !cached:
 		return nil
-	case o.BoostPower < 1 || o.BoostPower > 16:
-		return fmt.Errorf("%w: boost power %d is not in 1…16", model.ErrInvalidArgument, o.BoostPower)
-	case int(o.Layout.SeqBits)+o.BoostPower > maxRing:
-		return fmt.Errorf("%w: a ring of 2^(%d+%d) IDs: sequence bits and boost power may add up to %d",
-			model.ErrInvalidArgument, o.Layout.SeqBits, o.BoostPower, maxRing)
-	case o.PaddingFactor < 1 || o.PaddingFactor > 99:
-		return fmt.Errorf("%w: padding factor %d is not in 1…99", model.ErrInvalidArgument, o.PaddingFactor)
-	case o.ScheduleInterval < 0:
-		return fmt.Errorf("%w: schedule interval %v is negative", model.ErrInvalidArgument, o.ScheduleInterval)
-	case o.RejectPut != PutDiscard && o.RejectPut != PutBlock:
-		return fmt.Errorf("%w: reject_put %q is neither discard nor block", model.ErrInvalidArgument, o.RejectPut)
-	case o.RejectTake != TakeRefuse && o.RejectTake != TakeWait:
-		return fmt.Errorf("%w: reject_take %q is neither refuse nor wait", model.ErrInvalidArgument, o.RejectTake)
+	case o.BoostPower < 1 || o.BoostPower > 16 || int(o.Layout.SeqBits)+o.BoostPower > maxRing,
+		o.PaddingFactor < 1 || o.PaddingFactor > 99, o.ScheduleInterval < 0:
+		return fmt.Errorf("%w: a ring of 2^(%d+%d) UIDs, refilled below %d percent and every %v", model.ErrInvalidArgument,
+			o.Layout.SeqBits, o.BoostPower, o.PaddingFactor, o.ScheduleInterval)
+	case o.RejectPut != PutDiscard && o.RejectPut != PutBlock, o.RejectTake != TakeRefuse && o.RejectTake != TakeWait:
+		return fmt.Errorf("%w: reject_put %q, reject_take %q", model.ErrInvalidArgument, o.RejectPut, o.RejectTake)
 	}
 	return nil
 }

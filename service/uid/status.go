@@ -1,7 +1,6 @@
 package uid
 
 import (
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -90,25 +89,4 @@ func (s *Service) Stats() Stats {
 		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, max(0, c.Waits)
 	}
 	return out
-}
-
-// lifetime warns of time bits that run out, once below 10 % of them and once below 1 %. Only the
-// keeper uses it.
-type lifetime struct{ warned int }
-
-// check warns when few seconds are left after one.
-func (l *lifetime) check(log *slog.Logger, layout model.UIDLayout, second int64) {
-	left := remaining(layout, second)
-	percent := 100 * float64(left) / float64(layout.MaxSecond()-layout.Epoch.Unix()+1)
-	below := 0
-	for _, share := range []float64{10, 1} {
-		if percent < share {
-			below++
-		}
-	}
-	if below > l.warned {
-		l.warned = below
-		log.Warn("the time bits of UIDs run out: plan a layout with more of them, or a later epoch: docs/uid.md says which may follow",
-			"seconds_left", left, "percent_left", percent)
-	}
 }

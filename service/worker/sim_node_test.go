@@ -208,7 +208,7 @@ func (w *world) bootUIDs(i *instance) {
 		Mode: i.uidMode, Layout: w.nodes.layout,
 		Timeout:    time.Nanosecond, // which is for the filler: of the bubble's time, so that none passes with which it would try again
 		BoostPower: 1, PaddingFactor: 50, RejectPut: uid.PutDiscard, RejectTake: uid.TakeRefuse,
-		Keeper: simUIDKeeper{i}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
+		Keeper: simUIDKeeper{i}, Now: i.clock,
 	})
 	if err != nil {
 		panic(err)
