@@ -97,25 +97,28 @@ func TestTheClockAtTheStart(t *testing.T) {
 		offset time.Duration
 		peers  []model.WorkerPeer
 		ok     bool
+		slow   time.Duration // the answer
 	}{
-		{"6 s ahead of the registry", six, nil, false},
-		{"6 s behind it", -six, nil, false},
-		{"4 s ahead", four, nil, true},
-		{"4 s behind", -four, nil, true},
-		{"the others are 6 s off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", six, 0)}, false},
-		{"the others are off as we are", four, []model.WorkerPeer{peer("b:1", six, 0)}, true},
-		{"4 s from the others", 0, []model.WorkerPeer{peer("b:1", -four, time.Second)}, true},
-		{"8 s from them, 4 from the registry", four, []model.WorkerPeer{peer("b:1", -four, 0)}, false},
-		{"one of three is crazy", 0, []model.WorkerPeer{peer("b:1", 0, 0), peer("c:1", time.Hour, 0), peer("d:1", 0, 0)}, true},
-		{"two of three are off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", 0, 0), peer("d:1", six, 0)}, false},
-		{"the one that is off died", 0, []model.WorkerPeer{peer("b:1", six, peerLive)}, true},
-		{"it lived just now", 0, []model.WorkerPeer{peer("b:1", six, peerLive-time.Second)}, false},
-		{"it is ourselves, before", 0, []model.WorkerPeer{{Address: "b:1", WorkerID: theirs, Seen: someday, Reported: someday + 6000}}, true},
+		{"6 s ahead of the registry", six, nil, false, 0},
+		{"6 s behind it", -six, nil, false, 0},
+		{"4 s ahead", four, nil, true, 0},
+		{"4 s behind", -four, nil, true, 0},
+		{"the others are 6 s off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", six, 0)}, false, 0},
+		{"the others are off as we are", four, []model.WorkerPeer{peer("b:1", six, 0)}, true, 0},
+		{"4 s from the others", 0, []model.WorkerPeer{peer("b:1", -four, time.Second)}, true, 0},
+		{"8 s from them, 4 from the registry", four, []model.WorkerPeer{peer("b:1", -four, 0)}, false, 0},
+		{"one of three is crazy", 0, []model.WorkerPeer{peer("b:1", 0, 0), peer("c:1", time.Hour, 0), peer("d:1", 0, 0)}, true, 0},
+		{"two of three are off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", 0, 0), peer("d:1", six, 0)}, false, 0},
+		{"the one that is off died", 0, []model.WorkerPeer{peer("b:1", six, peerLive)}, true, 0},
+		{"it lived just now", 0, []model.WorkerPeer{peer("b:1", six, peerLive-time.Second)}, false, 0},
+		{"it is ourselves, before", 0, []model.WorkerPeer{{Address: "b:1", WorkerID: theirs, Seen: someday, Reported: someday + 6000}}, true, 0},
+		{"3 s behind, or a slow answer", -3 * time.Second, nil, true, 3500 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := withFile(t)
 			m.registry.peers = c.peers
 			m.clock.set(c.offset)
+			m.registry.during["acquire"] = func() { m.clock.pass(c.slow) }
 			l := m.boot()
 			if err := l.steps(); errors.Is(err, ErrClockOff) == c.ok || (err == nil) != c.ok {
 				t.Fatal(err)
@@ -139,12 +142,7 @@ func TestTheClockAtTheStart(t *testing.T) {
 // A worker ID that is in use from the file is not given back when the registry
 // comes back and finds the clock off: it ends.
 func TestAClockThatIsOffEndsTheFilesTerm(t *testing.T) {
-	m := wentOn(t, 6*time.Second)
-	m.registry.fail(errAway)
-	m.clock.pass(pastIt)
-	l := m.boot()
-	_ = l.steps()
-	l.issues("from the file")
+	m, l := fromTheFile(t)
 	m.registry.fail(nil)
 	m.clock.server.Add(6000)
 	if err := l.steps(); !errors.Is(err, ErrClockOff) || len(m.registry.releases) != 0 {
@@ -165,13 +163,6 @@ func TestKinder(t *testing.T) {
 	} {
 		check.Equal(t, smallerOffset(c.start, c.end), time.Duration(c.want)*time.Millisecond, c.start, c.end)
 	}
-}
-
-func TestASlowAnswerIsNoClockOff(t *testing.T) {
-	m := fileless(t)
-	m.clock.set(-3 * time.Second)
-	m.registry.during["acquire"] = func() { m.clock.pass(3500 * time.Millisecond) }
-	m.boot().mustStep()
 }
 
 func TestDoubt(t *testing.T) {
@@ -213,30 +204,6 @@ func TestDoubt(t *testing.T) {
 				want = someday + c.want
 			}
 			check.Equal(t, l.doubt(lease, time.Duration(c.issued)*time.Millisecond), want)
-		})
-	}
-}
-
-// A registry that is younger than the first IDs has lost what it knew of them. The
-// first ones may have come together with it.
-func TestARegistryYoungerThanTheFirstIDsIsDoubted(t *testing.T) {
-	for name, c := range map[string]struct {
-		recorded time.Duration
-		doubted  bool
-	}{
-		"the very first start":            {0, false},
-		"another one of the first":        {settling, false},
-		"a start after IDs may have been": {settling + time.Millisecond, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := fileless(t)
-			m.recorded, m.registry.keptSince = c.recorded, someday
-			_, l := m.serving()
-			if c.doubted {
-				l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
-				return
-			}
-			l.issues("no doubt")
 		})
 	}
 }

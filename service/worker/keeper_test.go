@@ -39,8 +39,6 @@ func (l *life) stop(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-func hourly(o *Options) { o.Expiry = time.Hour }
-
 func TestRenewsEveryThreeSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := withFile(t)
@@ -85,62 +83,49 @@ func TestAHangingRegistryIsGivenUp(t *testing.T) {
 	})
 }
 
+// A stop stores how far the term went, which is what came before it where nothing was issued, so that the next life
+// goes on at once. The grace of a file is no longer than what was promised.
 func TestStopStoresHowFarItWent(t *testing.T) {
-	for name, on := range map[string]func(*testing.T) *machine{"fileless": fileless, "with a file": withFile} {
+	for name, c := range map[string]struct {
+		on     func(*testing.T) *machine
+		expiry time.Duration
+		before time.Duration // that others reserved of the future
+	}{
+		"fileless": {fileless, time.Hour, 0}, "with a file": {withFile, time.Hour, 0},
+		"its promise is short": {withFile, 2 * Ahead, 0}, "no ID": {withFile, time.Hour, 15 * time.Second},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := on(t)
-				l := m.started(hourly)
+				m := c.on(t)
+				reserved := time.Now().Add(c.before).UnixMilli()
+				m.registry.give(reserved)
+				l := m.started(func(o *Options) { o.Expiry = c.expiry })
 				time.Sleep(10 * time.Second)
-				issued := l.take()
+				reserved = max(reserved, l.take())
 				time.Sleep(time.Second)
+				promised := m.registry.stored().Expires
 				for range 2 {
 					if took, err := l.stop(t.Context()); err != nil || took != 0 {
 						t.Errorf("%v, %v", took, err)
 					}
 				}
-				expires := issued
+				expires := reserved
 				if m.folder != nil {
-					expires = time.Now().Add(restartGrace).UnixMilli()
-					if f := m.folder.lease; f.Reserved != issued || f.Expires != expires || m.folder.locked {
+					expires = min(promised, time.Now().Add(restartGrace).UnixMilli())
+					if f := m.folder.lease; f.Reserved != reserved || f.Expires != expires || m.folder.locked {
 						t.Errorf("the file has %+v, locked %t", f, m.folder.locked)
 					}
 				}
-				if r := m.registry.releases; len(r) != 1 || r[0].Reserved != issued || r[0].Expires != expires {
-					t.Errorf("released %+v, want %d and %d once", r, issued, expires)
+				if r := m.registry.releases; len(r) != 1 || r[0].Reserved != reserved || r[0].Expires != expires {
+					t.Errorf("released %+v, want %d and %d once", r, reserved, expires)
 				}
-				if l.refuses("stopped", model.ErrNoLease); m.started().take() != time.Now().UnixMilli() {
-					t.Error("the next life does not go on at once")
-				}
+				l.refuses("stopped", model.ErrNoLease)
+				next := m.started()
+				time.Sleep(max(0, time.Until(time.UnixMilli(reserved+1))))
+				check.Equal(t, next.take(), time.Now().UnixMilli(), "the next life goes on at once")
 			})
 		})
 	}
-}
-
-// The grace of a stop is no longer than what was promised.
-func TestStopPromisesNothingNew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := withFile(t)
-		l := m.started(func(o *Options) { o.Expiry = 2 * Ahead })
-		promised := m.registry.stored().Expires
-		time.Sleep(time.Second)
-		if _, err := l.stop(t.Context()); err != nil || m.folder.lease.Expires != promised {
-			t.Errorf("%d, want %d, %v", m.folder.lease.Expires, promised, err)
-		}
-	})
-}
-
-// Nothing was issued: what came before stays reserved.
-func TestStopWithoutAnID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := withFile(t)
-		m.registry.give(time.Now().UnixMilli() + 5000)
-		l := m.started()
-		check.OK(t, check.Err(l.stop(t.Context())))
-		if r, bound := m.registry.releases, time.Now().UnixMilli()+5000; len(r) != 1 || r[0].Reserved != bound || m.folder.lease.Reserved != bound {
-			t.Errorf("released %+v, the file has %+v, want %d", r, m.folder.lease, bound)
-		}
-	})
 }
 
 // The registry has not confirmed the file's term: only the file is written.
@@ -150,7 +135,7 @@ func TestStopOffline(t *testing.T) {
 		now := time.Now().UnixMilli()
 		m.folder = &folder{written: true, lease: model.Lease{WorkerID: theirs, Reserved: now - 1, Expires: now + 50_000}}
 		m.registry.fail(errAway)
-		l := m.started(hourly)
+		l := m.started(func(o *Options) { o.Expiry = time.Hour })
 		issued := l.take()
 		time.Sleep(retry / 2)
 		m.registry.fail(nil)
@@ -307,6 +292,7 @@ func TestStatusOfALife(t *testing.T) {
 	m.registry.lose()
 	_ = l.steps()
 	l.looks("lost", StateWaiting, -1, model.ErrLeaseLost.Error())
+	check.Equal(t, l.reports.Told(Condition), 4, "reports")
 }
 
 func TestStatusWhileTheBoundIsAhead(t *testing.T) {
@@ -335,16 +321,6 @@ func TestStatusOnceTheGrantHasEnded(t *testing.T) {
 		l.refuses(c.name, model.ErrNoLease)
 		l.looks(c.name, StateWaiting, theirs, "worker ID 7 was not renewed in time")
 	}
-}
-
-func TestTheReporterIsTold(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	for _, want := range []error{nil, errAway, nil} {
-		m.registry.fail(want)
-		check.Is(t, l.steps(), want)
-	}
-	check.Equal(t, l.reports.Told(Condition), 3, "reports")
 }
 
 func TestTimesThatNeverComeAreNone(t *testing.T) {
