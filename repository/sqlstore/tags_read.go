@@ -21,10 +21,10 @@ const tagsAtOnce = 5000
 // Tags reads every tag, ordered by name. A row that cannot be used is left out
 // and told to Options.OnBadRow. Errors: *model.StoreError.
 func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
-	tags, last, err := s.TagsAfter(ctx, "")
+	tags, last, err := s.readTags(ctx, "1 = 1")
 	for err == nil && last != "" {
 		var more []model.Tag
-		more, last, err = s.TagsAfter(ctx, last)
+		more, last, err = s.readTags(ctx, "biz_tag > ?", last)
 		tags = append(tags, more...)
 	}
 	if err != nil {
@@ -32,15 +32,6 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 	}
 	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
 	return tags, nil
-}
-
-// TagsAfter reads tags as Tags does, those that follow a name in the table's own order, or
-// the first ones for "". More may follow after last, none if that is "".
-func (s *Store) TagsAfter(ctx context.Context, name string) (tags []model.Tag, last string, err error) {
-	if name == "" {
-		return s.readTags(ctx, "1 = 1")
-	}
-	return s.readTags(ctx, "biz_tag > ?", name)
 }
 
 // TagsNamed reads tags as Tags does, those of some names, at most tagsAtOnce. Which names are

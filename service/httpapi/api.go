@@ -48,6 +48,12 @@ type History interface {
 	AppHistory(app uint8) monitor.Chart
 }
 
+// Segments is what the segment mode holds. Safe for concurrent use.
+type Segments interface {
+	Used() []segment.View            // of the tags that are used, by name
+	View(row model.Tag) segment.View // of a tag that the table has, used or not
+}
+
 // Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics,
 // Names, Holders, Spaces and MaxURLBytes are required.
 type Options struct {
@@ -67,10 +73,10 @@ type Options struct {
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
 
-	// Segments is what this replica holds of each tag, for /cache; Tags is what the
-	// database holds, for /db. Errors of Tags: *model.StoreError, or the context's. Both
-	// are nil with the segment mode disabled.
-	Segments segment.Shelf
+	// Segments is what this replica holds of tags, for /cache; Tags is what the
+	// database holds, for /cache and /db. Errors of Tags: *model.StoreError, or the context's.
+	// Both are nil with the segment mode disabled.
+	Segments Segments
 	Tags     func(context.Context) ([]model.Tag, error)
 	// Names are the names of worker IDs, for /api/names, and Holders those of one, at most
 	// limit. Errors: *model.StoreError, the context's; of Holders model.ErrUnknownName too.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		LogLevel: &fakeAdmin{},
 		Names:    (&fakeAdmin{}).Names, Holders: (&fakeAdmin{}).Holders, Spaces: (&fakeAdmin{}).Spaces,
-		Segments: shelfOf(fakeViews()...), Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
+		Segments: heldOf(fakeViews()...), Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }
 
@@ -226,19 +227,27 @@ func fakeViews() []segment.View {
 	}
 }
 
-// shelf has tags, by name.
-type shelf map[string]segment.View
+// held is what a replica holds of tags, by name.
+type held map[string]segment.View
 
-func shelfOf(views ...segment.View) shelf {
-	s := shelf{}
+func heldOf(views ...segment.View) held {
+	h := held{}
 	for _, v := range views {
-		s[v.Name] = v
+		h[v.Name] = v
 	}
-	return s
+	return h
 }
 
-func (s shelf) Names() []string               { return slices.Sorted(maps.Keys(s)) }
-func (s shelf) View(name string) segment.View { return s[name] }
+func (h held) Used() []segment.View {
+	return slices.SortedFunc(maps.Values(h), func(a, b segment.View) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (h held) View(row model.Tag) segment.View {
+	if v, used := h[row.Name]; used {
+		return v
+	}
+	return segment.View{Name: row.Name, Step: row.Step}
+}
 
 func fakeTags(context.Context) ([]model.Tag, error) {
 	return []model.Tag{

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/model"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
@@ -241,11 +242,22 @@ type column struct {
 	Number bool
 }
 
-// cache shows the segments that this replica holds, Leaf's page of that name.
+// cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot
+// be read it shows those that are used.
 func (a *API) cache() gin.HandlerFunc {
-	names := func(context.Context) ([]string, error) { return a.opts.Segments.Names(), nil }
-	views := func(shown []string) []segment.View { return segment.Views(a.opts.Segments, shown) }
-	return leafPage(a, a.opts.Segments != nil, names, itself, views, func(views []segment.View) table {
+	tags := func(ctx context.Context) ([]model.Tag, error) {
+		tags, err := a.sortedTags(ctx)
+		if err == nil {
+			return tags, nil
+		}
+		tags = nil
+		for _, used := range a.opts.Segments.Used() {
+			tags = append(tags, model.Tag{Name: used.Name})
+		}
+		return tags, nil
+	}
+	view := func(t model.Tag) segment.View { return a.opts.Segments.View(t) }
+	return leafPage(a, a.opts.Segments != nil, tags, view, func(views []segment.View) table {
 		t := table{
 			Title: "Segments",
 			Note:  "What this replica holds of each tag: two buffers, of which pos is in use. IDs from value up to max, without max, are left.",
@@ -277,17 +289,8 @@ type dbTag struct {
 
 // db shows the rows of leaf_alloc, Leaf's page of that name.
 func (a *API) db() gin.HandlerFunc {
-	rows := func(ctx context.Context) ([]dbTag, error) {
-		tags, err := a.opts.Tags(ctx)
-		rows := make([]dbTag, len(tags))
-		for i, t := range tags {
-			rows[i] = dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt}
-		}
-		slices.SortFunc(rows, func(x, y dbTag) int { return cmp.Compare(x.Key, y.Key) })
-		return rows, err
-	}
-	name := func(r dbTag) string { return r.Key }
-	return leafPage(a, a.opts.Tags != nil, rows, name, itself[[]dbTag], func(rows []dbTag) table {
+	row := func(t model.Tag) dbTag { return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt} }
+	return leafPage(a, a.opts.Tags != nil, a.sortedTags, row, func(rows []dbTag) table {
 		t := table{
 			Title:   "leaf_alloc",
 			Note:    "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are in " + a.opts.Location.String() + ".",
@@ -302,22 +305,38 @@ func (a *API) db() gin.HandlerFunc {
 	})
 }
 
-// leafPage answers with rows in the form that the client wants. That of a browser is
-// escaped, without a script, and has a policy that would let none run. Of the rows that are
+// sortedTags are the tags of the database, by name.
+func (a *API) sortedTags(ctx context.Context) ([]model.Tag, error) {
+	tags, err := a.opts.Tags(ctx)
+	return slices.SortedFunc(slices.Values(tags), func(x, y model.Tag) int { return cmp.Compare(x.Name, y.Name) }), err
+}
+
+// leafPage answers with tags in the form that the client wants. That of a browser is
+// escaped, without a script, and has a policy that would let none run. Of the tags that are
 // shown it has the items.
-func leafPage[Row, Item any](a *API, enabled bool, rows func(context.Context) ([]Row, error), name func(Row) string, items func([]Row) []Item, show func([]Item) table) gin.HandlerFunc {
-	program := windowed(a, rows, func(w window, all []Row) ([]byte, error) {
-		shown, total, next := through(w, all, name)
+func leafPage[Item any](a *API, enabled bool, tags func(context.Context) ([]model.Tag, error), item func(model.Tag) Item,
+	show func([]Item) table,
+) gin.HandlerFunc {
+	items := func(w window, all []model.Tag) (items []Item, total int, next string) {
+		shown, total, next := through(w, all, func(t model.Tag) string { return t.Name })
+		items = []Item{} // none is [], not null
+		for _, tag := range shown {
+			items = append(items, item(tag))
+		}
+		return items, total, next
+	}
+	program := windowed(a, tags, func(w window, all []model.Tag) ([]byte, error) {
+		shown, total, next := items(w, all)
 		return encodeJSON(struct {
 			Code  int    `json:"code"`
 			Tags  []Item `json:"tags"`
 			Total int    `json:"total,omitempty"`
 			Next  string `json:"next,omitempty"`
-		}{0, append([]Item{}, items(shown)...), total, next}) // none is [], not null
+		}{0, shown, total, next})
 	}, a.writeJSON)
-	browser := windowed(a, rows, func(w window, all []Row) ([]byte, error) {
-		shown, total, next := through(w, all, name)
-		t := show(items(shown))
+	browser := windowed(a, tags, func(w window, all []model.Tag) ([]byte, error) {
+		shown, total, next := items(w, all)
+		t := show(shown)
 		if t.Total = total; next != "" {
 			t.Next = template.URL(w.next(next)) //nolint:gosec // is encoded
 		}

@@ -20,32 +20,44 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/monitor"
-	"shardid/service/segment"
 )
 
-// Leaf's two pages as programs read them.
+// tableAway has a table of tags that cannot be read.
+func tableAway(o *Options) {
+	o.Tags = func(context.Context) ([]model.Tag, error) { return nil, storeAway() }
+}
+
+// Leaf's two pages as programs read them. /cache has all tags of the table, and while that cannot be read those
+// that are used.
 func TestPagesAsJSON(t *testing.T) {
-	api := newAPI(&fakeQueue{})
-	for target, want := range map[string]string{
-		"/cache": `{"code":0,"tags":[` +
-			`{"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e","initOk":false,"step":0,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
-			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"value0Str":"0","max0Str":"0","value1Str":"0","max1Str":"0"},` +
-			`{"key":"big","initOk":true,"step":0,"nextReady":false,"pos":0,"value0":9007199254740993,"step0":1000,"max0":9007199254741993,"value1":0,"step1":0,"max1":0,` +
-			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"9007199254740993","max0Str":"9007199254741993","value1Str":"0","max1Str":"0"},` +
-			`{"key":"z","initOk":true,"step":0,"nextReady":true,"pos":1,"value0":2001,"step0":2000,"max0":2001,"value1":2007,"step1":4000,"max1":6001,` +
-			`"ahead":1,"held":3994,"rate":0.5,"runwaySeconds":7988,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"2001","max0Str":"2001","value1Str":"2007","max1Str":"6001"}]}`,
-		"/db": `{"code":0,"tags":[` +
-			`{"key":"a&b","maxId":9007199254740993,"maxIdStr":"9007199254740993","step":1000,"description":"","updateTime":"2026-11-20T00:18:00Z"},` +
-			`{"key":"z","maxId":6001,"maxIdStr":"6001","step":2000,"description":"of <b>Leaf</b>","updateTime":"2026-11-20T00:18:00Z"}]}`,
+	const (
+		script = `{"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e","initOk":false,"step":0,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"value0Str":"0","max0Str":"0","value1Str":"0","max1Str":"0"}`
+		unused = `{"key":"a\u0026b","initOk":false,"step":1000,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":0,"value0Str":"0","max0Str":"0","value1Str":"0","max1Str":"0"}`
+		big = `{"key":"big","initOk":true,"step":0,"nextReady":false,"pos":0,"value0":9007199254740993,"step0":1000,"max0":9007199254741993,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"9007199254740993","max0Str":"9007199254741993","value1Str":"0","max1Str":"0"}`
+		z = `{"key":"z","initOk":true,"step":0,"nextReady":true,"pos":1,"value0":2001,"step0":2000,"max0":2001,"value1":2007,"step1":4000,"max1":6001,` +
+			`"ahead":1,"held":3994,"rate":0.5,"runwaySeconds":7988,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"2001","max0Str":"2001","value1Str":"2007","max1Str":"6001"}`
+	)
+	works := newAPI(&fakeQueue{})
+	for _, c := range []struct {
+		api          *API
+		target, tags string
+	}{
+		{works, "/cache", unused + "," + z},
+		{newAPIOf(tableAway), "/cache", script + "," + big + "," + z},
+		{works, "/db", `{"key":"a&b","maxId":9007199254740993,"maxIdStr":"9007199254740993","step":1000,"description":"","updateTime":"2026-11-20T00:18:00Z"},` +
+			`{"key":"z","maxId":6001,"maxIdStr":"6001","step":2000,"description":"of <b>Leaf</b>","updateTime":"2026-11-20T00:18:00Z"}`},
 	} {
-		wantAnswer(t, ask(api, http.MethodGet, target, "application/json"), 200, want)
+		wantAnswer(t, ask(c.api, http.MethodGet, c.target, "application/json"), 200, `{"code":0,"tags":[`+c.tags+`]}`)
 	}
 }
 
 // Pages without a row are lists without an element.
 func TestEmptyPages(t *testing.T) {
 	api := newAPIOf(func(o *Options) {
-		o.Segments = shelf(nil)
+		o.Segments = held(nil)
 		o.Tags = func(context.Context) ([]model.Tag, error) { return nil, nil }
 	})
 	for _, target := range []string{"/cache", "/db"} {
@@ -57,7 +69,6 @@ func TestEmptyPages(t *testing.T) {
 // Leaf's two pages as a browser, and curl, get them: in order, escaped, with
 // Leaf's columns.
 func TestPagesAsHTML(t *testing.T) {
-	api := newAPI(&fakeQueue{})
 	for target, wants := range map[string][]string{
 		"/cache": {
 			`<th scope="col">name</th><th scope="col">init</th><th scope="col">next</th><th scope="col" class="number">pos</th>` +
@@ -76,6 +87,10 @@ func TestPagesAsHTML(t *testing.T) {
 				`<td data-name="update_time">2026-11-20 08:18:00</td><td data-name="description">of &lt;b&gt;Leaf&lt;/b&gt;</td>`,
 		},
 	} {
+		api := newAPI(&fakeQueue{})
+		if target == "/cache" {
+			api = newAPIOf(tableAway)
+		}
 		for _, accept := range []string{browserAccept, "*/*", ""} {
 			got := ask(api, http.MethodGet, target, accept)
 			wantPage(t, got)
@@ -176,17 +191,10 @@ func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
 	return newAPIOf(func(o *Options) {
 		o.Metrics = func(context.Context) ([]byte, error) { read(); return []byte("m 1\n"), nil }
 		o.Status = func(context.Context) Status { read(); return Status{} }
-		o.Segments = countedShelf(read)
 		o.Tags = func(context.Context) ([]model.Tag, error) { read(); return nil, *err }
 		o.History = countedHistory(read)
 	}), &reads
 }
-
-// countedShelf is empty.
-type countedShelf func()
-
-func (c countedShelf) Names() []string          { c(); return nil }
-func (c countedShelf) View(string) segment.View { return segment.View{} }
 
 // countedHistory is called for each reading.
 type countedHistory func()

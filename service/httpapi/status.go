@@ -253,9 +253,9 @@ type SnowflakeStatus struct {
 func (a *API) status() gin.HandlerFunc {
 	return windowed(a, a.readStatus, func(w window, s Status) ([]byte, error) {
 		if all := s.Segment; all != nil {
-			shown, total, next := through(w, all.Shelf.Names(), itself)
+			shown, total, next := through(w, all.Tags, func(v segment.View) string { return v.Name })
 			part := *all
-			part.Tags, part.Total, part.Next = segment.Views(all.Shelf, shown), total, next
+			part.Tags, part.Total, part.Next = append([]segment.View{}, shown...), total, next // none is [], not null
 			s.Segment = &part
 		}
 		return encodeJSON(s)

@@ -33,7 +33,7 @@ func fullStatus(context.Context) Status {
 		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}, {Name: "ShardidSlow", Severity: monitor.Warning, Message: "slow", Since: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
 		Queue:   &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []queue.View{app}},
-		Segment: &segment.Status{Issued: 8, Shelf: shelfOf(fakeViews()...)},
+		Segment: &segment.Status{Issued: 8, Tags: heldOf(fakeViews()...).Used()},
 		Snowflake: &SnowflakeStatus{
 			Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving", ReservedUntil: loaded,
 			TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: 1_000_000_000, Error: "away",

@@ -77,9 +77,6 @@ func through[Row any](w window, rows []Row, name func(Row) string) (shown []Row,
 	return shown, len(rows), next
 }
 
-// itself is a row that is its own name, or rows that are their own items.
-func itself[T any](v T) T { return v }
-
 // windowed answers with a window of what is read once in readingAge. Without parameters the
 // body is made as often, and not for each request.
 func windowed[T any](a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error), write func(*gin.Context, []byte)) gin.HandlerFunc {

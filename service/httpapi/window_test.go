@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"shardid/model"
@@ -24,10 +23,8 @@ func manyTags(n int) *API {
 			name := fmt.Sprintf("Tag%05d", i)
 			views[i], tags[n-1-i] = segment.View{Name: name}, model.Tag{Name: name, MaxID: 1, Step: 1}
 		}
-		held := shelfOf(views...)
-		o.Segments = held
 		o.Tags = func(context.Context) ([]model.Tag, error) { return tags, nil }
-		o.Status = func(context.Context) Status { return Status{Segment: &segment.Status{Shelf: held}} }
+		o.Status = func(context.Context) Status { return Status{Segment: &segment.Status{Tags: views}} }
 	})
 }
 
@@ -141,32 +138,4 @@ func FuzzWindow(f *testing.F) {
 			t.Errorf("%q: %q, want %q", names, all, want)
 		}
 	})
-}
-
-// viewed counts how many of its tags are looked at.
-type viewed struct {
-	shelf
-	views *atomic.Int64
-}
-
-func (v viewed) View(name string) segment.View { v.views.Add(1); return v.shelf.View(name) }
-
-// Of many tags a page looks at those that it shows, and no others.
-func TestPagesLookAtWhatTheyShow(t *testing.T) {
-	var views atomic.Int64
-	many := shelf{}
-	for i := range 5000 {
-		name := fmt.Sprintf("tag%05d", i)
-		many[name] = segment.View{Name: name}
-	}
-	held := viewed{many, &views}
-	api := newAPIOf(func(o *Options) {
-		o.Segments = held
-		o.Status = func(context.Context) Status { return Status{Segment: &segment.Status{Shelf: held}} }
-	})
-	for target, want := range map[string]int64{"/cache": tagsShown, "/cache?limit=7": 7, "/api/status": tagsShown, "/api/status?search=tag0123": 10} {
-		views.Store(0)
-		check.Equal(t, ask(api, http.MethodGet, target, "application/json").Code, 200, target)
-		check.Equal(t, views.Load(), want, target)
-	}
 }

@@ -3,7 +3,7 @@ package segment_test
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,222 +14,190 @@ import (
 	"shardid/service/segment"
 )
 
-// manyTags is a table of n tags, t00000 and so on, that is read in parts.
-func manyTags(n, part int) *table {
-	db := newTable(100)
-	db.part = part
-	for i := range n {
-		name := fmt.Sprintf("t%05d", i)
-		db.rows[name] = model.Tag{Name: name, MaxID: 1, Step: 100}
-	}
-	return db
-}
-
-// names are those of the tags that a replica shows.
-func (r replica) names() (names []string) {
-	for _, v := range r.Views() {
-		names = append(names, v.Name)
-	}
-	return names
-}
-
-// A reading that fails goes on where it was, and only its end says which tags are gone.
-func TestTagsAreReadInPartsAndAReadingGoesOn(t *testing.T) {
+// A tag works when it is asked for, also one that was added a moment ago; those that are asked for together share a
+// statement, and so do names that are no tags. One of these holds up the next statement, a tag none.
+func TestTagsAreReadWhenAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := manyTags(95, 10)
-		db.failRead = 5
+		db := newTable(100)
 		r := ready(t, db)
-		synctest.Wait()
-		check.Equal(t, len(r.names()), 40, "tags before the database went away")
-		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
-		db.fail(nil)
-		time.Sleep(3 * time.Second)
-		check.OK(t, r.reports.Of(segment.ConditionReload), "reported when the rest was read")
-		names := r.names()
-		if len(names) != 95 || !slices.IsSorted(names) {
-			t.Errorf("%d tags: %v", len(names), names)
-		}
-		if want := append(db.starts(10), "t00039"); !slices.Equal(sorted(db.afters), sorted(want)) {
-			t.Errorf("readings began after %v, want %v", db.afters, want)
-		}
-
-		db.set(func(db *table) {
-			delete(db.rows, "t00003")
-			delete(db.rows, "t00090")
-			db.failRead = db.reads + 5
-		})
-		time.Sleep(time.Minute)
-		check.Equal(t, len(r.names()), 95, "tags in the middle of a reading")
-		db.fail(nil)
-		time.Sleep(3 * time.Second)
-		for i, name := range []string{"t00003", "t00090"} {
-			check.Is(t, check.Err(r.one(name)), model.ErrUnknownTag, "removed tag", i)
-		}
-		check.Equal(t, len(r.names()), 93, "tags after the reading")
-		r.mustTake(t, "t00094", 1, 3)
-	})
-}
-
-// starts are the names after which parts of so many rows begin.
-func (t *table) starts(part int) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	starts := []string{""}
-	for i := part - 1; i < len(t.rows)-1; i += part {
-		starts = append(starts, fmt.Sprintf("t%05d", i))
-	}
-	return starts
-}
-
-func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
-
-// Before all tags were read the first time, each works when it is asked for, and one that
-// does not exist is known not to.
-func TestATagWorksBeforeAllWereRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := manyTags(2000, 1)
-		db.delay = 100 * time.Millisecond // 200 s in all
-		r := ready(t, db)
-		began := time.Now()
-		r.mustTake(t, "t01999", 1, 2)
-		if d := time.Since(began); d > 500*time.Millisecond {
-			t.Errorf("the last tag worked after %v", d)
-		}
-		var wg sync.WaitGroup
 		reads := db.readCount()
-		for i := range 500 {
-			wg.Go(func() {
-				if id, err := r.one(fmt.Sprintf("t%05d", 1000+i)); err != nil || id != 1 {
-					t.Errorf("tag %d: %d, %v", 1000+i, id, err)
-				}
-				check.Is(t, check.Err(r.one(fmt.Sprint("none-", i))), model.ErrUnknownTag, "a tag that is not there")
-			})
+		for i := range 10 { // one after the other
+			name := fmt.Sprint("fresh-", i)
+			db.put(name, 1, 10)
+			r.mustTake(t, name, 1, 2)
 		}
-		wg.Wait()
-		if n := db.readCount() - reads; n > 20 {
-			t.Errorf("500 tags and 500 names cost %d readings", n)
-		}
-		time.Sleep(5 * time.Minute)
-		check.Equal(t, len(r.names()), 2000, "tags after the first reading")
-		r.mustTake(t, "t01999", 3, 2)
-	})
-}
-
-// A name that has no row holds up lookups of others for half a second, which wait, and share
-// one then. One that has a row holds up none.
-func TestFreshTagsWorkOneAfterTheOther(t *testing.T) {
-	for _, part := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			db := newTable(10, "orders", "users")
-			db.part = part
-			r := ready(t, db)
-			synctest.Wait()
-			for i := range 20 {
-				name := fmt.Sprint("fresh-", i)
-				db.put(name, 1, 10)
-				r.mustTake(t, name, 1, 1)
-			}
+		check.Equal(t, db.readCount()-reads, 10, "statements for ten tags")
+		for round := range 3 {
 			check.Is(t, check.Err(r.one("none")), model.ErrUnknownTag)
 			reads, began := db.readCount(), time.Now()
 			var callers sync.WaitGroup
-			for i := range 20 {
-				name := fmt.Sprint("late-", i)
+			for i := range 400 {
+				name := fmt.Sprintf("late-%d-%d", round, i)
 				db.put(name, 1, 10)
 				callers.Go(func() { r.mustTake(t, name, 1, 1) })
+				callers.Go(func() { check.Is(t, check.Err(r.one("no-"+name)), model.ErrUnknownTag) })
 			}
 			callers.Wait()
-			check.Equal(t, db.readCount()-reads, 1, "readings for all of them")
-			check.Equal(t, time.Since(began), 500*time.Millisecond, "until then")
-			db.put("none", 1, 10)
-			time.Sleep(600 * time.Millisecond)
-			r.mustTake(t, "none", 1, 1)
-		})
-	}
-}
-
-// A table that outgrows one part is read by names from then on.
-func TestATableOutgrowsOnePart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := manyTags(10, 10)
-		r := ready(t, db)
-		db.put("z", 1, 10)
-		r.mustTake(t, "z", 1, 1)
-		db.set(func(db *table) { delete(db.rows, "t00003") })
-		time.Sleep(3 * time.Minute) // the reading that is under way had met it; one may begin right now
-		check.Equal(t, len(r.names()), 10, "tags")
+			check.Equal(t, db.readCount()-reads, 1, "statements for all of them")
+			check.Equal(t, time.Since(began), 100*time.Millisecond, "until then")
+		}
+		db.put("none", 1, 10)
+		time.Sleep(100 * time.Millisecond)
+		r.mustTake(t, "none", 1, 1)
+		for _, name := range []string{"None", "none ", "nöne"} {
+			check.Is(t, check.Err(r.one(name)), model.ErrUnknownTag, name)
+		}
 	})
 }
 
-// Lookups fail while the table cannot be read, and the names are looked for afterwards.
+// However many names are asked for that are no tags, they cost ten statements a second, and no memory.
+func TestABombOfUnknownTagsCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 10)
+		reads, heap, began := db.readCount(), int64(0), time.Now()
+		for round := range 5 {
+			if round == 1 {
+				heap = heapInUse() // what the callers themselves take is there
+			}
+			var callers sync.WaitGroup
+			for i := range 3000 { // three statements have room for them
+				callers.Go(func() {
+					_, err := r.Next(t.Context(), fmt.Sprintf("bomb-%d-%d", round, i), 1, nil)
+					check.Is(t, err, model.ErrUnknownTag)
+				})
+			}
+			callers.Wait()
+		}
+		if n, took := db.readCount()-reads, time.Since(began); n > 2+int(took/(100*time.Millisecond)) {
+			t.Errorf("the table was read %d times in %v", n, took)
+		}
+		if grown := heapInUse() - heap; grown > 1<<20 {
+			t.Errorf("memory grew by %d bytes", grown)
+		}
+	})
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A lookup that fails is no answer, and the tag works when the table does. The failure is reported until the table
+// works again, also where nobody asks any more.
 func TestALookupThatFailsIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := manyTags(200, 1)
-		db.delay = 100 * time.Millisecond
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		db.fail(errAway)
-		err := check.Err(r.one("t00199"))
-		if !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
-			t.Errorf("a tag that was not read: %v", err)
+		began := time.Now()
+		if err := check.Err(r.one("orders")); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
+			t.Error(err)
 		}
-		db.fail(nil)
-		r.mustTake(t, "t00199", 1, 1)
-	})
-}
-
-// Reload costs one reading of one row, however many tags there are.
-func TestReloadReadsOneRow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := manyTags(100, 10)
-		r := ready(t, db)
-		synctest.Wait()
-		reads := db.readCount()
-		db.put("new", 1, 10)
-		db.set(func(db *table) { delete(db.rows, "t00050") })
-		for _, name := range []string{"new", "t00050", "nobody"} {
-			check.OK(t, r.Reload(t.Context(), name))
-		}
-		check.Equal(t, db.readCount()-reads, 3, "readings")
-		check.Equal(t, len(r.names()), 100, "tags")
-		r.mustTake(t, "new", 1, 1)
-		db.fail(errAway)
-		check.Is(t, r.Reload(t.Context(), "new"), errAway)
+		check.Equal(t, time.Since(began), 2*time.Second, "waited")
+		time.Sleep(time.Minute)
 		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
+		db.fail(nil)
+		r.mustTake(t, "orders", 1, 1)
+		time.Sleep(3 * time.Second)
+		check.OK(t, r.reports.Of(segment.ConditionReload), "the database is back")
 	})
 }
 
-// Every max_id ever read says that the IDs below it were handed out, of a tag that nobody
-// has used, too, and of one that was removed meanwhile.
-func TestEveryMaxIDThatWasReadCounts(t *testing.T) {
+// What was changed or removed of the tags in use is read once a minute, in statements of 1000 names; Reload reads
+// the row of one of them now.
+func TestChangesAreReadOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newTable(100)
-		names := []string{"idle", "lower", "gone", "used"}
-		for _, name := range names {
-			db.put(name, 1, 100)
+		for i := range 2500 {
+			db.put(fmt.Sprint("t", i), 1, 100)
 		}
 		r := ready(t, db)
-		r.mustTake(t, "used", 1, 1)
-		for _, name := range names {
-			db.put(name, 5001, 100) // by another replica
+		for i := range 2001 {
+			r.mustTake(t, fmt.Sprint("t", i), 1, 1)
 		}
-		time.Sleep(time.Minute)
-		for _, name := range names {
-			db.put(name, 50, 100) // the database went back in time
-		}
-		first := map[string]int64{}
-		first["idle"], _ = r.one("idle")
-		db.set(func(db *table) { delete(db.rows, "gone") })
-		time.Sleep(time.Minute)
-		check.Is(t, check.Err(r.one("gone")), model.ErrUnknownTag)
-		db.put("gone", 1, 100)
-		time.Sleep(time.Minute)
-		first["lower"], _ = r.one("lower")
-		first["gone"], _ = r.one("gone")
-		ids := r.batch(t, "used", 300) // what is held, and more
-		first["used"] = ids[len(ids)-1]
-		for _, name := range names {
-			if first[name] < 5001 {
-				t.Errorf("%s: ID %d was handed out before", name, first[name])
+		reads := db.readCount()
+		db.set(func(db *table) {
+			for _, name := range []string{"t1000", "t2000", "t2400"} {
+				delete(db.rows, name)
 			}
+		})
+		check.OK(t, r.Reload(t.Context(), "t1000"))
+		check.OK(t, r.Reload(t.Context(), "t2400"))
+		check.Is(t, check.Err(r.one("t1000")), model.ErrUnknownTag, "after Reload")
+		check.Equal(t, db.readCount()-reads, 1, "statements of Reload")
+		r.mustTake(t, "t2000", 2, 1)
+		time.Sleep(61 * time.Second)
+		check.Is(t, check.Err(r.one("t2000")), model.ErrUnknownTag, "after a minute")
+		check.Equal(t, db.readCount()-reads, 4, "statements")
+		check.Equal(t, len(r.Used()), 1999, "tags that are used")
+		now := time.Now()
+		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "time to the next reload")
+		db.fail(errAway)
+		check.Is(t, r.Reload(t.Context(), "t1"), errAway)
+		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
+		r.mustTake(t, "t1", 2, 1)
+		check.Equal(t, len(r.Used()), 1999, "tags while the table cannot be read")
+	})
+}
+
+// What is held of a tag is given up when it is removed, and a segment that was on its way, too. It goes on above
+// that when it is added again, whatever its row says.
+func TestATagThatIsRemovedAndAddedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders", "users")
+		r := ready(t, db)
+		r.mustTake(t, "orders", 1, 30) // the next segment is held, too
+		r.mustTake(t, "users", 1, 1)
+		synctest.Wait()
+		db.set(func(db *table) { delete(db.rows, "orders") })
+		time.Sleep(61 * time.Second)
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag)
+		r.mustTake(t, "users", 2, 1)
+		s := r.Stats()
+		check.Equal(t, s.Issued, 32, "IDs issued")
+		check.Equal(t, s.Wasted, 170, "IDs given up")
+		db.put("orders", 1, 100)
+		time.Sleep(2 * time.Second)
+		r.mustTake(t, "orders", 201, 100)
+		check.Equal(t, r.Stats().Lifts, 1, "lifts")
+
+		var first int64
+		db.set(func(db *table) {
+			db.change = func(s model.TagSegment) model.TagSegment { // removed and added while its answer is under way
+				if first == 0 {
+					first = s.First
+					delete(db.rows, "orders")
+					db.mu.Unlock()
+					check.OK(t, r.Reload(t.Context(), "orders"))
+					db.put("orders", 5000, 100)
+					check.OK(t, r.Reload(t.Context(), "orders"))
+					db.mu.Lock()
+				}
+				return s
+			}
+		})
+		wasted, held := r.Stats().Wasted, r.view("orders").Held
+		check.Must(t, check.Err(r.Next(t.Context(), "orders", int(held)+1, nil)))
+		time.Sleep(3 * time.Second)
+		r.mustTake(t, "orders", 5001, 3)
+		s = r.Stats()
+		check.Equal(t, s.Wasted-wasted, 100, "IDs given up with the second removal")
+		check.Equal(t, s.Repeated, 0, "repeated")
+	})
+}
+
+// Every max_id that was read of a tag says that the IDs below it were handed out.
+func TestEveryMaxIDThatWasReadCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100)
+		r.mustTake(t, "orders", 1, 1)
+		db.put("orders", 5001, 100) // by another replica
+		time.Sleep(time.Minute)
+		db.put("orders", 50, 100) // the database went back in time
+		ids := r.batch(t, "orders", 300)
+		if id := ids[len(ids)-1]; id < 5001 {
+			t.Errorf("ID %d was handed out before", id)
 		}
 	})
 }

@@ -3,8 +3,8 @@ package segment_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -26,18 +26,14 @@ var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: erro
 type table struct {
 	mu   sync.Mutex
 	rows map[string]model.Tag
-	list []string // names of rows, in order; nil: not known
-	err  error    // every call fails with it
-	lose bool     // allocations are committed and their answers lost
+	err  error // every call fails with it
+	lose bool  // allocations are committed and their answers lost
 	// unanswered is lose for segments of some lengths; nil: for none.
 	unanswered func(length int64) bool
 	careless   bool          // whole segments are given to those who ask for less
 	delay      time.Duration // of every call
 	change     func(model.TagSegment) model.TagSegment
-	part       int // rows of one reading; 0: all
 	reads      int
-	afters     []string // where each reading of TagsAfter began
-	failRead   int      // with the reading of this number the database goes away
 	requests   []model.TagRequest
 	taken      []model.TagSegment
 	times      []time.Time // of taken
@@ -57,7 +53,6 @@ func (t *table) set(f func(*table)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f(t)
-	t.list = nil
 }
 
 func (t *table) put(name string, maxID, step int64) {
@@ -117,45 +112,13 @@ func (t *table) wait(ctx context.Context) error {
 	}
 }
 
-func (t *table) TagsAfter(ctx context.Context, name string) ([]model.Tag, string, error) {
-	last := ""
+func (t *table) TagsNamed(ctx context.Context, names []string) (rows []model.Tag, err error) {
 	t.mu.Lock()
-	t.afters = append(t.afters, name)
-	t.mu.Unlock()
-	rows, err := t.read(ctx, func(names []string) []string {
-		from, found := slices.BinarySearch(names, name)
-		if found {
-			from++
-		}
-		if names = names[from:]; t.part > 0 && len(names) > t.part {
-			names = names[:t.part]
-			last = names[t.part-1]
-		}
-		return names
-	})
-	return rows, last, err
-}
-
-func (t *table) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
-	return t.read(ctx, func(all []string) []string {
-		return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, there := slices.BinarySearch(all, name); return !there })
-	})
-}
-
-// read gives the rows that choose takes of all names, which are in order.
-func (t *table) read(ctx context.Context, choose func([]string) []string) (rows []model.Tag, err error) {
-	t.mu.Lock()
-	if t.reads++; t.failRead == t.reads {
-		t.err = errAway
-	}
-	if err = t.err; err == nil {
-		if t.list == nil {
-			t.list = slices.Sorted(maps.Keys(t.rows))
-		}
-		for _, name := range choose(t.list) {
-			if row, there := t.rows[name]; there {
-				rows = append(rows, row)
-			}
+	t.reads++
+	err = t.err
+	for _, name := range names {
+		if row, there := t.rows[name]; there {
+			rows = append(rows, row)
 		}
 	}
 	t.mu.Unlock()
@@ -189,6 +152,9 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	row, ok := t.rows[req.Tag]
 	if !ok {
 		return model.TagSegment{}, model.ErrUnknownTag
+	}
+	if numbers, err := row.Numbers(); err != nil || !numbers.Same(req.Numbers) {
+		return model.TagSegment{}, fmt.Errorf("%w: another pattern", model.ErrInvalidArgument)
 	}
 	if t.careless {
 		req.Care = 0
@@ -256,6 +222,12 @@ func (r replica) one(tag string) (int64, error) {
 	return ids[0], nil
 }
 
+// use has the tag orders in use, which holds nothing then.
+func (r replica) use(t *testing.T) {
+	t.Helper()
+	check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrInvalidArgument)
+}
+
 // mustTake takes n IDs, one by one, that must be dense and begin at first.
 func (r replica) mustTake(t *testing.T, tag string, first int64, n int) {
 	t.Helper()
@@ -281,5 +253,5 @@ func inBubble(f func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
 
-// Views are all tags, by name.
-func (r *replica) Views() []segment.View { return segment.Views(r, r.Names()) }
+// view is what is shown of a tag.
+func (r replica) view(tag string) segment.View { return r.View(model.Tag{Name: tag, Step: 100}) }

@@ -10,30 +10,27 @@ import (
 )
 
 // Numbers issues count business numbers of a tag that has a pattern, and appends them to
-// dst: all of them or, with an error, none. What a
-// tag holds of a period that is over is given up.
+// dst: all of them or, with an error, none. What a tag holds of a period that is over is given up.
 //
 // Errors: those of Next, and model.ErrInvalidArgument for a tag without a pattern.
 func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error) {
-	t := s.inUse(tag)
-	if t == nil {
-		var err error
-		if t, err = s.find(ctx, tag); err != nil {
-			return dst, err
-		}
+	t, err := s.findTag(ctx, tag)
+	if err != nil {
+		return dst, err
 	}
 	if t.numbers == nil {
 		return dst, fmt.Errorf("%w: tag %q has no pattern", model.ErrInvalidArgument, tag)
 	}
-	period, err := t.expire(s.opts.Now())
+	period, err := t.dropPast(s.opts.Now())
 	if err != nil {
 		return dst, err
 	}
 	ids, err := t.takeIDs(ctx, count, make([]int64, 0, count))
 	for err == nil && t.numbers.PeriodOf(ids[0]) < period { // they came while the period began
 		t.mu.Lock()
-		t.stale += int64(len(ids))
+		t.beside -= int64(len(ids))
 		t.mu.Unlock()
+		s.stats.wasted.Add(int64(len(ids)))
 		ids, err = t.takeIDs(ctx, count, ids[:0])
 	}
 	if err != nil {
@@ -46,22 +43,19 @@ func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []stri
 	return dst, nil
 }
 
-// plain refuses a tag whose IDs are texts.
-func (t *Tag) plain() error {
-	if t.numbers == nil {
-		return nil
-	}
+// textsOnly is the refusal of a tag whose IDs are texts.
+func (t *Tag) textsOnly() error {
 	return fmt.Errorf("%w: the IDs of tag %q are texts such as %s: ask for them at /v1/segment/{tag}/ids without ranges and format, or with LPOP",
 		model.ErrPattern, t.name, t.numbers.Pattern)
 }
 
-// expire gives up what is held of periods that are over, and says which one is not. A clock that goes
+// dropPast gives up what is held of periods that are over, and says which one is not. A clock that goes
 // back gives up nothing. Errors: model.ErrTimeExhausted.
-func (t *Tag) expire(now time.Time) (period int64, err error) {
+func (t *Tag) dropPast(now time.Time) (period int64, err error) {
 	if period, err = t.numbers.Period(now); err != nil {
 		return 0, err
 	}
-	t.pool.Load().Drop(func(r hold.Run) hold.Run {
+	t.pool.Drop(func(r hold.Run) hold.Run {
 		if t.numbers.PeriodOf(r.First) < period {
 			r.Count = 0
 		}
@@ -70,8 +64,8 @@ func (t *Tag) expire(now time.Time) (period int64, err error) {
 	return period, nil
 }
 
-// late says whether a segment is of a period that is over. Its load began before.
-func (t *Tag) late(s model.TagSegment) bool {
+// isPast says whether a segment is of a period that is over. Its load began before.
+func (t *Tag) isPast(s model.TagSegment) bool {
 	if t.numbers == nil {
 		return false
 	}

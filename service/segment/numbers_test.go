@@ -44,7 +44,7 @@ func TestNumbersBeginAgainAtMidnight(t *testing.T) {
 		r.text(t, "O20000101-000001", "O20000101-000002")
 		time.Sleep(24*time.Hour - time.Second)
 		r.text(t, "O20000101-000003")
-		held := r.Views()[0].Held
+		held := r.view("orders").Held
 		time.Sleep(time.Second)
 		r.text(t, "O20000102-000001")
 		if wasted := r.Stats().Wasted; wasted < held {
@@ -93,7 +93,7 @@ func TestNumbersAreNoIDs(t *testing.T) {
 			db.rows["orders"] = row
 		})
 		check.OK(t, r.Reload(t.Context(), "orders"))
-		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrUnknownTag)
+		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrSegmentEmpty)
 	})
 }
 

@@ -13,8 +13,7 @@
 // them:
 //
 //	service.go    Next: find the tag by name; start, the regular work, stop
-//	index.go      the tags by name, also those that nobody uses
-//	catalogue.go  which tags exist: all rows read in parts, single ones when asked for
+//	catalogue.go  the tags in use: how their rows are read
 //	tag.go        the pool of a tag's IDs, and how it fetches ranges
 //	step.go       how long a range should be
 //	numbers.go    IDs that are shown as texts, and the periods of their sequences
@@ -25,12 +24,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
 	"shardid/service/background"
+
+	"github.com/puzpuzpuz/xsync/v4"
 )
 
 const (
@@ -44,12 +44,8 @@ const (
 	DefaultReload = time.Minute
 )
 
-const (
-	// observeEvery is how often the rate of each tag is looked at.
-	observeEvery = time.Second
-	// reloadRetry is the pause before tags that could not be read are read again.
-	reloadRetry = 2 * time.Second
-)
+// observeEvery is how often the rate of each tag is looked at.
+const observeEvery = time.Second
 
 // Table is leaf_alloc. Safe for concurrent use, over processes too.
 type Table interface {
@@ -59,11 +55,7 @@ type Table interface {
 	// be used. Errors: model.ErrUnknownTag, ErrLimitReached, ErrInvalidArgument
 	// for a row that cannot be used, *model.StoreError.
 	AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error)
-	// TagsAfter reads the first rows after a name, or of all for "", as they are committed
-	// and in an order of the table's own. More may follow after last, none if that is "".
-	// Errors: *model.StoreError.
-	TagsAfter(ctx context.Context, name string) (tags []model.Tag, last string, err error)
-	// TagsNamed reads the rows of some names, as they are committed; the answer may have
+	// TagsNamed reads the rows of at most 1000 names, as they are committed; the answer may have
 	// names that are the same to the table. Errors: *model.StoreError.
 	TagsNamed(ctx context.Context, names []string) ([]model.Tag, error)
 }
@@ -96,20 +88,15 @@ type Options struct {
 type Service struct {
 	opts       Options
 	background *background.Group
-	tags       *index
-	mu         sync.Mutex // guards the entries of tags, and catalogue
-	catalogue  catalogue
-	lookups    background.Shared // of names that requests ask for
+	tags       *xsync.Map[string, *Tag] // that are or were in use; none is ever taken out
+	lookups    lookups
 
-	reloading   chan struct{} // holds one element while rows are read
+	reading     chan struct{} // holds one element while rows are read
 	reads       atomic.Uint64 // counts these readings
-	reading     atomic.Uint32 // which reading of all rows is under way, from 1; 0 before any row was read
-	after       string        // it goes on after that name; of the goroutine that reads, as whole is
-	whole       bool          // the latest part had all rows
-	reloadFails atomic.Bool   // the latest reading did
+	answered    atomic.Bool   // one of them succeeded
+	reloadFails atomic.Bool   // the latest one did not
 
-	// loads are of the tags whose latest one failed at the database.
-	loads  *background.Failing[*Tag]
+	loads  *background.Failing[*Tag] // the tags whose latest load failed at the database
 	stats  counters
 	events background.RateLimitedLog // of single tags
 }
@@ -121,11 +108,11 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		opts: opts, background: background.NewGroup("segment service"),
-		tags: newIndex(), catalogue: catalogue{asked: map[string]struct{}{}},
-		reloading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
+		opts: opts, background: background.NewGroup("segment service"), tags: xsync.NewMap[string, *Tag](),
+		reading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
-	s.lookups = background.Shared{Group: s.background, Work: s.lookUp}
+	s.lookups.names = map[string]struct{}{}
+	s.lookups.shared = background.Shared{Group: s.background, Work: s.readAsked}
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
 }
@@ -171,23 +158,20 @@ func (o *Options) validate() error {
 // Errors: model.ErrNotReady, ErrUnknownTag, ErrSegmentEmpty, ErrLimitReached,
 // ErrInvalidArgument, ErrPattern, or the error of a ctx that was canceled.
 func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	t := s.inUse(tag)
+	t, found := s.tags.Load(tag)
+	if !found {
+		var err error
+		if t, err = s.findTag(ctx, tag); err != nil {
+			return dst, err
+		}
+	}
 	switch {
-	case t == nil:
-		fresh, err := s.find(ctx, tag)
-		if err != nil {
-			return dst, err
-		}
-		if err := fresh.plain(); err != nil {
-			return dst, err
-		}
-		return fresh.takeIDs(ctx, count, dst)
 	case t.numbers != nil:
-		return dst, t.plain()
+		return dst, t.textsOnly()
 	case count != 1:
 		return t.takeIDs(ctx, count, dst)
 	}
-	id, err := t.pool.Load().Next(ctx)
+	id, err := t.pool.Next(ctx)
 	if err != nil {
 		return dst, t.refuse(err)
 	}
@@ -197,52 +181,49 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 // Run issues consecutive IDs of the tag, from first to last, for a client that counts on its own:
 // a segment of the row's step, from a transaction of its own. Errors: those of Next.
 func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err error) {
-	t := s.inUse(tag)
-	if t == nil {
-		if t, err = s.find(ctx, tag); err != nil {
-			return 0, 0, err
-		}
-	}
-	if err := t.plain(); err != nil {
+	t, err := s.findTag(ctx, tag)
+	switch {
+	case err != nil:
 		return 0, 0, err
+	case t.numbers != nil:
+		return 0, 0, t.textsOnly()
 	}
 	return t.takeRun(ctx)
 }
 
 // Ready is nil while IDs of at least one tag may be had, as far as is known without
 // asking the database. Errors: model.ErrNotReady with what the service waits for, and
-// model.ErrSegmentEmpty once every tag is used up and none can be loaded.
+// model.ErrSegmentEmpty once every tag in use is used up and none can be loaded.
 func (s *Service) Ready() error {
-	if err := s.current(); err != nil {
-		return err
+	if !s.answered.Load() {
+		return s.background.NotReady()
 	}
-	if live := s.live(); live == 0 || len(s.loads.Keys()) < live {
+	failing := s.loads.Errs()
+	if len(failing) == 0 {
 		return nil
 	}
-	for _, t := range s.everUsed() {
-		if t.pool.Load().Counts().Held > 0 {
+	for _, t := range s.allTags() {
+		if t.exists() && (failing[t] == nil || t.pool.Counts().Held > 0) {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: no tag holds an ID: %w", model.ErrSegmentEmpty, s.loads.Err())
 }
 
-// Start begins to read the tags in the background and returns at once: the
+// Start begins the regular work in the background and returns at once: the
 // service becomes ready when the database has answered. A second call does
 // nothing.
 func (s *Service) Start() {
 	s.background.Start(func() {
-		if !s.background.Initialise(s.readPart) {
+		started := s.background.Initialise(func() error {
+			_, err := s.readRows(nil)
+			return err
+		})
+		if !started {
 			return
 		}
-		s.opts.Log.Info("segment mode is ready", "tags", s.live())
-		s.background.Go(func() {
-			if !s.complete() {
-				s.reload()
-				s.opts.Log.Info("more tags were read", "tags", s.live())
-			}
-			s.background.Later(s.opts.Reload, s.reload)
-		})
+		s.opts.Log.Info("segment mode is ready")
+		s.background.Go(func() { s.background.Later(s.opts.Reload, s.reload) })
 		s.background.Go(func() {
 			s.background.Later(reloadRetry, func() {
 				if s.reloadFails.Load() {
@@ -252,9 +233,9 @@ func (s *Service) Start() {
 		})
 		s.background.Later(observeEvery, func() {
 			now := time.Now()
-			for _, t := range s.everUsed() {
+			for _, t := range s.allTags() {
 				if t.numbers != nil {
-					_, _ = t.expire(s.opts.Now()) // callers are told
+					_, _ = t.dropPast(s.opts.Now()) // callers are told
 				}
 				t.observe(now)
 			}
@@ -266,12 +247,14 @@ func (s *Service) Start() {
 // after it. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.background.Stop(ctx, func() {
-		before := s.Stats().Wasted
-		for _, t := range s.everUsed() { // one that a call is about to add holds nothing, and can load nothing
-			t.close(background.ErrStopping)
+		left := int64(0)
+		for _, t := range s.allTags() { // one that is read right now holds nothing, and can load nothing
+			for _, r := range t.pool.Close(background.ErrStopping) {
+				left += r.Count
+			}
 		}
-		if n := s.Stats().Wasted - before; n > 0 {
-			s.opts.Log.Info("IDs held ahead of demand were given up; they are gaps", "ids", n)
+		if left > 0 {
+			s.opts.Log.Info("IDs held ahead of demand were given up; they are gaps", "ids", left)
 		}
 	})
 }

@@ -358,11 +358,6 @@ func (v *simView) pause(ctx context.Context) error {
 	}
 }
 
-func (v *simView) TagsAfter(ctx context.Context, _ string) ([]model.Tag, string, error) {
-	rows, err := v.TagsNamed(ctx, nil)
-	return rows, "", err
-}
-
 func (v *simView) TagsNamed(ctx context.Context, _ []string) ([]model.Tag, error) {
 	if err := v.pause(ctx); err != nil {
 		return nil, err

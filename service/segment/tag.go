@@ -1,19 +1,25 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"shardid/client/hold"
 	"shardid/model"
 	"shardid/service/background"
 )
+
+// A tag takes one segment at a time, whether for its pool or as a run, and says how far it knows IDs to be handed
+// out. So its segments only rise, and a table that went back is noticed with the next one.
+//
+// When the row of a tag is removed, what is held is given up, and so is a segment that was on its way. The pool
+// stays: the next caller has the table asked, which says that there is no such tag, or that there is one again.
 
 const (
 	// loadTimeout bounds one load. A database that takes longer for one row is as good as away, and a
@@ -29,34 +35,32 @@ const (
 	maxBackoff = time.Second
 )
 
-// Tag is what this process holds of one tag. Safe for concurrent use. IDs are taken from its pool,
-// which takes the next segment in time; a tag that is removed and added again has another pool.
-//
-// A tag takes one segment at a time, whatever for, and says how far it knows IDs to be handed out. So
-// its segments only rise, and a table that went back is noticed with the next one.
+// Tag is what this process holds of one tag. Safe for concurrent use.
 type Tag struct {
 	svc     *Service
 	name    string
-	numbers *model.Numbers            // how its IDs are shown; nil for a plain tag
-	pool    atomic.Pointer[hold.Pool] // of this life of the tag; set under mu
-	taking  chan struct{}             // has an element while a segment is taken
+	numbers *model.Numbers // how its IDs are shown; nil for a plain tag
+	pool    *hold.Pool     // its IDs; it takes the next segment in time
+	taking  chan struct{}  // has an element while a segment is taken
 
-	mu       sync.Mutex   // guards what follows; a pool may be called with it
-	pools    []*hold.Pool // of all lives, the present one last
-	closed   error        // why nothing is issued; nil while the tag exists
-	runs     int64        // IDs issued in runs
-	stale    int64        // IDs that a pool issued and Numbers gave up
-	segments []span       // of this life: those that are held, and the one before
-	switches int          // segments before these
-	rate     rate
+	mu       sync.Mutex // guards what follows; the pool may be called with it
 	supply   supply
-	losses   model.Losses
-	nextTry  time.Time // no segment is taken before: what was lost may be left out
-	leftOut  int64     // IDs, as it is unknown how far the database went back
+	losses   losses
+	rate     rate
+	beside   int64  // IDs issued in runs, less those that the pool issued and Numbers gave up
+	segments []span // those that are held, and the one before
+	switches int    // segments before these
+	leftOut  int64  // IDs, as it is unknown how far the database went back
 }
 
 // span is a segment [first, end) of IDs, before a region joins them.
 type span struct{ first, end int64 }
+
+// losses are what was lost of the tag's segments on their way.
+type losses struct {
+	model.Losses
+	nextTry time.Time // no segment is taken before, so that little is lost
+}
 
 // supply is what is known of the row of a tag.
 type supply struct {
@@ -65,89 +69,80 @@ type supply struct {
 	// others. It never falls while the process lives.
 	floor    int64
 	raised   uint64 // Service.reads when a segment raised floor last
-	behind   bool   // a row was below floor: the table went back in time
-	loads    int    // segments taken in this life of the tag for its pool
+	removed  bool   // there is no row, for all that is known
+	removals int    // times that it went
+	loads    int    // segments taken for the pool since the row came
 	lastErr  error  // of the last load
-	unloaded bool   // the last load failed, and not because of the row
 }
 
-// newTag makes the tag of an entry, which holds nothing. Callers hold Service.mu.
-func newTag(svc *Service, e *entry) *Tag {
-	t := &Tag{svc: svc, name: e.name, numbers: e.numbers, taking: make(chan struct{}, 1), rate: rate{last: time.Now()},
-		supply: supply{floor: e.maxID, step: step{row: int64(e.step.Load())}}}
-	t.beginLife()
+// Why there is no segment.
+var (
+	errNoAnswer = errors.New("the database has not answered yet")
+	errUnused   = errors.New("the segment came too late: the tag was removed, its period is over, or the service stops")
+)
+
+// newTag makes the tag of a row, which holds nothing.
+func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
+	t := &Tag{svc: svc, name: row.Name, numbers: numbers, taking: make(chan struct{}, 1), rate: rate{last: time.Now()},
+		supply: supply{floor: row.MaxID, step: step{row: row.Step}}}
+	t.pool = hold.New(hold.Options{
+		Source: source{t}, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - svc.opts.Preload,
+		Most: maxAhead * svc.opts.MaxStep, Timeout: svc.opts.Timeout,
+		Empty:      fmt.Errorf("%w: tag %q got no segment in time, try again", model.ErrSegmentEmpty, t.name),
+		FirstPause: minBackoff, LastPause: maxBackoff, Final: ofRow, Refuse: refusedFor, Go: svc.background.Go,
+	})
 	return t
 }
 
-// beginLife makes a pool that holds nothing, and calls the table when a caller waits. Callers hold mu.
-func (t *Tag) beginLife() {
-	p := hold.New(hold.Options{
-		Source: life{t, len(t.pools)}, Lasts: t.svc.opts.Runway * 10 / 9, Low: 1 - t.svc.opts.Preload,
-		Most: maxAhead * t.svc.opts.MaxStep, Timeout: t.svc.opts.Timeout,
-		Empty:      fmt.Errorf("%w: tag %q got no segment in time, try again", model.ErrSegmentEmpty, t.name),
-		FirstPause: minBackoff, LastPause: maxBackoff, Final: ofRow, Refuse: refusedFor, Go: t.svc.background.Go,
-	})
-	t.pools = append(t.pools, p)
-	t.pool.Store(p)
-	t.closed, t.supply.loads, t.supply.unloaded, t.segments, t.switches = nil, 0, false, nil, 0
-}
-
-// open takes over a row: of a tag that exists, or exists again. Every max_id ever read says that the
-// IDs below it were handed out, by this process or another.
-func (t *Tag) open(row model.Tag) {
+// takeOver notes what a row says that was read. Every max_id ever read says that the IDs below it were handed out,
+// by this process or another.
+func (t *Tag) takeOver(row model.Tag) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.svc.background.Context().Err() != nil { // Stop has closed it, or is about to
-		return
-	}
-	if t.closed != nil {
-		t.beginLife()
-	}
 	s := &t.supply
+	s.removed = false
 	s.step.row = row.Step
 	// A segment that was taken during the reading may or may not show in it.
-	s.behind = s.floor > max(row.MaxID, 1) && s.raised < t.svc.reads.Load() && s.step.last > 0
+	behind := s.floor > max(row.MaxID, 1) && s.raised < t.svc.reads.Load() && s.step.last > 0
 	s.floor = max(s.floor, row.MaxID)
-	if s.behind || ofRow(s.lastErr) {
+	if behind || ofRow(s.lastErr) { // the table went back in time, and the next segment lifts it; or the row was mended
 		s.lastErr = nil
-		t.pool.Load().Retry()
+		t.pool.Retry()
 	}
 }
 
-// close ends the tag: its row was removed (err is model.ErrUnknownTag), or the service stops. What is
-// held is given up and counted.
-func (t *Tag) close(err error) {
+// remove notes that the tag has no row any more, and gives up what is held.
+func (t *Tag) remove() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed == nil {
-		t.closed = err
-		t.supply.unloaded = false
-		t.svc.loads.Note(t, nil)
-		t.pool.Load().Close(err)
-	}
+	t.removeLocked()
 }
 
-// counts are those of all lives.
-func (t *Tag) counts() (c hold.Counts) {
+func (t *Tag) removeLocked() {
+	if s := &t.supply; !s.removed {
+		s.removed, s.loads = true, 0
+		s.removals++
+		t.segments, t.switches = nil, 0
+	}
+	t.svc.loads.Note(t, nil)
+	t.pool.Drop(func(hold.Run) hold.Run { return hold.Run{} })
+}
+
+// exists says whether the tag has a row, for all that is known.
+func (t *Tag) exists() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.pools {
-		one := p.Counts()
-		c.Issued, c.Dropped, c.Waits, c.Held = c.Issued+one.Issued, c.Dropped+one.Dropped, c.Waits+one.Waits, c.Held+one.Held
-	}
-	c.Issued, c.Dropped = c.Issued+t.runs-t.stale, c.Dropped+t.stale
-	return c
+	return !t.supply.removed
 }
 
 // observe notes how fast the tag is used, and tries the database again that failed last: whether the
 // next load works must not wait for a caller.
 func (t *Tag) observe(now time.Time) {
-	issued := t.counts().Issued
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.rate.observe(now, issued)
-	if t.supply.unloaded && t.closed == nil {
-		t.pool.Load().Retry()
+	t.rate.observe(now, t.pool.Counts().Issued+t.beside)
+	if t.supply.lastErr != nil && !ofRow(t.supply.lastErr) {
+		t.pool.Retry()
 	}
 }
 
@@ -156,61 +151,46 @@ func (t *Tag) takeIDs(ctx context.Context, count int, dst []int64) ([]int64, err
 	if count < 1 || count > model.MaxBatch {
 		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
-	ids, err := t.pool.Load().Take(ctx, count, dst)
+	ids, err := t.pool.Take(ctx, count, dst)
 	if err != nil {
 		return ids, t.refuse(err)
 	}
 	return ids, nil
 }
 
-// refuse counts a call that got nothing, and says why.
-func (t *Tag) refuse(err error) error {
-	t.svc.stats.refused.Add(1)
-	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, model.ErrSegmentEmpty) {
-		t.mu.Lock()
-		last := t.supply.lastErr
-		t.mu.Unlock()
-		if last == nil {
-			last = errors.New("the database has not answered yet")
-		}
-		err = fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, last)
-	}
-	if errors.Is(err, model.ErrSegmentEmpty) {
-		t.svc.stats.starved.Add(1)
-	}
-	return err
-}
-
 // takeRun takes a segment of the row's step for a client that counts on its own. Errors: those of
 // Service.Next.
 func (t *Tag) takeRun(ctx context.Context) (first, last int64, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.svc.opts.Timeout, model.ErrSegmentEmpty)
+	ctx, cancel := context.WithTimeout(ctx, t.svc.opts.Timeout)
 	defer cancel()
 	defer context.AfterFunc(t.svc.background.Context(), cancel)()
+	s, err := t.takeSegment(ctx, 0)
+	if err != nil {
+		return 0, 0, t.refuse(err)
+	}
 	t.mu.Lock()
-	closed, now := t.closed, len(t.pools)-1
+	t.beside += s.End - s.First
 	t.mu.Unlock()
-	if closed != nil {
-		return 0, 0, t.refuse(closed)
-	}
-	s, err := t.takeSegment(ctx, 0, now)
-	switch {
-	case err == nil && s.End > s.First:
-		t.mu.Lock()
-		t.runs += s.End - s.First
-		t.mu.Unlock()
-		r := t.runOf(s)
-		return r.First, r.First + (r.Count-1)*r.Stride, nil
+	r := t.runOf(s)
+	return r.First, r.First + (r.Count-1)*r.Stride, nil
+}
+
+// refuse counts a call that got nothing, and says why.
+func (t *Tag) refuse(err error) error {
+	t.svc.stats.refused.Add(1)
+	switch starved := errors.Is(err, model.ErrSegmentEmpty); {
 	case t.svc.background.Context().Err() != nil:
-		return 0, 0, t.refuse(background.ErrStopping)
-	case err == nil:
-		err = errors.New("its segment was not used")
-	case ofRow(err):
-		return 0, 0, t.refuse(err)
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return 0, 0, t.refuse(err)
+		return background.ErrStopping
+	case !starved && (ofRow(err) || errors.Is(err, context.Canceled)):
+		return err
+	case !starved:
+		t.mu.Lock()
+		err = cmp.Or(t.supply.lastErr, errNoAnswer)
+		t.mu.Unlock()
+		err = fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, err)
 	}
-	return 0, 0, t.refuse(fmt.Errorf("%w: tag %q: %w", model.ErrSegmentEmpty, t.name, err))
+	t.svc.stats.starved.Add(1)
+	return err
 }
 
 // runOf is a segment as the IDs that callers get: the region joins the numbers of a plain tag, those
@@ -223,47 +203,42 @@ func (t *Tag) runOf(s model.TagSegment) hold.Run {
 	return hold.Run{First: s.First<<region.Bits | int64(region.ID), Count: s.End - s.First, Stride: 1 << region.Bits}
 }
 
-// life is the source of a tag's pool.
-type life struct {
-	*Tag
-	number int // in Tag.pools
-}
+// source is the source of a tag's pool.
+type source struct{ *Tag }
 
 // More implements hold.Source with one segment.
-func (l life) More(ctx context.Context, n int64) ([]hold.Run, error) {
-	s, err := l.takeSegment(ctx, n, l.number)
-	if err != nil || s.End == s.First {
+func (t source) More(ctx context.Context, n int64) ([]hold.Run, error) {
+	s, err := t.takeSegment(ctx, n)
+	if err != nil {
 		return nil, err
 	}
-	return []hold.Run{l.runOf(s)}, nil
+	return []hold.Run{t.runOf(s)}, nil
 }
 
-// takeSegment takes a segment: for the pool of a life of the tag about n IDs, or with n = 0 as many as
-// the row's step is. It is empty where it may not be used.
-func (t *Tag) takeSegment(ctx context.Context, n int64, number int) (model.TagSegment, error) {
+// takeSegment takes a segment that is not empty: for the pool about n IDs, or with n = 0 as many as the row's step
+// is. After a loss the next segments are short, and the first of them is empty: it shows whether others would
+// arrive.
+func (t *Tag) takeSegment(ctx context.Context, n int64) (s model.TagSegment, err error) {
 	select {
 	case t.taking <- struct{}{}:
 		defer func() { <-t.taking }()
 	case <-ctx.Done():
-		return model.TagSegment{}, ctx.Err()
+		return s, ctx.Err()
 	}
-	for {
+	for err == nil && s.End == s.First {
 		t.mu.Lock()
-		pause := time.Until(t.nextTry)
+		pause := time.Until(t.losses.nextTry)
 		t.mu.Unlock()
 		background.Pause(ctx, pause, nil)
-		s, err := t.takeOnce(ctx, n, number)
-		if err != nil || s.End > s.First || s.Step == 0 {
-			return s, err
-		}
+		s, err = t.takeOnce(ctx, n)
 	}
+	return s, err
 }
 
-// takeOnce is takeSegment for one transaction. An empty segment with a step only shows that the next
-// would arrive; one without may not be used.
-func (t *Tag) takeOnce(ctx context.Context, n int64, number int) (model.TagSegment, error) {
+// takeOnce is takeSegment for one transaction.
+func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 	t.mu.Lock()
-	began := time.Now()
+	began, removals := time.Now(), t.supply.removals
 	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers, Care: t.losses.Care}
 	tuned := int64(0)                 // the row's step
 	if n > 0 && t.supply.loads >= 2 { // Leaf tunes from the third on
@@ -283,48 +258,35 @@ func (t *Tag) takeOnce(ctx context.Context, n int64, number int) (model.TagSegme
 	defer t.mu.Unlock()
 	t.noteLoad(err)
 	if err != nil {
-		if ofRow(err) {
-			t.svc.events.Log(slog.LevelWarn, "no segment could be taken", "tag", t.name, "error", err)
-		}
-		if errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed) { // the row is the operator's
-			err = fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err)
-		}
-		var away *model.StoreError
-		if errors.As(err, &away) { // it may be committed all the same
-			t.nextTry = time.Now().Add(t.losses.Lost(t.numbers.Left(t.supply.floor)))
-		}
-		return model.TagSegment{}, err
+		return model.TagSegment{}, t.noteFailure(err)
 	}
 	t.losses.Arrived(s.End - s.First)
 	t.noteJumps(s)
 	if s.End > t.supply.floor {
 		t.supply.floor, t.supply.raised = s.End, t.svc.reads.Load()
 	}
-	unused := model.TagSegment{}
 	switch {
 	case s.First < max(req.Floor, 1) || s.End < s.First+req.Care.Bound(1):
 		t.noteRepeated(s, req.Floor)
-		return unused, t.supply.lastErr
-	case s.End == s.First:
-		s.Step = max(s.Step, 1)
-		return s, nil
-	case t.closed != nil || number != len(t.pools)-1, t.late(s): // it is of a row that was removed, or a period that is over
+		return model.TagSegment{}, t.supply.lastErr
+	case t.supply.removals != removals || t.isPast(s) || t.svc.background.Context().Err() != nil:
 		t.svc.stats.wasted.Add(s.End - s.First)
-		return unused, nil
+		t.supply.lastErr = errUnused
+		return model.TagSegment{}, errUnused
 	}
-	t.supply.behind = false
-	if n > 0 {
+	t.supply.removed = false
+	if n > 0 && s.End > s.First {
 		t.noteSegment(s)
 		t.supply.step.took(tuned, s.Step, time.Now())
 		t.supply.loads++
-		t.pool.Load().Bound(min(t.supply.step.last, s.End-s.First), maxAhead*t.svc.opts.MaxStep)
+		t.pool.Bound(min(t.supply.step.last, s.End-s.First), maxAhead*t.svc.opts.MaxStep)
 	}
 	return s, nil
 }
 
 // noteSegment keeps a segment for those who look, and forgets those that are used up. Callers hold mu.
 func (t *Tag) noteSegment(s model.TagSegment) {
-	next := t.nextNumber(t.pool.Load().Counts())
+	next := t.nextNumber(t.pool.Counts())
 	for len(t.segments) > 1 && t.segments[1].end <= next {
 		t.segments = slices.Delete(t.segments, 0, 1)
 		t.switches++
@@ -360,14 +322,31 @@ func (t *Tag) noteLoad(err error) {
 		t.svc.stats.failedLoads.Add(1)
 	}
 	t.supply.lastErr = err
-	t.supply.unloaded = err != nil && !ofRow(err) && t.closed == nil
 	switch {
 	case t.svc.background.Context().Err() != nil:
-	case t.supply.unloaded && !errors.Is(err, model.ErrRate) && !errors.Is(err, model.ErrJumping):
-		t.svc.loads.Note(t, fmt.Errorf("tag %q: %w", t.name, err))
-	default:
+	case err == nil || ofRow(err) || errors.Is(err, model.ErrRate) || errors.Is(err, model.ErrJumping):
 		t.svc.loads.Note(t, nil)
+	default:
+		t.svc.loads.Note(t, fmt.Errorf("tag %q: %w", t.name, err))
 	}
+}
+
+// noteFailure says what callers get for the error of a load. Callers hold mu.
+func (t *Tag) noteFailure(err error) error {
+	var away *model.StoreError
+	switch {
+	case errors.Is(err, model.ErrUnknownTag):
+		t.removeLocked()
+		return unknown(t.name)
+	case errors.As(err, &away): // it may be committed all the same
+		t.losses.nextTry = time.Now().Add(t.losses.Lost(t.numbers.Left(t.supply.floor)))
+	case ofRow(err):
+		t.svc.events.Log(slog.LevelWarn, "no segment could be taken", "tag", t.name, "error", err)
+		if !errors.Is(err, model.ErrLimitReached) { // the row is the operator's
+			err = fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err)
+		}
+	}
+	return err
 }
 
 // noteRepeated is the tripwire. Callers hold mu.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/model"
 	"shardid/service/latency"
 )
 
@@ -48,70 +49,24 @@ func (v View) MarshalJSON() ([]byte, error) {
 	}{plain(v), v.Value0, v.Max0, v.Value1, v.Max1})
 }
 
-// Shelf is the tags that exist. There may be a million: each is looked at when it is shown.
-// Safe for concurrent use.
-type Shelf interface {
-	Names() []string       // sorted; not to be changed
-	View(name string) View // at one instant; of a tag that is gone only the name
-}
-
-// Views shows some of the tags. It is never nil.
-func Views(s Shelf, names []string) []View {
-	views := make([]View, len(names))
-	for i, name := range names {
-		views[i] = s.View(name)
-	}
-	return views
-}
-
 // Status is the segment mode in /api/status.
 type Status struct {
 	Issued int64  `json:"issued"` // IDs since the start of the process
-	Tags   []View `json:"tags"`   // never nil; those of Shelf that are shown
+	Tags   []View `json:"tags"`   // of the tags that this process uses, by name; never nil
 	// Where Tags are not all, Total is how many there are, and Next the name after which more
 	// follow.
 	Total int    `json:"total,omitempty"`
 	Next  string `json:"next,omitempty"`
-	Shelf Shelf  `json:"-"`
 }
 
-// Status returns the counter and the tags, of which none is shown yet.
-func (s *Service) Status() Status { return Status{Issued: s.Stats().Issued, Shelf: s} }
-
-// View is that of Shelf.
-func (s *Service) View(name string) View {
-	if e := s.tags.find(name); e != nil {
-		return e.view()
-	}
-	return View{Name: name}
-}
-
-// Names are those of Shelf, sorted anew when a tag has come or gone.
-func (s *Service) Names() []string {
-	s.mu.Lock()
-	known := s.catalogue
-	s.mu.Unlock()
-	if known.sortedAt == known.changes {
-		return known.sorted
-	}
-	names := make([]string, 0, known.live)
-	for e := range s.tags.all() {
-		if e.seen.Load() != 0 {
-			names = append(names, e.name)
-		}
-	}
-	slices.Sort(names)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.catalogue.sorted, s.catalogue.sortedAt = names, known.changes
-	return names
-}
+// Status returns the counter and the tags in use.
+func (s *Service) Status() Status { return Status{Issued: s.Stats().Issued, Tags: s.Used()} }
 
 // Used are the tags that exist and that this process has used, by name.
 func (s *Service) Used() []View {
-	var views []View
-	for _, t := range s.everUsed() {
-		if s.inUse(t.name) != nil {
+	views := []View{}
+	for _, t := range s.allTags() {
+		if t.exists() {
 			views = append(views, t.view())
 		}
 	}
@@ -119,10 +74,18 @@ func (s *Service) Used() []View {
 	return views
 }
 
+// View is what this process holds of a tag that has a row in the table, which may be nothing.
+func (s *Service) View(row model.Tag) View {
+	if t, used := s.tags.Load(row.Name); used {
+		return t.view()
+	}
+	return View{Name: row.Name, Pattern: row.Pattern, Step: row.Step}
+}
+
 func (t *Tag) view() View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts := t.pool.Load().Counts()
+	counts := t.pool.Counts()
 	held, next := counts.Held, t.nextNumber(counts)
 	v := View{
 		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.step.row, t.supply.step.last), Held: held,
@@ -193,10 +156,10 @@ func (s *Service) Stats() Stats {
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(), LoadTimes: c.loadTimes.Read(),
 	}
 	most := int64(0)
-	for _, t := range s.everUsed() {
-		c := t.counts()
-		out.Issued, out.Wasted, out.Waits = out.Issued+c.Issued, out.Wasted+c.Dropped, out.Waits+c.Waits
+	for _, t := range s.allTags() {
 		t.mu.Lock()
+		c := t.pool.Counts()
+		out.Issued, out.Wasted, out.Waits = out.Issued+c.Issued+t.beside, out.Wasted+c.Dropped, out.Waits+c.Waits
 		if t.leftOut > most {
 			most, out.MostJumped = t.leftOut, t.name
 		}
