@@ -27,7 +27,7 @@ const (
 	missEvery = 100 * time.Millisecond
 	// readAtOnce bounds the names of one statement.
 	readAtOnce = 1000
-	// reloadRetry is the pause before rows that could not be read are read again.
+	// reloadRetry is the pause before the rows of tags in use that could not be read are read again.
 	reloadRetry = 2 * time.Second
 )
 
@@ -121,9 +121,6 @@ func (s *Service) readAsked() error {
 	l.mu.Unlock()
 	began := time.Now()
 	all, err := s.readRows(names)
-	if err != nil {
-		s.reportReading(err)
-	}
 	if !all {
 		l.shared.Hold(began.Add(missEvery))
 	}
@@ -141,9 +138,6 @@ func (s *Service) Reload(ctx context.Context, name string) error {
 	}
 	return s.background.Do(ctx, func() error {
 		_, err := s.readRows([]string{name})
-		if err != nil {
-			s.reportReading(err)
-		}
 		return err
 	})
 }
@@ -151,24 +145,25 @@ func (s *Service) Reload(ctx context.Context, name string) error {
 // NextReload is by when every replica of this configuration begins to read the tags anew after now.
 func (s *Service) NextReload(now time.Time) time.Time { return now.Add(s.opts.Reload) }
 
-// reload reads the rows of all tags in use. It asks the table also where there are none: it may work again.
-func (s *Service) reload() {
-	var names []string
-	for _, t := range s.allTags() {
-		names = append(names, t.name)
-	}
-	var err error
-	for from := 0; err == nil && (from == 0 || from < len(names)); from += readAtOnce {
-		_, err = s.readRows(names[from:min(from+readAtOnce, len(names))])
-	}
-	s.reportReading(err)
-}
-
-// reportReading tells how a reading went that is no part of the start, where the database's own probe reports.
-func (s *Service) reportReading(err error) {
-	if s.background.Context().Err() == nil {
-		s.reloadFails.Store(err != nil)
-		s.opts.Reporter.Report(ConditionReload, err)
+// reloadTags reads the rows of all tags in use again and again.
+func (s *Service) reloadTags() {
+	for pause := s.opts.Reload; s.background.Sleep(pause); {
+		var names []string
+		for _, t := range s.allTags() {
+			names = append(names, t.name)
+		}
+		var err error
+		for part := range slices.Chunk(names, readAtOnce) {
+			if _, err = s.readRows(part); err != nil {
+				break
+			}
+		}
+		if pause = s.opts.Reload; err != nil {
+			pause = reloadRetry
+		}
+		if s.background.Context().Err() == nil {
+			s.opts.Reporter.Report(ConditionReload, err)
+		}
 	}
 }
 

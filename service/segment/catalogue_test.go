@@ -1,7 +1,6 @@
 package segment_test
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -84,26 +83,6 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A lookup that fails is no answer, and the tag works when the table does. The failure is reported until the table
-// works again, also where nobody asks any more.
-func TestALookupThatFailsIsNoAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, r := orders(t, 10)
-		db.fail(errAway)
-		began := time.Now()
-		if err := check.Err(r.one("orders")); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
-			t.Error(err)
-		}
-		check.Equal(t, time.Since(began), 2*time.Second, "waited")
-		time.Sleep(time.Minute)
-		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
-		db.fail(nil)
-		r.mustTake(t, "orders", 1, 1)
-		time.Sleep(3 * time.Second)
-		check.OK(t, r.reports.Of(segment.ConditionReload), "the database is back")
-	})
-}
-
 // What was changed or removed of the tags in use is read once a minute, in statements of 1000 names; Reload reads
 // the row of one of them now.
 func TestChangesAreReadOnceAMinute(t *testing.T) {
@@ -135,9 +114,13 @@ func TestChangesAreReadOnceAMinute(t *testing.T) {
 		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "time to the next reload")
 		db.fail(errAway)
 		check.Is(t, r.Reload(t.Context(), "t1"), errAway)
+		time.Sleep(time.Minute)
 		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
 		r.mustTake(t, "t1", 2, 1)
 		check.Equal(t, len(r.Used()), 1999, "tags while the table cannot be read")
+		db.fail(nil)
+		time.Sleep(3 * time.Second)
+		check.OK(t, r.reports.Of(segment.ConditionReload), "the table can be read")
 	})
 }
 

@@ -21,20 +21,22 @@ func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []stri
 	if t.numbers == nil {
 		return dst, fmt.Errorf("%w: tag %q has no pattern", model.ErrInvalidArgument, tag)
 	}
-	period, err := t.dropPast(s.opts.Now())
-	if err != nil {
-		return dst, err
-	}
-	ids, err := t.takeIDs(ctx, count, make([]int64, 0, count))
-	for err == nil && t.numbers.PeriodOf(ids[0]) < period { // they came while the period began
+	var ids []int64
+	for {
+		period, err := t.dropPast(s.opts.Now())
+		if err == nil {
+			ids, err = t.takeIDs(ctx, count, ids[:0])
+		}
+		if err != nil {
+			return dst, err
+		}
+		if t.numbers.PeriodOf(ids[0]) >= period {
+			break
+		}
 		t.mu.Lock()
-		t.beside -= int64(len(ids))
+		t.beside -= int64(len(ids)) // they came while the period began
 		t.mu.Unlock()
 		s.stats.wasted.Add(int64(len(ids)))
-		ids, err = t.takeIDs(ctx, count, ids[:0])
-	}
-	if err != nil {
-		return dst, err
 	}
 	now := s.opts.Now()
 	for _, id := range ids {
@@ -62,13 +64,4 @@ func (t *Tag) dropPast(now time.Time) (period int64, err error) {
 		return r
 	})
 	return period, nil
-}
-
-// isPast says whether a segment is of a period that is over. Its load began before.
-func (t *Tag) isPast(s model.TagSegment) bool {
-	if t.numbers == nil {
-		return false
-	}
-	period, err := t.numbers.Period(t.svc.opts.Now())
-	return err != nil || t.numbers.PeriodOf(s.First) < period
 }

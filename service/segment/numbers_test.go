@@ -120,9 +120,9 @@ func simulationNumbers() simtest.Simulation[mutant] {
 		Worlds: 500, Racing: 25, Seeds: 20_000, Least: map[string]float64{"numbers": 50}, World: simulateNumbers,
 		Mutants: map[mutant]uint64{
 			staleClock:  1,
-			sharesRange: 12,
-			noDoubt:     2,
-			noWait:      870,
+			sharesRange: 13,
+			noDoubt:     1,
+			noWait:      285,
 		},
 	}
 }

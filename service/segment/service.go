@@ -91,10 +91,9 @@ type Service struct {
 	tags       *xsync.Map[string, *Tag] // that are or were in use; none is ever taken out
 	lookups    lookups
 
-	reading     chan struct{} // holds one element while rows are read
-	reads       atomic.Uint64 // counts these readings
-	answered    atomic.Bool   // one of them succeeded
-	reloadFails atomic.Bool   // the latest one did not
+	reading  chan struct{} // holds one element while rows are read
+	reads    atomic.Uint64 // counts these readings
+	answered atomic.Bool   // one of them succeeded
 
 	loads  *background.Failing[*Tag] // the tags whose latest load failed at the database
 	stats  counters
@@ -223,14 +222,7 @@ func (s *Service) Start() {
 			return
 		}
 		s.opts.Log.Info("segment mode is ready")
-		s.background.Go(func() { s.background.Later(s.opts.Reload, s.reload) })
-		s.background.Go(func() {
-			s.background.Later(reloadRetry, func() {
-				if s.reloadFails.Load() {
-					s.reload()
-				}
-			})
-		})
+		s.background.Go(s.reloadTags)
 		s.background.Later(observeEvery, func() {
 			now := time.Now()
 			for _, t := range s.allTags() {

@@ -26,9 +26,9 @@ func simulation() simtest.Simulation[mutant] {
 			ignoresFloor:     2,
 			rereadsStep:      1,
 			reusesRolledBack: 7,
-			sharesRange:      1,
+			sharesRange:      5,
 			noDoubt:          1,
-			noWait:           103,
+			noWait:           273,
 		},
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 // A tag takes one segment at a time, whether for its pool or as a run, and says how far it knows IDs to be handed
 // out. So its segments only rise, and a table that went back is noticed with the next one.
 //
-// When the row of a tag is removed, what is held is given up, and so is a segment that was on its way. The pool
-// stays: the next caller has the table asked, which says that there is no such tag, or that there is one again.
+// When the row of a tag is removed, its pool gives up what is held and what is on its way. The pool stays: the next
+// caller has the table asked, which says that there is no such tag, or that there is one again.
 
 const (
 	// loadTimeout bounds one load. A database that takes longer for one row is as good as away, and a
@@ -48,8 +47,7 @@ type Tag struct {
 	losses   losses
 	rate     rate
 	beside   int64  // IDs issued in runs, less those that the pool issued and Numbers gave up
-	segments []span // those that are held, and the one before
-	switches int    // segments before these
+	segments []span // those that are held, in order
 	leftOut  int64  // IDs, as it is unknown how far the database went back
 }
 
@@ -67,19 +65,15 @@ type supply struct {
 	step step
 	// floor is above every ID that is known to be handed out, by this process or, as the table told, by
 	// others. It never falls while the process lives.
-	floor    int64
-	raised   uint64 // Service.reads when a segment raised floor last
-	removed  bool   // there is no row, for all that is known
-	removals int    // times that it went
-	loads    int    // segments taken for the pool since the row came
-	lastErr  error  // of the last load
+	floor   int64
+	raised  uint64 // Service.reads when a segment raised floor last
+	removed bool   // there is no row, for all that is known
+	loads   int    // segments taken for the pool since the row came
+	lastErr error  // of the last load
 }
 
-// Why there is no segment.
-var (
-	errNoAnswer = errors.New("the database has not answered yet")
-	errUnused   = errors.New("the segment came too late: the tag was removed, its period is over, or the service stops")
-)
+// errNoAnswer is why there is no segment when no load has ended yet.
+var errNoAnswer = errors.New("the database has not answered yet")
 
 // newTag makes the tag of a row, which holds nothing.
 func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
@@ -119,11 +113,8 @@ func (t *Tag) remove() {
 }
 
 func (t *Tag) removeLocked() {
-	if s := &t.supply; !s.removed {
-		s.removed, s.loads = true, 0
-		s.removals++
-		t.segments, t.switches = nil, 0
-	}
+	t.supply.removed, t.supply.loads = true, 0
+	t.segments = nil
 	t.svc.loads.Note(t, nil)
 	t.pool.Drop(func(hold.Run) hold.Run { return hold.Run{} })
 }
@@ -238,7 +229,7 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (s model.TagSegment, err
 // takeOnce is takeSegment for one transaction.
 func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 	t.mu.Lock()
-	began, removals := time.Now(), t.supply.removals
+	began := time.Now()
 	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers, Care: t.losses.Care}
 	tuned := int64(0)                 // the row's step
 	if n > 0 && t.supply.loads >= 2 { // Leaf tunes from the third on
@@ -269,14 +260,14 @@ func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 	case s.First < max(req.Floor, 1) || s.End < s.First+req.Care.Bound(1):
 		t.noteRepeated(s, req.Floor)
 		return model.TagSegment{}, t.supply.lastErr
-	case t.supply.removals != removals || t.isPast(s) || t.svc.background.Context().Err() != nil:
+	case t.svc.background.Context().Err() != nil: // Stop has closed the pool, or is about to
 		t.svc.stats.wasted.Add(s.End - s.First)
-		t.supply.lastErr = errUnused
-		return model.TagSegment{}, errUnused
+		return model.TagSegment{}, background.ErrStopping
 	}
 	t.supply.removed = false
 	if n > 0 && s.End > s.First {
-		t.noteSegment(s)
+		t.forgetUsedUp(t.nextNumber(t.pool.Counts()))
+		t.segments = append(t.segments, span{s.First, s.End})
 		t.supply.step.took(tuned, s.Step, time.Now())
 		t.supply.loads++
 		t.pool.Bound(min(t.supply.step.last, s.End-s.First), maxAhead*t.svc.opts.MaxStep)
@@ -284,14 +275,11 @@ func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 	return s, nil
 }
 
-// noteSegment keeps a segment for those who look, and forgets those that are used up. Callers hold mu.
-func (t *Tag) noteSegment(s model.TagSegment) {
-	next := t.nextNumber(t.pool.Counts())
-	for len(t.segments) > 1 && t.segments[1].end <= next {
-		t.segments = slices.Delete(t.segments, 0, 1)
-		t.switches++
+// forgetUsedUp forgets the segments before the next ID, but for the last one. Callers hold mu.
+func (t *Tag) forgetUsedUp(next int64) {
+	for len(t.segments) > 1 && t.segments[0].end <= next {
+		t.segments = t.segments[1:]
 	}
-	t.segments = append(t.segments, span{s.First, s.End})
 }
 
 // nextNumber is the number of the next ID that is held, and that after the last segment when none is.

@@ -12,14 +12,15 @@ import (
 )
 
 // View is what Leaf's /cache page and /api/status show of a tag; its JSON is that of
-// both. Leaf keeps two buffers that take turns; further blocks are in Ahead.
+// both. Leaf has two buffers: the first has the segment in use here, the second the next one, and further ones are
+// in Ahead alone.
 type View struct {
 	Name      string `json:"key"`
 	Pattern   string `json:"pattern,omitempty"` // of its IDs as texts; the numbers below are then period<<bits + sequence
 	InitOK    bool   `json:"initOk"`            // a segment was taken
 	Step      int64  `json:"step"`              // length of the last segment as it is tuned; the row's step before the first
-	NextReady bool   `json:"nextReady"`         // the other buffer holds the next one
-	Pos       int    `json:"pos"`               // the buffer in use, 0 or 1
+	NextReady bool   `json:"nextReady"`         // the second buffer holds the next segment
+	Pos       int    `json:"pos"`               // the buffer in use: the first, 0
 
 	// The two buffers: next ID, length of the segment, and its end, not included.
 	Value0 int64 `json:"value0"`
@@ -29,7 +30,7 @@ type View struct {
 	Step1  int64 `json:"step1"`
 	Max1   int64 `json:"max1"`
 
-	Ahead    int       `json:"ahead"`             // blocks that follow the one in use
+	Ahead    int       `json:"ahead"`             // segments that follow the one in use
 	Held     int64     `json:"held"`              // IDs that can be issued without the database
 	Rate     float64   `json:"rate"`              // IDs a second, the average of half a minute
 	Runway   float64   `json:"runwaySeconds"`     // for which Held lasts at that rate, at most a year
@@ -94,31 +95,15 @@ func (t *Tag) view() View {
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern
 	}
-	if len(t.segments) == 0 {
-		return v
+	t.forgetUsedUp(next)
+	if v.Ahead = max(0, len(t.segments)-1); len(t.segments) > 0 {
+		first := t.segments[0]
+		v.Value0, v.Step0, v.Max0 = min(max(next, first.first), first.end), first.end-first.first, first.end
 	}
-	at := 0 // of the segment in use
-	for at < len(t.segments)-1 && t.segments[at].end <= next {
-		at++
+	if v.NextReady = v.Ahead > 0; v.NextReady {
+		second := t.segments[1]
+		v.Value1, v.Step1, v.Max1 = second.first, second.end-second.first, second.end
 	}
-	other := at - 1 // the segment before, or else the next one
-	if v.Ahead = len(t.segments) - 1 - at; v.Ahead > 0 {
-		other = at + 1
-	}
-	v.NextReady, v.Pos = v.Ahead > 0, (t.switches+at)%2
-	first, second := t.segments[at], span{}
-	firstValue, secondValue := min(max(next, first.first), first.end), int64(0)
-	if other >= 0 {
-		second = t.segments[other]
-		if secondValue = second.first; other < at {
-			secondValue = second.end
-		}
-	}
-	if v.Pos == 1 {
-		first, second, firstValue, secondValue = second, first, secondValue, firstValue
-	}
-	v.Value0, v.Step0, v.Max0 = firstValue, first.end-first.first, first.end
-	v.Value1, v.Step1, v.Max1 = secondValue, second.end-second.first, second.end
 	return v
 }
 
