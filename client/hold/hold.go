@@ -139,9 +139,15 @@ func New(opts Options) *Pool {
 // Next is Take for one ID.
 func (p *Pool) Next(ctx context.Context) (int64, error) {
 	b := p.current.Load()
-	if n := b.taken.Add(1); n <= b.Count {
-		return b.First + (n-1)*b.Stride, nil
+	r := b.Run // read before the add, which holds up what follows it
+	if n := b.taken.Add(1); n <= r.Count {
+		return r.First + (n-1)*r.Stride, nil
 	}
+	return p.nextLocked(ctx)
+}
+
+// nextLocked is takeLocked for one ID. It is a function of its own, so that the way without a lock has no frame.
+func (p *Pool) nextLocked(ctx context.Context) (int64, error) {
 	ids, err := p.takeLocked(ctx, 1, nil)
 	if err != nil {
 		return 0, err
