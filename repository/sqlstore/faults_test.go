@@ -134,7 +134,7 @@ func TestReadOnlyServer(t *testing.T) {
 		_, renew := w.Renew(ctx, lease)
 		_, get := w.Acquire(ctx, lease.Owner)
 		_, start := store.RegisterNode(ctx, nodeStart("b", 5, 1_800_000_000))
-		for _, err := range []error{tag, renew, get, start, w.Release(ctx, lease), store.MarkNode(ctx, node, 1)} {
+		for _, err := range []error{tag, renew, get, start, w.Release(ctx, lease), store.MarkNode(ctx, node, 1_900_000_000)} {
 			wantAdvice(t, err, "point database.dsn at the primary")
 		}
 	}

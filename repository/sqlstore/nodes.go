@@ -269,6 +269,8 @@ func (s *Store) MarkNode(ctx context.Context, node model.Node, until int64) erro
 			return fmt.Errorf("lock the row: %w", err)
 		case !found || node.Token == "" || row.Token != node.Token:
 			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, node.WorkerID)
+		case until <= row.UsedUntil:
+			return nil
 		}
 		if _, err := s.moment(tx); err != nil {
 			return err

@@ -258,24 +258,30 @@ func (w *world) split(i int) {
 	w.issue(lag)
 }
 
+// withoutName is a process that did not name the witness. Each process has an address of Redis of its own here,
+// where in a deployment all have the same: of the one that it was named by, the others could not tell that the
+// witness is no longer there, and would wait for its lease.
+func (w *world) withoutName() int {
+	return slices.IndexFunc(w.site.(*single).proxies, func(p *Proxy) bool {
+		return w.number("SELECT COUNT(*) FROM shardid_deployment WHERE witness_place LIKE ?", "%"+p.Addr+"%") == 0
+	})
+}
+
 // splitBrain: only one side numbers keys at a time.
 func splitBrain(w *world) {
-	w.split(0)
+	i := w.withoutName()
+	w.split(i)
 	if w.numbered {
-		w.stopsNumbering(w.procs[0], "Redis")
-		w.verifyNumbers(w.procs[1:]...)
+		w.stopsNumbering(w.procs[i], "Redis")
+		w.verifyNumbers(slices.Delete(slices.Clone(w.procs), i, i+1)...)
 	}
 	w.linger(time.Second)
 }
 
 // splitAsleep: a process is frozen when the others go on, with a lease of the old master, which would still
-// answer it. It wakes up when they number keys again, or long after, with requests that came meanwhile. It is
-// none that named the witness: each process has an address of Redis of its own here, and of that one the others
-// could not tell that the witness is no longer there.
+// answer it. It wakes up when they number keys again, or long after, with requests that came meanwhile.
 func splitAsleep(w *world) {
-	i := slices.IndexFunc(w.site.(*single).proxies, func(p *Proxy) bool {
-		return w.number("SELECT COUNT(*) FROM shardid_deployment WHERE witness_place LIKE ?", "%"+p.Addr+"%") == 0
-	})
+	i := w.withoutName()
 	wake := w.sleep(w.procs[i])
 	w.split(i)
 	w.verifyNumbers(slices.Delete(slices.Clone(w.procs), i, i+1)...)
