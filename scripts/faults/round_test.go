@@ -320,24 +320,28 @@ var quotes = strings.NewReplacer(`\`, "", `"`, "")
 
 // operate does what an operator would, where a refusal names a command. After a mere restart that is all;
 // where the database may lack numbers, the app is raised above all that it has given, and what processes hold
-// of it, before.
+// of it, before. A command that fails is tried again with the next refusal.
 func (w *world) operate(app int64, refusal error) {
 	w.t.Helper()
 	words := command.FindStringSubmatch(refusal.Error())
 	if words == nil {
 		return
 	}
+	commands := [][]string{strings.Fields(quotes.Replace(words[1]))}
 	if isApp := app >= 0; isApp && w.lacking {
 		highest := int64(0)
 		for shard := range int64(64) {
 			_, last := w.books.Of(rig.List{App: app, Shard: shard})
 			highest = max(highest, w.region.row(last))
 		}
-		w.command("apps", "set", "--app", fmt.Sprint(app), "--min-index", fmt.Sprint(highest+fewNarrow))
+		raise := []string{"apps", "set", "--app", fmt.Sprint(app), "--min-index", fmt.Sprint(highest + fewNarrow)}
+		commands = slices.Insert(commands, 0, raise)
 	}
-	if err := w.try(strings.Fields(quotes.Replace(words[1]))...); err != nil {
-		w.note("%v", err)
-		return
+	for _, args := range commands {
+		if err := w.try(args...); err != nil {
+			w.note("%v", err)
+			return
+		}
 	}
 	w.confirmed++
 }
