@@ -35,8 +35,11 @@ func (s *Store) change(ctx context.Context, op string, reqs []model.AllocRequest
 		return nil
 	}
 	var out []model.Allocation
-	err := s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-		out, err = s.changeRows(tx, s.taking, reqs, choose)
+	err := s.inTx(ctx, op, func(tx *gorm.DB) error {
+		m, err := s.moment(tx, toShare, toTake)
+		if err == nil {
+			out, err = s.changeRows(tx, m, reqs, choose)
+		}
 		return err
 	})
 	if err != nil {
@@ -45,11 +48,7 @@ func (s *Store) change(ctx context.Context, op string, reqs []model.AllocRequest
 	return out
 }
 
-func (s *Store) changeRows(tx *gorm.DB, see seeing, reqs []model.AllocRequest, choose choice) ([]model.Allocation, error) {
-	m, err := see(tx, share)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) changeRows(tx *gorm.DB, m moment, reqs []model.AllocRequest, choose choice) ([]model.Allocation, error) {
 	rows, err := s.lockLists(tx, reqs)
 	if err != nil {
 		return nil, err

@@ -217,7 +217,7 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		}
 	}
 	err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-		m, err := s.deciding(tx, exclusive) // nobody asks for its lists meanwhile
+		m, err := s.moment(tx, toOwn, toDecide) // nobody asks for its lists meanwhile
 		if err != nil {
 			return err
 		}
@@ -245,15 +245,11 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 }
 
 // lockApp locks the lists of an app and reads it.
-func (s *Store) lockApp(tx *gorm.DB, id uint8, see seeing, lock string) (m moment, rows map[model.ListKey]allocRow,
-	app model.AppSummary, err error) {
-	if m, err = see(tx, lock); err == nil {
-		rows, err = s.lockLists(tx, wholeApp(id))
-	}
-	if err == nil {
+func (s *Store) lockApp(tx *gorm.DB, id uint8) (rows map[model.ListKey]allocRow, app model.AppSummary, err error) {
+	if rows, err = s.lockLists(tx, wholeApp(id)); err == nil {
 		app, err = oneApp(tx, id)
 	}
-	return m, rows, app, err
+	return rows, app, err
 }
 
 // ChangeApp changes what all shards of an app share, and raises their max_id to
@@ -262,7 +258,11 @@ func (s *Store) lockApp(tx *gorm.DB, id uint8, see seeing, lock string) (m momen
 // *model.StoreError.
 func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
 	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
-		m, rows, app, err := s.lockApp(tx, id, s.locked, share)
+		m, err := s.moment(tx, toShare)
+		if err != nil {
+			return err
+		}
+		rows, app, err := s.lockApp(tx, id)
 		if before = app; err != nil {
 			return err
 		}
@@ -321,7 +321,11 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 // ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error) {
 	return within(ctx, s, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) (model.AppSummary, error) {
-		m, rows, app, err := s.lockApp(tx, id, s.deciding, exclusive)
+		m, err := s.moment(tx, toOwn, toDecide)
+		if err != nil {
+			return model.AppSummary{}, err
+		}
+		rows, app, err := s.lockApp(tx, id)
 		if err == nil && name != app.Name {
 			err = fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, app.Name)
 		}
@@ -341,7 +345,11 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, error) {
 	return within(ctx, s, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) (lists int64, err error) {
-		_, err = s.changeRows(tx, s.deciding, wholeApp(app), func(
+		m, err := s.moment(tx, toShare, toDecide)
+		if err != nil {
+			return 0, err
+		}
+		_, err = s.changeRows(tx, m, wholeApp(app), func(
 			state model.AllocState, req model.AllocRequest, _ time.Time,
 		) (model.Allocation, model.AllocState, error) {
 			if state.Doubt > 0 {

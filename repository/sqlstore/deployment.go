@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +78,7 @@ type moment struct {
 	// 0 is no bound.
 	listRate, tagRate int64
 	changes           []changeRow // read so far, see Store.readChanges
-	settled           bool        // see Store.deciding
+	settled           bool        // see toDecide
 	region            model.Region
 }
 
@@ -95,69 +95,70 @@ type seen struct {
 	vouching  Vouching // Since is that of hold
 }
 
-// moment reads the row for a transaction that writes, on its own connection, as a proxy
-// may send another one elsewhere. The error may be errServerChanged, and errReadOnly
-// even for a user who may write to a server that is no primary.
-func (s *Store) moment(tx *gorm.DB) (moment, error) {
-	return s.locked(tx, "")
-}
+// A need is what a transaction asks of the row of the deployment, beside that it is this server's.
+type need int
 
-func (s *Store) usable(tx *gorm.DB, m moment) error {
-	if isOn(m.Frozen) {
-		return errReadOnly
-	}
-	if err := s.inRegion(m.deploymentRow); err != nil {
-		return err
-	}
-	changed, _, err := s.changed(tx, m)
-	if changed {
-		return errServerChanged
-	}
-	return err
-}
+const (
+	// toShare and toOwn lock the row, so that nobody names another witness until the transaction ends. A
+	// transaction that writes the row owns it.
+	toShare need = iota
+	toOwn
+	// toCount is for what hands out times: how old a copy is can only be told while the clocks agree.
+	toCount
+	// toTake is for what takes numbers: clocks agree, and others have had the time to say what a copy lacks.
+	toTake
+	// toDecide is for an operator's word, which takes no numbers: where nothing is left to be settled the
+	// rows have all that the witness knows, and it need not be asked.
+	toDecide
+)
 
-// deciding is locked for an operator's word, which takes no numbers: where nothing is left to
-// be settled the rows have all that the witness knows, and it need not be asked.
-func (s *Store) deciding(tx *gorm.DB, lock string) (moment, error) {
-	m, err := s.locked(tx, lock)
-	if err != nil || m.Witness == "" {
-		return m, err
+// moment reads the row for a transaction that writes, on its own connection, as a proxy may send another one
+// elsewhere. Errors: errServerChanged and errNoRegion, after which inTx does what is missing and runs the
+// transaction again; errReadOnly, even for a user who may write to a server that is no primary;
+// model.ErrLayoutChanged for another region; for times and numbers model.ErrClockApart, and for numbers
+// model.ErrJumping.
+func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
+	lock := ""
+	switch {
+	case slices.Contains(needs, toOwn):
+		lock = exclusive
+	case slices.Contains(needs, toShare):
+		lock = share
 	}
-	open, err := query[int64](tx, "look for changes that are not settled",
-		"SELECT COUNT(*) FROM "+changeTable+" WHERE settled = 0 AND witness <> ''")
-	m.settled = err == nil && open == 0
-	return m, err
-}
-
-// taking is counting for what takes numbers. The error may be model.ErrJumping too: after a
-// change of the server others may have to say what its copy lacks.
-func (s *Store) taking(tx *gorm.DB, lock string) (moment, error) {
-	m, err := s.counting(tx, lock)
-	if wait := model.ObjectFor - m.now.Sub(m.times().Since); err == nil && m.Changes > 0 && wait > 0 {
-		err = fmt.Errorf("%w: %v to go, for replicas that have seen more of the database", model.ErrJumping, wait.Round(time.Millisecond))
-	}
-	return m, err
-}
-
-// locked is moment with a lock on the row, so that nobody names another witness until the
-// transaction ends. lock is share or exclusive.
-func (s *Store) locked(tx *gorm.DB, lock string) (moment, error) {
 	m, err := s.readMoment(tx, s.either(lock, ""))
 	if err != nil {
 		return m, err
 	}
-	return m, s.usable(tx, m)
+	if isOn(m.Frozen) {
+		return m, errReadOnly
+	}
+	if err := s.inRegion(m.deploymentRow); err != nil {
+		return m, err
+	}
+	switch changed, _, err := s.changed(tx, m); {
+	case err != nil:
+		return m, err
+	case changed:
+		return m, errServerChanged
+	}
+	takes := slices.Contains(needs, toTake)
+	if m.apart != nil && (takes || slices.Contains(needs, toCount)) {
+		return m, m.apart
+	}
+	if wait := model.ObjectFor - m.now.Sub(m.times().Since); takes && m.Changes > 0 && wait > 0 {
+		return m, fmt.Errorf("%w: %v to go, for replicas that have seen more of the database",
+			model.ErrJumping, wait.Round(time.Millisecond))
+	}
+	if m.Witness != "" && slices.Contains(needs, toDecide) {
+		open, err := query[int64](tx, "look for changes that are not settled",
+			"SELECT COUNT(*) FROM "+changeTable+" WHERE settled = 0 AND witness <> ''")
+		if err != nil {
+			return m, err
+		}
+		m.settled = open == 0
+	}
+	return m, nil
 }
-
-// counting is locked for what hands out numbers: how old a copy is can only be told while
-// the clocks agree. The error may be model.ErrClockApart too.
-func (s *Store) counting(tx *gorm.DB, lock string) (moment, error) {
-	m, err := s.locked(tx, lock)
-	return m, cmp.Or(err, m.apart)
-}
-
-// seeing is locked, deciding, counting or taking.
-type seeing func(tx *gorm.DB, lock string) (moment, error)
 
 // The locks of the deployment's row.
 const (
@@ -371,7 +372,7 @@ func (s *Store) Adopt(ctx context.Context, deployment, present string) (database
 		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument, deployment)
 	}
 	return within(ctx, s, "take the place of another deployment", func(tx *gorm.DB) (int64, error) {
-		m, err := s.locked(tx, exclusive)
+		m, err := s.moment(tx, toOwn)
 		if err != nil {
 			return 0, err
 		}

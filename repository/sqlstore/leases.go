@@ -178,7 +178,7 @@ func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameL
 		if err != nil {
 			return lease, err
 		}
-		at, err := s.counting(tx, "")
+		at, err := s.moment(tx, toCount)
 		if err != nil {
 			return lease, err
 		}
@@ -206,7 +206,7 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 		if err != nil {
 			return err
 		}
-		if _, err := s.counting(tx, ""); err != nil {
+		if _, err := s.moment(tx, toCount); err != nil {
 			return err
 		}
 		if err := r.checkHeld(key, 0); err != nil { // also one that has ended, where nobody has followed

@@ -37,11 +37,11 @@ func (r nameRow) name() model.Name {
 }
 
 // lockName reads the row of a name under its lock; as the first statement of the transaction
-// it makes all that follow see what the others before it have stored. Errors: those of counting.
+// it makes all that follow see what the others before it have stored. Errors: those of moment.
 func (s *Store) lockName(tx *gorm.DB, name string) (rows []nameRow, at moment, err error) {
 	rows, err = query[[]nameRow](tx, "lock the name", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE name = ?"+s.forUpdate(), name)
 	if err == nil {
-		at, err = s.counting(tx, "")
+		at, err = s.moment(tx, toCount)
 	}
 	return rows, at, err
 }

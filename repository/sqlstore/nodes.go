@@ -88,7 +88,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 // newNode gives a start a worker ID. Starts are numbered: the number is the ID of the row
 // as long as the layout has worker IDs, and only counts after that.
 func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeRow, err error) {
-	if m, err = s.taking(tx, exclusive); err != nil { // it is written to
+	if m, err = s.moment(tx, toOwn, toTake); err != nil { // it is written to
 		return nodeRow{}, err
 	}
 	starts, mark, err := s.starts(tx, &m)
@@ -291,7 +291,7 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 // that WORKER_NODE has all instances that are running.
 func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
 	return within(ctx, s, "confirm the starts of the UID mode", func(tx *gorm.DB) (int64, error) {
-		m, err := s.deciding(tx, exclusive)
+		m, err := s.moment(tx, toOwn, toDecide)
 		if err != nil {
 			return 0, err
 		}

@@ -71,7 +71,7 @@ func (s *Store) AllocateSections(ctx context.Context, reqs []model.SectionReques
 }
 
 func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place string, sure bool) ([]model.SectionGrant, error) {
-	m, err := s.taking(tx, share)
+	m, err := s.moment(tx, toShare, toTake)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow
 // spaces that there are. Errors: *model.StoreError.
 func (s *Store) RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error) {
 	return within(ctx, s, "renew the fence of sequences", func(tx *gorm.DB) (f model.Fence, err error) {
-		m, err := s.counting(tx, share)
+		m, err := s.moment(tx, toShare, toCount)
 		if err != nil {
 			return f, err
 		}
@@ -298,7 +298,7 @@ func renewFences(tx *gorm.DB, m moment, servers []string, place string) (map[str
 func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]int64) error {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(marks)), 64) {
 		err := s.inTx(ctx, "settle sections", func(tx *gorm.DB) error {
-			m, err := s.locked(tx, share)
+			m, err := s.moment(tx, toShare)
 			if err != nil {
 				return err
 			}

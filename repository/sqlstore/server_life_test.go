@@ -123,7 +123,7 @@ func TestClockBeforeTheStart(t *testing.T) {
 	if err != nil || failed != nil || m.server.BootedAt.Unix() != booted || changed {
 		t.Errorf("%+v, %v, want a start at %d", m.server, err, booted)
 	}
-	if _, err := s.counting(tx, share); err != nil {
+	if _, err := s.moment(tx, toShare, toCount); err != nil {
 		t.Errorf("a transaction: %v", err)
 	}
 }

@@ -100,7 +100,7 @@ func (s *Store) raiseRows(ctx context.Context, marks []model.Mark) error {
 
 func (s *Store) raiseStarts(ctx context.Context, mark int64) error {
 	return s.inTx(ctx, "raise the starts", func(tx *gorm.DB) error {
-		m, err := s.locked(tx, exclusive)
+		m, err := s.moment(tx, toOwn)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,11 @@ func (s *Store) raiseLists(ctx context.Context, lists []model.AllocRequest) erro
 		return nil
 	}
 	return s.inTx(ctx, "raise the lists", func(tx *gorm.DB) error {
-		out, err := s.changeRows(tx, s.locked, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+		m, err := s.moment(tx, toShare)
+		if err != nil {
+			return err
+		}
+		out, err := s.changeRows(tx, m, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
 			state.Counter = state.Raise(req.Floor)
 			return model.Allocation{}, state, nil
 		})
@@ -159,7 +163,11 @@ func (s *Store) raiseTags(ctx context.Context, tags map[string]int64) error {
 }
 
 func (s *Store) raiseTag(tx *gorm.DB, name string, mark int64) error {
-	row, m, err := s.lockTag(tx, name, s.locked)
+	m, err := s.moment(tx, toShare)
+	if err != nil {
+		return err
+	}
+	row, err := s.lockTag(tx, name)
 	if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
 		return buryTag(tx, name, mark+1)
 	}

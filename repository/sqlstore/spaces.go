@@ -28,7 +28,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		return space, err
 	}
 	return space, s.do(ctx, "add the space", func(tx *gorm.DB) error {
-		m, err := s.locked(tx, exclusive)
+		m, err := s.moment(tx, toOwn)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *Store) ChangeSpace(ctx context.Context, name string, step int64) (befor
 }
 
 func (s *Store) lockSpace(tx *gorm.DB, name string) (m moment, space model.Space, err error) {
-	if m, err = s.deciding(tx, exclusive); err != nil {
+	if m, err = s.moment(tx, toOwn, toDecide); err != nil {
 		return m, space, err
 	}
 	found, err := query[[]model.Space](tx, "read the space", "SELECT name, sections, step FROM "+sequenceTable+" WHERE name = ?", name)

@@ -64,7 +64,11 @@ func checkNewTag(tag model.Tag) error {
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
 func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
 	return within(ctx, s, "allocate a segment", func(tx *gorm.DB) (segment model.TagSegment, err error) {
-		row, m, err := s.lockTag(tx, req.Tag, s.taking)
+		m, err := s.moment(tx, toShare, toTake)
+		if err != nil {
+			return segment, err
+		}
+		row, err := s.lockTag(tx, req.Tag)
 		if err != nil {
 			return segment, err
 		}
@@ -88,33 +92,29 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 }
 
 // lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
-// tag of the name had handed out before it was deleted. Errors: model.ErrUnknownTag,
-// and those of see.
-func (s *Store) lockTag(tx *gorm.DB, name string, see seeing) (row tagRow, m moment, err error) {
-	if m, err = see(tx, share); err != nil {
-		return row, m, err
-	}
+// tag of the name had handed out before it was deleted. The error may be model.ErrUnknownTag.
+func (s *Store) lockTag(tx *gorm.DB, name string) (row tagRow, err error) {
 	found, err := query[[]tagRow](tx, "lock the row",
 		"SELECT biz_tag, max_id, step, doubt, last_change, tokens, taken_at, max_rate, own_max_id FROM "+
 			tagTable+" WHERE biz_tag = ?"+s.forUpdate(), name)
 	switch {
 	case err != nil:
-		return row, m, err
+		return row, err
 	case len(found) == 0:
-		return row, m, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+		return row, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
 	row = found[0]
 	kept, err := keptOfTag(tx, name)
 	row.Stored, row.MaxID, row.Numbering = row.MaxID, max(row.MaxID, kept.Buried), kept.Numbering
-	return row, m, err
+	return row, err
 }
 
 // lockExactly is lockTag for the tag of the exact name, with all that the table says of it.
-func (s *Store) lockExactly(tx *gorm.DB, name string, see seeing) (row tagRow, m moment, tag model.Tag, err error) {
-	if row, m, err = s.lockTag(tx, name, see); err == nil {
+func (s *Store) lockExactly(tx *gorm.DB, name string) (row tagRow, tag model.Tag, err error) {
+	if row, err = s.lockTag(tx, name); err == nil {
 		tag, err = s.oneTag(tx, name)
 	}
-	return row, m, tag, err
+	return row, tag, err
 }
 
 // tagCounter is what a locked row says, and the mark of the tag at the witness. Where
@@ -179,7 +179,7 @@ func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, 
 		}
 	}
 	return within(ctx, s, op, func(tx *gorm.DB) (made []model.Tag, err error) {
-		m, err := s.deciding(tx, share)
+		m, err := s.moment(tx, toShare, toDecide)
 		if err != nil {
 			return nil, err
 		}
@@ -259,7 +259,11 @@ func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag,
 // down, *model.StoreError.
 func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error) {
 	err = s.do(ctx, fmt.Sprintf("change tag %q", name), func(tx *gorm.DB) error {
-		row, m, current, err := s.lockExactly(tx, name, s.locked)
+		m, err := s.moment(tx, toShare)
+		if err != nil {
+			return err
+		}
+		row, current, err := s.lockExactly(tx, name)
 		if before = current; err != nil {
 			return err
 		}
@@ -292,7 +296,11 @@ func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChan
 // deleted. Errors: model.ErrUnknownTag, *model.StoreError.
 func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 	return within(ctx, s, fmt.Sprintf("delete tag %q", name), func(tx *gorm.DB) (model.Tag, error) {
-		row, m, tag, err := s.lockExactly(tx, name, s.deciding)
+		m, err := s.moment(tx, toShare, toDecide)
+		if err != nil {
+			return model.Tag{}, err
+		}
+		row, tag, err := s.lockExactly(tx, name)
 		if err != nil {
 			return tag, err
 		}
@@ -316,7 +324,11 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 // ConfirmTag is ConfirmApp for a tag.
 func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
 	return within(ctx, s, fmt.Sprintf("confirm tag %q", tag), func(tx *gorm.DB) (int64, error) {
-		row, m, _, err := s.lockExactly(tx, tag, s.deciding)
+		m, err := s.moment(tx, toShare, toDecide)
+		if err != nil {
+			return 0, err
+		}
+		row, _, err := s.lockExactly(tx, tag)
 		if err != nil {
 			return 0, err
 		}

@@ -147,7 +147,7 @@ func (s *Store) attend(ctx context.Context, uses string) (m moment, v duty, err 
 	now, me := s.opts.Now(), model.Member{ID: s.id, Uses: uses}
 	due := false
 	err = s.inTx(ctx, "heartbeat", func(tx *gorm.DB) error {
-		if m, err = s.counting(tx, share); err != nil {
+		if m, err = s.moment(tx, toShare, toCount); err != nil {
 			return err
 		}
 		if v, err = s.judge(tx, m, uses, false); err != nil {
@@ -250,7 +250,7 @@ func (s *Store) rule(ctx context.Context, known moment, uses string) error {
 		replaced = err == nil && life != model.WitnessLife(known.Witness)
 	}
 	return s.inTx(ctx, "note the witness", func(tx *gorm.DB) error {
-		m, err := s.counting(tx, exclusive)
+		m, err := s.moment(tx, toOwn, toCount)
 		if err != nil {
 			return err
 		}
