@@ -58,38 +58,6 @@ func (r allocRow) config() (model.ListConfig, error) {
 	}, nil
 }
 
-// counterRow is what a row of id_alloc or leaf_alloc keeps of its counter. Times are
-// Unix ms.
-type counterRow struct {
-	Doubt      int64
-	LastChange int64 // of the server that Doubt accounts for
-	Tokens     int64
-	TakenAt    int64 // 0 before the first allocation
-	MaxRate    int64 // 0: as all
-}
-
-// counter is the row's at that moment, which has read the changes since. The row's own rate
-// only lowers the one of all, 0 is no bound. most is that of all at a change, and
-// covered says that the witness has a mark of all that was taken.
-func (r counterRow) counter(m *moment, last, rate int64, most func(model.Change) int64, covered bool) model.Counter {
-	if r.MaxRate > 0 {
-		rate = min(rate, r.MaxRate)
-	}
-	at := atMilli(r.TakenAt)
-	return model.Counter{
-		Last: last, Rate: rate, Tokens: r.Tokens, At: at, JumpFrom: time.UnixMilli(m.JumpFrom),
-		Doubt: m.doubt(r.LastChange, r.Doubt, at, covered, most),
-	}
-}
-
-// atMilli is zero for 0.
-func atMilli(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
-}
-
 // Load reads every list's configuration, ordered by app and shard. A row that
 // cannot be used (out of range on a server that ignores CHECK, or of an unknown
 // policy) is told to Options.OnBadRow, and is a list with an Err, or left out where it names
@@ -124,7 +92,7 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 			err = cmp.Or(secret.check(), model.CheckScramble(list.Limit))
 		}
 		if err == nil {
-			list.Unconfirmed = row.state(&m, list).Unconfirmed(0, list.Limit.LastIndex(list.Key))
+			list.Unconfirmed = row.counted(&m).counter(&m).Unconfirmed(0, list.Limit.LastIndex(list.Key))
 			lists = append(lists, list)
 			continue
 		}
@@ -287,7 +255,7 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 			for key := range rows {
 				marks = append(marks, model.Mark{Counter: listCounter(key), Value: *change.MinIndex})
 			}
-			if err := s.raise(ctx, m, marks, nil); err != nil {
+			if err := s.raiseMarks(ctx, m, marks, nil); err != nil {
 				return err
 			}
 		}
@@ -349,7 +317,7 @@ func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, 
 		if err != nil {
 			return 0, err
 		}
-		_, err = s.changeRows(tx, m, wholeApp(app), func(
+		_, err = s.takeLists(tx, m, wholeApp(app), func(
 			state model.AllocState, req model.AllocRequest, _ time.Time,
 		) (model.Allocation, model.AllocState, error) {
 			if state.Doubt > 0 {

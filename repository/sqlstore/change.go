@@ -164,23 +164,3 @@ func (m *moment) readChanges(tx *gorm.DB, after int64) error {
 			" WHERE number > ? AND settled = 0 ORDER BY number", after)
 	return err
 }
-
-// doubt is that of a counter which accounts for the changes up to one. covered says that
-// the witness has a mark of all that was taken of it.
-func (m *moment) doubt(after, before int64, at time.Time, covered bool, rate func(model.Change) int64) int64 {
-	var changes []model.Change
-	for _, r := range m.changes {
-		if r.Number > after {
-			changes = append(changes, r.change())
-		}
-	}
-	witness := m.Witness
-	if !covered {
-		witness = ""
-	}
-	return model.Doubt(changes, witness, rate, at, before)
-}
-
-func listRate(c model.Change) int64 { return c.ListRate }
-
-func tagRate(c model.Change) int64 { return c.TagRate }

@@ -237,12 +237,15 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(1))
 		run(t, s, "UPDATE id_alloc SET max_id = 10 WHERE shard_id = 1")
-		var changes []change
-		for shard := range uint8(3) {
-			next := model.AllocState{Counter: model.Counter{Last: 100}, Key: key(1, shard), CurrentStep: 100}
-			changes = append(changes, change{key: next.Key, old: 0, next: next})
+		var rows []storedRow
+		for shard := range 3 {
+			rows = append(rows, storedRow{
+				key: model.Shards + shard, as: []any{1, shard, 0}, next: model.Counter{Last: 100}, further: []any{100, 100},
+			})
 		}
-		err := s.inTx(context.Background(), "test", func(tx *gorm.DB) error { return storeChanges(tx, changes) })
+		err := s.inTx(context.Background(), "test", func(tx *gorm.DB) error {
+			return s.storeRows(tx, moment{}, s.listStorage(), rows)
+		})
 		check.Is(t, err, errRowChanged)
 		wantAdvice(t, s.explain("allocate", err), "engine is not InnoDB")
 		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 10, "stored")

@@ -91,38 +91,38 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 	if m, err = s.moment(tx, toOwn, toTake); err != nil { // it is written to
 		return nodeRow{}, err
 	}
-	starts, mark, err := s.starts(tx, &m)
+	counted, err := s.countStarts(tx, &m)
 	if err != nil {
 		return nodeRow{}, err
 	}
-	last := starts.Last
-	number, next, err := nextStart(starts, mark, start.Workers, m.now)
-	if err != nil {
-		return nodeRow{}, err
-	}
-	row, err = s.insertNode(tx, start, nil)
-	if err == nil && row.ID < number { // the table has forgotten rows, or numbers are left out
-		if err = removeNode(tx, row.ID); err == nil {
-			row, err = s.insertNode(tx, start, number)
+	var next model.Counter
+	err = s.take(tx, &m, []countedRow{counted}, func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
+		last := starts.Last
+		number, taken, err := nextStart(starts, mark, start.Workers, m.now)
+		if err != nil {
+			return starts, false, err
 		}
-	}
-	if err != nil {
-		return nodeRow{}, err
-	}
-	next.Last = max(next.Last, row.ID)
-	if row.ID >= start.Workers {
-		// Starts that the table lacks have taken over rows, as far as their numbers are no worker IDs.
-		lost := number - max(last+1, start.Workers) + min(m.NodeLost, max(0, last-(start.Workers-1)))
-		if err = removeNode(tx, row.ID); err == nil {
-			row, err = recycleNode(tx, m, start, lost)
+		row, err = s.insertNode(tx, start, nil)
+		if err == nil && row.ID < number { // the table has forgotten rows, or numbers are left out
+			if err = removeNode(tx, row.ID); err == nil {
+				row, err = s.insertNode(tx, start, number)
+			}
 		}
 		if err != nil {
-			return nodeRow{}, err
+			return starts, false, err
 		}
-	}
-	// Last: what is refused above must not look like a start that the database has lost.
-	marks := []model.Mark{{Counter: nodeCounter, Value: next.Last}}
-	err = s.raise(tx.Statement.Context, m, marks, []int64{max(mark, number-1)})
+		next = taken
+		next.Last = max(next.Last, row.ID)
+		if row.ID >= start.Workers {
+			// Starts that the table lacks have taken over rows, as far as their numbers are no worker IDs.
+			lost := number - max(last+1, start.Workers) + min(m.NodeLost, max(0, last-(start.Workers-1)))
+			if err = removeNode(tx, row.ID); err == nil {
+				row, err = recycleNode(tx, m, start, lost)
+			}
+		}
+		// What is refused up to here must not look like a start that the database has lost: it marks nothing.
+		return next, true, err
+	})
 	if err == nil {
 		err = storeStarts(tx, m, next, 0)
 	}
@@ -132,21 +132,18 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 // nodeCounter is the name of the starts at the witness.
 const nodeCounter = "node"
 
-// starts is the counter of the starts, and its mark at the witness: other programs insert rows too.
-func (s *Store) starts(tx *gorm.DB, m *moment) (c model.Counter, mark int64, err error) {
-	mark, err = s.mark(tx, m, nodeCounter, m.NodeChange)
-	if err != nil {
-		return c, 0, err
+// countStarts is what the row of the deployment keeps of the starts; other programs insert rows of WORKER_NODE too.
+func (s *Store) countStarts(tx *gorm.DB, m *moment) (countedRow, error) {
+	last, err := query[int64](tx, "look for the last start", "SELECT COALESCE(MAX(ID), 0) FROM "+nodeTable)
+	row := countedRow{
+		counterRow: counterRow{Doubt: m.NodeDoubt, LastChange: m.NodeChange, Tokens: m.NodeTokens, TakenAt: m.NodeAt},
+		last:       max(last, m.NodeLast), mark: nodeCounter,
+		rate: nodeRate, rateBefore: func(model.Change) int64 { return nodeRate },
 	}
-	row := counterRow{Doubt: m.NodeDoubt, LastChange: m.NodeChange, Tokens: m.NodeTokens, TakenAt: m.NodeAt}
-	rate := int64(nodeRate)
 	if s.server == nil {
-		rate = 0
+		row.rate = 0
 	}
-	c = row.counter(m, 0, rate, func(model.Change) int64 { return nodeRate }, true)
-	c.Last, err = query[int64](tx, "look for the last start", "SELECT COALESCE(MAX(ID), 0) FROM "+nodeTable)
-	c.Last = max(c.Last, m.NodeLast)
-	return c, mark, err
+	return row, err
 }
 
 // storeStarts stores the counter, and how many of its starts WORKER_NODE may lack.
@@ -295,7 +292,11 @@ func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		starts, mark, err := s.starts(tx, &m)
+		counted, err := s.countStarts(tx, &m)
+		if err != nil {
+			return 0, err
+		}
+		starts, mark, err := s.readCounter(tx, &m, counted)
 		if err != nil || starts.Doubt+m.NodeLost == 0 && starts.Last >= mark {
 			return 0, err
 		}

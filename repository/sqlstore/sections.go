@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -34,12 +33,15 @@ func (r sectionRow) key() model.SectionKey {
 	return model.SectionKey{Space: r.Space, Section: r.Section}
 }
 
-// row is what the row says at a moment. The rate is that of a list.
-func (r sectionRow) row(m *moment) model.SectionRow {
-	return model.SectionRow{
-		Counter: r.Counter.counter(m, r.MaxID, m.listRate, listRate, true),
-		Life:    r.Life, Term: r.Term, Open: r.Open, Unsure: r.Counter.LastChange < m.Changes,
-	}
+func (r sectionRow) counted(m *moment) countedRow {
+	row := m.listCounted(r.Counter, r.MaxID, sectionCounter(r.key()))
+	row.group = spaceCounter(r.Space)
+	return row
+}
+
+// at is what the row says, beside its counter, at a moment.
+func (r sectionRow) at(m moment, c model.Counter) model.SectionRow {
+	return model.SectionRow{Counter: c, Life: r.Life, Term: r.Term, Open: r.Open, Unsure: r.Counter.LastChange < m.Changes}
 }
 
 // The names of a section and of its space at the witness. That of the space is as high as
@@ -50,6 +52,8 @@ const (
 )
 
 func sectionCounter(k model.SectionKey) string { return sectionMark + ":" + k.String() }
+
+func spaceCounter(space string) string { return spaceMark + ":" + space }
 
 // AllocateSections answers requests for numbers of sections and their terms, in order, in one
 // transaction under the rows' locks; they name distinct sections, at most 64. When the
@@ -79,7 +83,7 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 	for i, r := range reqs {
 		keys[i] = r.Key
 	}
-	rows, known, err := s.lockSections(tx, &m, keys)
+	rows, err := s.lockSections(tx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -88,35 +92,46 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		return nil, err
 	}
 	out := make([]model.SectionGrant, len(reqs))
-	changed := map[model.SectionKey]model.SectionRow{}
-	lost := map[string]bool{} // lives that lose a section
+	var of []int // the places of the requests that have a row
+	var counted []countedRow
 	for i, req := range reqs {
 		row, found := rows[req.Key]
 		if !found {
 			out[i].Err = fmt.Errorf("%w: %q", model.ErrUnknownSpace, req.Key.Space)
 			continue
 		}
+		of, counted = append(of, i), append(counted, row.counted(&m))
+	}
+	var changed []storedRow
+	lost := map[string]bool{} // lives that lose a section
+	err = s.take(tx, &m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
+		i := of[at]
+		req, row := reqs[i], rows[reqs[i].Key]
 		old := fences[model.ServerOf(row.Life)]
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
-		before := row.row(&m)
+		before := row.at(m, c)
 		most := s.opts.Region.MaxNumber(model.MaxSequence)
-		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, most, s.server != nil, m.now)
+		grant, next, err := before.Next(req, max(mark, req.Bound), row.Step, most, s.server != nil, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; then run `shardid confirm --space %s`", err, req.Key.Space)
+			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; "+
+				"then run `shardid confirm --space %s`", err, req.Key.Space)
 		}
-		if out[i], out[i].Err = grant, err; err == nil && next != before {
-			changed[req.Key] = next
-			if next.Life != row.Life {
-				lost[model.ServerOf(row.Life)] = true
-			}
-		}
+		out[i], out[i].Err = grant, err
 		out[i].Number, out[i].Changes = fences[model.ServerOf(req.Life)].Number, m.Changes
+		if err != nil || next == before {
+			return c, false, nil
+		}
+		if next.Life != row.Life {
+			lost[model.ServerOf(row.Life)] = true
+		}
+		changed = append(changed, row.stored(next))
+		return next.Counter, true, nil
+	})
+	if err == nil {
+		err = s.storeRows(tx, m, s.sectionStorage(), changed)
 	}
-	if err := s.raiseSections(tx, m, changed, keys, known); err != nil {
-		return nil, err
-	}
-	if err := s.storeSections(tx, m, rows, changed); err != nil || len(lost) == 0 {
+	if err != nil || len(lost) == 0 {
 		return out, err
 	}
 	number, err := endLeases(tx, lost)
@@ -135,84 +150,41 @@ func endLeases(tx *gorm.DB, servers map[string]bool) (number int64, err error) {
 	return number, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", number, slices.Collect(maps.Keys(servers)))
 }
 
-// lockSections locks the rows, and reads the marks of their counters, in the order of the keys.
-func (s *Store) lockSections(tx *gorm.DB, m *moment, keys []model.SectionKey) (map[model.SectionKey]sectionRow, []int64, error) {
-	numbers, counters := map[string][]int{}, make([]string, len(keys))
-	for i, k := range keys {
-		numbers[k.Space], counters[i] = append(numbers[k.Space], k.Section), sectionCounter(k)
+// lockSections locks the rows, in one order, so that no two wait for each other.
+func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.SectionKey]sectionRow, error) {
+	numbers := map[string][]int{}
+	for _, k := range keys {
+		numbers[k.Space] = append(numbers[k.Space], k.Section)
 	}
 	rows := make(map[model.SectionKey]sectionRow, len(keys))
-	oldest := int64(math.MaxInt64)
-	for _, space := range slices.Sorted(maps.Keys(numbers)) { // in one order, so that no two wait for each other
-		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open, "+
-			"(SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
+	for _, space := range slices.Sorted(maps.Keys(numbers)) {
+		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT "+sectionColumns+
+			", (SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
 			" WHERE space = ? AND section IN ? ORDER BY section"+s.forUpdate(), space, numbers[space])
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, r := range found {
 			rows[r.key()] = r
-			oldest = min(oldest, r.Counter.LastChange)
 		}
 	}
-	known, err := s.marks(tx.Statement.Context, *m, counters)
-	if err == nil {
-		err = m.readChanges(tx, oldest)
-	}
-	return rows, known, err
+	return rows, nil
 }
 
-// raiseSections raises the marks of what was taken, and of the spaces.
-func (s *Store) raiseSections(tx *gorm.DB, m moment, changed map[model.SectionKey]model.SectionRow, keys []model.SectionKey, known []int64) error {
-	var marks []model.Mark
-	var before []int64
-	spaces := map[string]int64{}
-	for i, k := range keys {
-		if next, found := changed[k]; found {
-			marks, before = append(marks, model.Mark{Counter: sectionCounter(k), Value: next.Last}), append(before, known[i])
-			spaces[k.Space] = max(spaces[k.Space], next.Last)
-		}
+const sectionColumns = "space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open"
+
+func (s *Store) sectionStorage() storage {
+	return storage{
+		table: sectionTable, key: s.either("CONCAT(space, '_', section)", "space || '_' || section"),
+		as: "(space = ? AND section = ? AND max_id = ?)", further: []string{"life", "term", "open"},
 	}
-	for space, highest := range spaces { // after those of the sections: others raise them, too
-		marks = append(marks, model.Mark{Counter: spaceMark + ":" + space, Value: highest})
-	}
-	return s.raise(tx.Statement.Context, m, marks, before)
 }
 
-// storeSections writes all rows with one statement, each only if its max_id is still the one
-// that was read.
-func (s *Store) storeSections(tx *gorm.DB, m moment, rows map[model.SectionKey]sectionRow, changed map[model.SectionKey]model.SectionRow) error {
-	if len(changed) == 0 {
-		return nil
+func (r sectionRow) stored(next model.SectionRow) storedRow {
+	return storedRow{
+		key: r.key().String(), as: []any{r.Space, r.Section, r.MaxID},
+		next: next.Counter, further: []any{next.Life, next.Term, next.Open},
 	}
-	var sql, where strings.Builder
-	var args, wheres []any
-	name := s.either("CONCAT(space, '_', section)", "space || '_' || section")
-	sql.WriteString("UPDATE " + sectionTable + " SET ")
-	for _, column := range []struct {
-		name  string
-		value func(model.SectionRow) any
-	}{
-		// max_id comes last: MySQL assigns in this order, and WHERE has the old one.
-		{"doubt", func(r model.SectionRow) any { return r.Doubt }},
-		{"tokens", func(r model.SectionRow) any { return r.Tokens }},
-		{"taken_at", func(r model.SectionRow) any { return max(0, r.At.UnixMilli()) }},
-		{"life", func(r model.SectionRow) any { return r.Life }},
-		{"term", func(r model.SectionRow) any { return r.Term }},
-		{"open", func(r model.SectionRow) any { return r.Open }},
-		{"max_id", func(r model.SectionRow) any { return r.Last }},
-	} {
-		fmt.Fprintf(&sql, "%s = CASE %s%s END, ", column.name, name, strings.Repeat(" WHEN ? THEN ?", len(changed)))
-		for k, next := range changed {
-			args = append(args, k.String(), column.value(next))
-		}
-	}
-	fmt.Fprintf(&sql, "last_change = %d WHERE ", m.Changes)
-	for k := range changed {
-		where.WriteString(" OR (space = ? AND section = ? AND max_id = ?)")
-		wheres = append(wheres, k.Space, k.Section, rows[k].MaxID)
-	}
-	return updateRows(tx, len(changed), "store the sections", sql.String()+where.String()[len(" OR "):], append(args, wheres...)...)
 }
 
 // fenceQuiet is how long a life of Redis must not have been used by any replica for others to
@@ -302,18 +274,27 @@ func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]i
 			if err != nil {
 				return err
 			}
-			rows, _, err := s.lockSections(tx, &m, part)
+			found, err := s.lockSections(tx, part)
 			if err != nil {
 				return err
 			}
-			changed := map[model.SectionKey]model.SectionRow{}
-			for key, row := range rows {
-				if next := row.row(&m); next.Last < marks[key] {
-					next.Counter, next.Life = next.Raise(marks[key]), model.UnknownLife
-					changed[key] = next
+			rows, counted := slices.Collect(maps.Values(found)), make([]countedRow, len(found))
+			for i, row := range rows {
+				counted[i] = row.counted(&m)
+			}
+			counters, _, err := s.readCounters(tx, &m, counted)
+			if err != nil {
+				return err
+			}
+			var changed []storedRow
+			for i, row := range rows {
+				if mark := marks[row.key()]; row.MaxID < mark {
+					changed = append(changed, row.stored(model.SectionRow{
+						Counter: counters[i].Raise(mark), Life: model.UnknownLife, Term: row.Term, Open: row.Open,
+					}))
 				}
 			}
-			return s.storeSections(tx, m, rows, changed)
+			return s.storeRows(tx, m, s.sectionStorage(), changed)
 		})
 		if err != nil {
 			return err

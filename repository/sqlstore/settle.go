@@ -104,7 +104,11 @@ func (s *Store) raiseStarts(ctx context.Context, mark int64) error {
 		if err != nil {
 			return err
 		}
-		starts, _, err := s.starts(tx, &m)
+		counted, err := s.countStarts(tx, &m)
+		if err != nil {
+			return err
+		}
+		starts, _, err := s.readCounter(tx, &m, counted)
 		if err != nil || starts.Last >= mark {
 			return err
 		}
@@ -121,7 +125,7 @@ func (s *Store) raiseLists(ctx context.Context, lists []model.AllocRequest) erro
 		if err != nil {
 			return err
 		}
-		out, err := s.changeRows(tx, m, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+		out, err := s.takeLists(tx, m, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
 			state.Counter = state.Raise(req.Floor)
 			return model.Allocation{}, state, nil
 		})
@@ -174,7 +178,7 @@ func (s *Store) raiseTag(tx *gorm.DB, name string, mark int64) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := s.tagCounter(tx, &m, row)
+	c, _, err := s.readCounter(tx, &m, row.counted(&m))
 	if err != nil || c.Last >= mark {
 		return err
 	}

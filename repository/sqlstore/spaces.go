@@ -46,11 +46,11 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		if wait := grave.DeletedAt + spaceRests.Milliseconds() - m.Now; wait > 0 && grave.DeletedAt > 0 {
 			return fmt.Errorf("%w: the space %q was deleted a moment ago, and replicas may still have it: add it again in %d s", model.ErrRefused, space.Name, wait/1000+1)
 		}
-		known, err := s.mark(tx, &m, spaceMark+":"+space.Name, 0)
+		known, err := s.readMarks(tx, &m, []string{spaceCounter(space.Name)}, 0)
 		if err != nil {
 			return err
 		}
-		return s.insertSections(tx, m, space, max(grave.MaxID, known))
+		return s.insertSections(tx, m, space, max(grave.MaxID, known[0]))
 	})
 }
 
@@ -58,8 +58,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 // database may lack that there was one of that name: the doubt of that is the rows', and for a
 // while others may give its numbers.
 func (s *Store) insertSections(tx *gorm.DB, m moment, space model.Space, taken int64) error {
-	row := counterRow{}
-	c := row.counter(&m, taken, m.listRate, listRate, true)
+	c := m.listCounted(counterRow{}, taken, "").counter(&m)
 	life := ""
 	if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
 		life = model.UnknownLife
@@ -127,13 +126,13 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 		if err != nil {
 			return space, err
 		}
-		rows, highest, err := s.allSections(tx, &m, space)
+		rows, highest, err := s.lockSpaceSections(tx, &m, space)
 		if err != nil {
 			return space, err
 		}
 		lost := map[string]bool{}
 		for _, row := range rows {
-			c := row.row(&m).Raise(highest)
+			c := row.counted(&m).counter(&m).Raise(highest)
 			lost[model.ServerOf(row.Life)] = true
 			if c.Doubt > model.MaxSequence-c.Last {
 				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid confirm --space %[2]s` before the deletion", model.ErrRefused, name)
@@ -153,9 +152,10 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 	})
 }
 
-// allSections reads all rows of a space that is locked, and the mark of the space.
-func (s *Store) allSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
-	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open FROM "+
+// lockSpaceSections reads all rows of a space that is locked, the mark of the space, and the changes that a row
+// does not account for.
+func (s *Store) lockSpaceSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
+	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT "+sectionColumns+" FROM "+
 		sectionTable+" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
 	if err != nil {
 		return nil, 0, err
@@ -164,8 +164,11 @@ func (s *Store) allSections(tx *gorm.DB, m *moment, space model.Space) ([]sectio
 	for _, r := range rows {
 		oldest = min(oldest, r.Counter.LastChange)
 	}
-	mark, err := s.mark(tx, m, spaceMark+":"+space.Name, oldest)
-	return rows, mark, err
+	marks, err := s.readMarks(tx, m, []string{spaceCounter(space.Name)}, oldest)
+	if err != nil {
+		return nil, 0, err
+	}
+	return rows, marks[0], nil
 }
 
 // burySpace leaves a tombstone for a space. One that is there only rises.
@@ -188,19 +191,19 @@ func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		rows, _, err := s.allSections(tx, &m, space)
+		rows, _, err := s.lockSpaceSections(tx, &m, space)
 		if err != nil {
 			return 0, err
 		}
 		for part := range slices.Chunk(rows, 64) {
-			all, changed := map[model.SectionKey]sectionRow{}, map[model.SectionKey]model.SectionRow{}
+			var changed []storedRow
 			for _, row := range part {
-				if next := row.row(&m); next.Doubt > 0 {
+				if next := row.at(m, row.counted(&m).counter(&m)); next.Doubt > 0 {
 					next.Doubt, next.Life = 0, model.UnknownLife
-					all[row.key()], changed[row.key()] = row, next
+					changed = append(changed, row.stored(next))
 				}
 			}
-			if err := s.storeSections(tx, m, all, changed); err != nil {
+			if err := s.storeRows(tx, m, s.sectionStorage(), changed); err != nil {
 				return 0, err
 			}
 			confirmed += int64(len(changed))

@@ -72,18 +72,19 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 		if err != nil {
 			return segment, err
 		}
-		c, mark, err := s.tagCounter(tx, &m, row)
-		if err := cmp.Or(err, row.sameNumbers(req.Numbers)); err != nil {
+		if err := row.sameNumbers(req.Numbers); err != nil {
 			return segment, err
 		}
 		req.Region, req.Changed = s.opts.Region, m.Changes > row.Counter.LastChange
-		segment, next, err := req.Next(c, row.Step, mark, m.now, m.local)
-		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
-		}
-		if err == nil {
-			err = s.raise(ctx, m, []model.Mark{{Counter: row.mark(), Value: next.Last}}, []int64{mark})
-		}
+		var next model.Counter
+		err = s.take(tx, &m, []countedRow{row.counted(&m)}, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
+			segment, next, err = req.Next(c, row.Step, mark, m.now, m.local)
+			if errors.Is(err, model.ErrUnconfirmed) {
+				err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; "+
+					"then run `shardid confirm --tag %s`", err, req.Tag)
+			}
+			return next, true, err
+		})
 		if err == nil {
 			err = storeTag(tx, m, row, next)
 		}
@@ -117,18 +118,16 @@ func (s *Store) lockExactly(tx *gorm.DB, name string) (row tagRow, tag model.Tag
 	return row, tag, err
 }
 
-// tagCounter is what a locked row says, and the mark of the tag at the witness. Where
-// another program has raised max_id since, no mark covers it.
-func (s *Store) tagCounter(tx *gorm.DB, m *moment, r tagRow) (c model.Counter, mark int64, err error) {
-	if mark, err = s.mark(tx, m, r.mark(), r.Counter.LastChange); err != nil {
-		return c, 0, err
+// counted is what the row keeps of its counter. Where another program has raised max_id since, no mark covers it.
+func (r tagRow) counted(m *moment) countedRow {
+	row := countedRow{
+		counterRow: r.Counter, last: max(r.MaxID, 1) - 1, mark: r.mark(), unmarked: r.OwnMaxID != 0 && r.OwnMaxID != r.Stored,
+		rate: m.tagRate, rateBefore: func(c model.Change) int64 { return c.TagRate },
 	}
-	covered := r.OwnMaxID == 0 || r.OwnMaxID == r.Stored
-	c = r.Counter.counter(m, max(r.MaxID, 1)-1, m.tagRate, tagRate, covered)
 	if numbers, err := r.Numbering.Numbers(); err == nil && numbers != nil {
-		c.PeriodBits = numbers.Bits()
+		row.periodBits = numbers.Bits()
 	}
-	return c, mark, nil
+	return row
 }
 
 // mark is the name of the tag at the witness: the row's own, whichever of its names is used.
@@ -228,7 +227,7 @@ func (s *Store) createTag(tx *gorm.DB, m *moment, tag model.Tag) (made model.Tag
 func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag, before int64) error {
 	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Numbering: made.Numbering}
 	row.Counter.LastChange = m.accountedFor(tag.Fresh)
-	c, mark, err := s.tagCounter(tx, m, row)
+	c, mark, err := s.readCounter(tx, m, row.counted(m))
 	if err != nil {
 		return err
 	}
@@ -281,7 +280,7 @@ func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChan
 			err = write(tx, "store", "UPDATE "+tagTable+" SET max_rate = ? WHERE biz_tag = ?", *change.MaxRate, name)
 		}
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
-			err = s.raise(ctx, m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
+			err = s.raiseMarks(ctx, m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}
 		if err == nil {
 			after, err = s.oneTag(tx, name)
@@ -304,7 +303,7 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 		if err != nil {
 			return tag, err
 		}
-		c, mark, err := s.tagCounter(tx, &m, row)
+		c, mark, err := s.readCounter(tx, &m, row.counted(&m))
 		c = c.Raise(mark)
 		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
 		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
@@ -332,7 +331,7 @@ func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		c, mark, err := s.tagCounter(tx, &m, row)
+		c, mark, err := s.readCounter(tx, &m, row.counted(&m))
 		if err != nil || c.Doubt == 0 {
 			return 0, err
 		}

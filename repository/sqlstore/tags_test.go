@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"gorm.io/gorm"
-
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -532,9 +530,7 @@ func TestNumbersSettleWithTheirPeriod(t *testing.T) {
 	check.Must(t, err)
 	start := int64(20_000) << numbers.Bits()
 	row := tagRow{MaxID: start - 1000, Step: 10, Numbering: daily, Counter: counterRow{Doubt: 500}}
-	c, _, err := new(Store).tagCounter(&gorm.DB{Statement: &gorm.Statement{Context: t.Context()}}, &moment{}, row)
-	check.Must(t, err)
-	next := c.Raise(start + 100)
+	next := row.counted(&moment{}).counter(&moment{}).Raise(start + 100)
 	if next.Last != start+100 || next.Doubt != 500 {
 		t.Errorf("%+v", next)
 	}

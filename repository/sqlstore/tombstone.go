@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -39,28 +38,26 @@ func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64
 // out without its row's knowledge counts too. The error may be model.ErrRefused, when that is
 // not known.
 func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]allocRow) error {
-	reqs := wholeApp(app)
-	marks, err := s.marks(tx.Statement.Context, *m, listCounters(reqs))
+	var counted []countedRow
+	var lists []model.AllocRequest
+	for _, r := range wholeApp(app) {
+		if row, found := rows[r.Key]; found {
+			counted, lists = append(counted, row.counted(m)), append(lists, r)
+		}
+	}
+	counters, marks, err := s.readCounters(tx, m, counted)
 	if err != nil {
 		return err
 	}
-	if err := m.readChanges(tx, oldestChange(rows)); err != nil {
-		return err
-	}
-	var gone []model.AllocRequest
-	for i, r := range reqs {
-		row, found := rows[r.Key]
-		if !found {
-			continue
-		}
-		c := row.state(m, model.ListConfig{}).Raise(marks[i])
+	for i := range lists {
+		c := counters[i].Raise(marks[i])
 		if c.Doubt > model.MaxIndex-c.Last {
-			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion", model.ErrRefused, r.Key, app)
+			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion",
+				model.ErrRefused, lists[i].Key, app)
 		}
-		r.Floor = c.Last + c.Doubt
-		gone = append(gone, r)
+		lists[i].Floor = c.Last + c.Doubt
 	}
-	return buryLists(tx, gone)
+	return buryLists(tx, lists)
 }
 
 // buryLists leaves tombstones for lists, up to their Floor. One that is there only rises.
@@ -104,13 +101,17 @@ func (s *Store) resume(tx *gorm.DB, m *moment, app model.App, rows []allocRow) (
 	if err != nil {
 		return summary, err
 	}
-	marks, err := s.marks(tx.Statement.Context, *m, listCounters(reqs))
-	if err := cmp.Or(err, m.readChanges(tx, m.accountedFor(app.Fresh))); err != nil {
+	counted := make([]countedRow, len(rows))
+	for i, row := range rows {
+		counted[i] = row.counted(m)
+	}
+	counters, marks, err := s.readCounters(tx, m, counted)
+	if err != nil {
 		return summary, err
 	}
-	for i, row := range rows {
+	for i := range rows {
 		key := reqs[i].Key
-		c := row.state(m, model.ListConfig{}).Raise(max(before[key], marks[i]))
+		c := counters[i].Raise(max(before[key], marks[i]))
 		if c.Last > 0 && app.Fresh != "" {
 			return summary, errUsed(fmt.Sprint("app ID ", app.ID), c.Last)
 		}

@@ -326,19 +326,19 @@ func (s *Store) marks(ctx context.Context, m moment, counters []string) ([]int64
 	return nil, fmt.Errorf("%w: %w", errWitnessAway, err)
 }
 
-// mark is marks of one counter, which accounts for the changes up to one: those after it are read.
-func (s *Store) mark(tx *gorm.DB, m *moment, counter string, accounts int64) (int64, error) {
-	marks, err := s.marks(tx.Statement.Context, *m, []string{counter})
+// readMarks is marks of counters that account for the changes up to oldest: those after it are read.
+func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int64) ([]int64, error) {
+	marks, err := s.marks(tx.Statement.Context, *m, counters)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return marks[0], m.readChanges(tx, accounts)
+	return marks, m.readChanges(tx, oldest)
 }
 
-// raise raises marks at the witness that the row names. It must come before the
+// raiseMarks raises marks at the witness that the row names. It must come before the
 // transaction is committed, and so before its numbers are used. known, if it is not nil, are
 // the marks that were read: higher ones refuse.
-func (s *Store) raise(ctx context.Context, m moment, marks []model.Mark, known []int64) error {
+func (s *Store) raiseMarks(ctx context.Context, m moment, marks []model.Mark, known []int64) error {
 	if m.Witness == "" || m.settled || len(marks) == 0 {
 		return nil
 	}
