@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,6 +45,36 @@ type Condition struct {
 // already.
 func (c Condition) String() string {
 	return c.Name + ": " + strings.TrimPrefix(c.Error, c.Name+": ")
+}
+
+// Check is a question about one setting, to be put to T, and what the answer means.
+type Check[T any] struct {
+	Setting string                   // by the name the store's own manual has for it
+	Want    string                   // for people
+	Ask     func(T) string           // the value; "" when it is not told
+	Level   func(value string) Level // LevelOK, or how bad the value is
+	Advice  string                   // what happens with a bad value, and what to do
+	Hidden  string                   // what to do where the value is not told
+}
+
+// Finding puts the question.
+func (c Check[T]) Finding(to T) Finding {
+	f := Finding{Setting: c.Setting, Want: c.Want, Value: c.Ask(to)}
+	if f.Value == "" {
+		return Unread(f, c.Hidden)
+	}
+	level := c.Level(f.Value)
+	return Judged(f, level == LevelOK, level, c.Advice)
+}
+
+// Unless is the level for values that are none of the good ones.
+func Unless(level Level, good ...string) func(value string) Level {
+	return func(value string) Level {
+		if slices.Contains(good, value) {
+			return LevelOK
+		}
+		return level
+	}
 }
 
 // Judged is the finding for a value that was read: ok, or level for the reason.

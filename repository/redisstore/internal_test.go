@@ -116,53 +116,41 @@ func BenchmarkDecodePopped(b *testing.B) {
 	}
 }
 
-// TestJudge: servers that are not here, by what they say.
-func TestJudge(t *testing.T) {
-	const redis7 = "redis_version:7.0.15\r\nrole:master\r\n"
-	yes := map[string]string{"replica-read-only": "yes"}
-	for name, c := range map[string]struct {
-		info    string
-		config  map[string]string
-		setting string
-		value   string
-		want    model.Level
-	}{
-		"old":             {"redis_version:6.0.20\r\n", yes, "version", "Redis 6.0.20", model.LevelUnsafe},
-		"least":           {"redis_version:6.2.0\r\n", yes, "version", "Redis 6.2.0", model.LevelOK},
-		"valkey":          {"redis_version:7.2.4\r\nserver_name:valkey\r\n", yes, "version", "Valkey 7.2.4", model.LevelOK},
-		"valkey 9":        {"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n", yes, "version", "Valkey 9.1.2", model.LevelOK},
-		"dragonfly":       {"redis_version:7.4.0\r\ndragonfly_version:df-v1.2\r\n", yes, "product", "Dragonfly", model.LevelUnsafe},
-		"keydb":           {"redis_version:6.3.4\r\nmvcc_depth:0\r\n", yes, "product", "KeyDB", model.LevelUnknown},
-		"elasticache":     {redis7 + "os:Amazon ElastiCache\r\n", nil, "product", "ElastiCache", model.LevelUnknown},
-		"redis itself":    {redis7, nil, "product", "Redis", model.LevelOK},
-		"redis":           {redis7, nil, "active-active", "no", model.LevelOK},
-		"keydb active":    {"redis_version:6.3.4\r\nrole:active-replica\r\n", nil, "active-active", "yes", model.LevelUnsafe},
-		"keydb single":    {redis7, map[string]string{"active-replica": "yes"}, "active-active", "yes", model.LevelUnsafe},
-		"keydb multi":     {redis7, map[string]string{"multi-master": "yes"}, "active-active", "yes", model.LevelUnsafe},
-		"keydb managed":   {redis7 + "mvcc_depth:0\r\n", nil, "active-active", "", model.LevelUnknown},
-		"managed, full":   {redis7 + "maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n", nil, "maxmemory-policy", "volatile-lru", model.LevelWarn},
-		"managed, evicts": {redis7 + "maxmemory:100\r\nmaxmemory_policy:allkeys-lfu\r\n", nil, "maxmemory-policy", "allkeys-lfu", model.LevelUnsafe},
-		"managed, save":   {redis7 + "aof_enabled:0\r\n", nil, "persistence", "AOF off, RDB not told", model.LevelOK},
-		"says nothing":    {"", nil, "version", "", model.LevelUnknown},
+// TestChecks: servers that are not here, by what they say beside a good one, and what of it is not ok.
+func TestChecks(t *testing.T) {
+	const good = "scripts=run role=master redis_version=7.2.4 maxmemory=0 replica-read-only=yes "
+	for says, want := range map[string]string{
+		"":                                          "",
+		"redis_version=6.0.20":                      "version unsafe",
+		"redis_version=6.2.0":                       "",
+		"redis_version=unstable":                    "version unsafe",
+		"scripts=HISTORYHIDDEN":                     "replication ID (master_replid) unsafe", // Dragonfly, a proxy
+		"scripts=READONLY":                          "role unsafe",
+		"role=active-replica":                       "active-active unsafe", // KeyDB
+		"active-replica=yes":                        "active-active unsafe",
+		"multi-master=yes":                          "active-active unsafe",
+		"mvcc_depth=0":                              "active-active unknown", // KeyDB without CONFIG
+		"mvcc_depth=0 active-replica=no":            "",
+		"maxmemory=1 maxmemory_policy=noeviction":   "",
+		"maxmemory=1 maxmemory_policy=volatile-ttl": "maxmemory-policy warn",
+		"maxmemory=1 maxmemory_policy=allkeys-lru":  "maxmemory-policy unsafe",
+		"replica-read-only=no":                      "replica-read-only warn",
+		"replica-read-only=":                        "replica-read-only unknown",
+		"role= redis_version= maxmemory=":           "role unknown, version unknown, maxmemory-policy unknown, active-active unknown",
 	} {
-		f := facts{info: parseInfo(c.info), config: c.config}
-		for _, got := range f.findings() {
-			if got.Setting == c.setting && (got.Level != c.want || got.Value != c.value) {
-				t.Errorf("%s: %+v, want %q, %s", name, got, c.value, c.want)
+		f := facts{}
+		for word := range strings.FieldsSeq(good + says) {
+			name, value, _ := strings.Cut(word, "=")
+			f[name] = value
+		}
+		var bad []string
+		for _, c := range redisChecks() {
+			if got := c.Finding(f); got.Level != model.LevelOK {
+				bad = append(bad, got.Setting+" "+string(got.Level))
+				check.Equal(t, got.Why != "", true, got, "why")
 			}
 		}
-	}
-}
-
-// TestJudgeWritableReplica: it matters more where scripts cannot see the role.
-func TestJudgeWritableReplica(t *testing.T) {
-	f := facts{config: map[string]string{"replica-read-only": "no"}}
-	if _, level, why := f.readOnly(); level != model.LevelWarn {
-		t.Error(level, why)
-	}
-	f.refusal = errors.New("HISTORYHIDDEN")
-	if _, level, why := f.readOnly(); level != model.LevelUnsafe {
-		t.Error(level, why)
+		check.Equal(t, strings.Join(bad, ", "), want, says)
 	}
 }
 

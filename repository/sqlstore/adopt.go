@@ -44,14 +44,9 @@ func adoptedTables() []adopted {
 	}
 }
 
-// preflight changes nothing. It refuses a server that cannot hold the schema, a schema newer than
-// the files or older than the baseline, and a table made by others that is not what its name says,
-// or whose rows the upgraded table could not hold.
+// preflight changes nothing. It refuses a schema newer than the files or older than the baseline, and
+// a table made by others that is not what its name says, or whose rows the upgraded table could not hold.
 func (s *Store) preflight(g *gorm.DB, files fs.FS) error {
-	server, err := query[string](g, "ask for the version", "SELECT VERSION()")
-	if err := cmp.Or(err, refuseProduct(server)); err != nil {
-		return err
-	}
 	list, err := listMigrations(files)
 	if err != nil {
 		return err
@@ -66,16 +61,6 @@ func (s *Store) preflight(g *gorm.DB, files fs.FS) error {
 		}
 	}
 	return nil
-}
-
-// refuseProduct ends a migration that a server could not hold.
-func refuseProduct(version string) error {
-	p, found := model.ProductNamed(product(version, "", "", ""))
-	if !found || p.Verdict != model.VerdictRefused {
-		return nil
-	}
-	return &model.StoreError{Store: "database", Op: "migrate", Advice: p.Advice,
-		Err: fmt.Errorf("%w: this is %s, version %s", errInTheWay, p.Name, version)}
 }
 
 // check looks at a table that is there, if it is, and names whatever

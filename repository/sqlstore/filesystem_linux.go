@@ -2,34 +2,25 @@ package sqlstore
 
 import "syscall"
 
-// fileSystem names the kind of file system a folder is on, as far as it
-// matters: "network (…)", "tmpfs", "overlay", "disk", or "" when it cannot be
-// told.
+// fileSystems are the kinds that a file of SQLite must not be on, by their numbers in statfs(2) and
+// /usr/include/linux/magic.h. "" cannot be told: FUSE and 9P may be any, folders of a host among them.
+var fileSystems = map[uint32]string{
+	0x6969: "network", 0x517b: "network", 0xff534d42: "network", 0xfe534d42: "network", // NFS, SMB
+	0x00c36400: "network", 0x5346414f: "network", 0x6b414653: "network", // Ceph, AFS
+	0x01021994: "tmpfs", 0x858458f6: "tmpfs", 0x794c7630: "overlay",
+	0x65735546: "", 0x01021997: "",
+}
+
+// fileSystem names the kind of file system a folder is on: "network", "tmpfs", "overlay", "disk", or ""
+// when it cannot be told.
 func fileSystem(folder string) string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(folder, &stat); err != nil {
 		return ""
 	}
-	return kindOfFS(uint32(stat.Type)) // the magic numbers have 32 bits
-}
-
-// kindOfFS knows the numbers of /usr/include/linux/magic.h and statfs(2).
-func kindOfFS(magic uint32) string {
-	switch magic {
-	case 0x6969:
-		return "network (NFS)"
-	case 0x517b, 0xff534d42, 0xfe534d42:
-		return "network (SMB)"
-	case 0x00c36400:
-		return "network (Ceph)"
-	case 0x5346414f, 0x6b414653:
-		return "network (AFS)"
-	case 0x01021994, 0x858458f6:
-		return "tmpfs"
-	case 0x794c7630:
-		return "overlay"
-	case 0x65735546, 0x01021997: // FUSE, 9P: of any kind, folders of a host among them
-		return ""
+	kind, known := fileSystems[uint32(stat.Type)] // the numbers have 32 bits
+	if !known {
+		return "disk"
 	}
-	return "disk"
+	return kind
 }

@@ -497,13 +497,13 @@ func (w *world) undoubted(before int) {
 	}
 }
 
-// doctor fails the round unless `shardid doctor` judges a server of the database so.
-func (w *world) doctor(server *testserver.MariaDBServer, product, level string) {
+// doctor fails the round unless `shardid doctor` judges a setting of a server of the database so.
+func (w *world) doctor(server *testserver.MariaDBServer, setting, level string) {
 	w.t.Helper()
 	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": server.DSN(database)}
 	out, _ := env.Command(w.whole.TempDir(), rig.Binary(w.t), "doctor", "--json").Output() // the status is of all
-	if !regexp.MustCompile(`"value": ?"` + product + `",[^}]*"level": ?"` + level + `"`).Match(out) {
-		w.t.Errorf("doctor does not judge %s as %s: %s", product, level, out)
+	if !regexp.MustCompile(`"setting": ?"` + setting + `",[^}]*"level": ?"` + level + `"`).Match(out) {
+		w.t.Errorf("doctor does not judge %s as %s: %s", setting, level, out)
 	}
 }
 
@@ -555,7 +555,7 @@ func killed(w *world, n *testserver.MariaDBServer) (mend func()) {
 func startedOutside(w *world, n *testserver.MariaDBServer) (mend func()) {
 	n.Kill()
 	n.Restart()
-	w.doctor(n, "Group Replication", "unsafe")
+	w.doctor(n, "member of its group", "unsafe")
 	return func() {}
 }
 
@@ -583,9 +583,9 @@ func primarySwitched(w *world) {
 	if w.galera != nil {
 		w.nextNode()
 	} else {
-		w.doctor(w.primary(), "Group Replication", "ok")
+		w.doctor(w.primary(), "group_replication_consistency", "ok")
 		w.exec("SET GLOBAL group_replication_consistency = EVENTUAL") // it may answer before it knows all
-		w.doctor(w.primary(), "Group Replication", "warn")
+		w.doctor(w.primary(), "group_replication_consistency", "warn")
 		w.exec("SET GLOBAL group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER")
 		w.group.Switch()
 		w.reconnect()
@@ -596,7 +596,6 @@ func primarySwitched(w *world) {
 
 // nodesApart: each process uses a node of its own.
 func nodesApart(w *world) {
-	w.doctor(w.node, "Galera", "ok")
 	doubts := len(w.doubts())
 	for i, proxy := range w.dbProxies {
 		proxy.Switch(w.galera.Nodes[i%len(w.galera.Nodes)].Addr())
