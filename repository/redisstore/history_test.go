@@ -187,7 +187,7 @@ func TestForeignKeys(t *testing.T) {
 			do(t, c, test.set...)
 			other := model.ListKey{App: 3, Shard: 3}
 			states := s.State(t.Context(), []model.ListKey{key(), other})
-			wantAdvice(t, states[0].Err, test.word, "remove it")
+			wantAdvice(t, states[0].Err, test.word, "of its own")
 			if states[1].Err != nil {
 				t.Errorf("another list suffers: %v", states[1].Err)
 			}

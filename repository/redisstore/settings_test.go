@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,82 +81,96 @@ func TestSettingsOfCluster(t *testing.T) {
 
 const secret = "s3cret-pass"
 
-// wantUnread is wantAll where nothing can be asked: the settings are not known either.
-func wantUnread(t *testing.T, s *redisstore.Store, words ...string) {
-	t.Helper()
-	wantAll(t, s, words...)
-	found, err := s.Settings(t.Context())
-	wantAdvice(t, err, words[len(words)-1])
-	if len(found) > 0 || strings.Contains(err.Error(), secret) {
-		t.Errorf("%+v, %v", found, err)
+// TestAdvice: whatever the call, an error says what to do, in one line and without the password.
+func TestAdvice(t *testing.T) {
+	server, cluster, sentinel := testserver.Redis(t), testserver.Cluster(t), testserver.Sentinel(t)
+	locked := testserver.Redis(t)
+	do(t, locked.Client(), "CONFIG", "SET", "requirepass", "right")
+	wrong := single(locked.Addr)
+	wrong.Password = secret
+	as := func(user string, rules ...any) redisstore.Options {
+		if len(rules) > 0 {
+			rules = append([]any{"ACL", "SETUSER", user, "reset", "on", ">" + secret}, rules...)
+			do(t, server.Client(), rules...)
+		}
+		o := single(server.Addr)
+		o.Username, o.Password = user, secret
+		return o
 	}
-}
-
-// wantAll wants the same kind of error from every operation.
-func wantAll(t *testing.T, s *redisstore.Store, words ...string) {
-	t.Helper()
-	wantAdvice(t, popErr(t, s), words...)
-	wantAdvice(t, s.State(t.Context(), []model.ListKey{key()})[0].Err, words...)
-	err := s.Push(t.Context(), []model.PushRequest{{Key: key(), Life: "h", Segment: model.Segment{First: 1, Last: 1}, Cap: 1}})[0]
-	wantAdvice(t, err, words...)
-	wantAdvice(t, s.Check(t.Context()), words...)
-	for _, err := range []error{err, popErr(t, s)} {
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q tells the password", err)
+	otherwise := func(mode string, addrs ...string) redisstore.Options {
+		o := redisstore.Options{Mode: mode, Addrs: addrs}
+		if mode == "sentinel" {
+			o.MasterName = "nobody"
+		}
+		return o
+	}
+	says := func(greeting string) redisstore.Options {
+		return single(testserver.Fake(t, func(conn net.Conn) {
+			_, _ = io.WriteString(conn, greeting)
+			_, _ = conn.Read(make([]byte, 4096))
+		}))
+	}
+	plain := single(server.Addr)
+	plain.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	for name, c := range map[string]struct {
+		at    redisstore.Options
+		words string // parted by |
+	}{
+		"no password":            {single(locked.Addr), "NOAUTH|redis.password"},
+		"a wrong password":       {wrong, "WRONGPASS|redis.password"},
+		"an unknown user":        {as("bob"), "WRONGPASS|redis.username"},
+		"no rights":              {as("none", "~id.gen.*", "-@all"), "NOPERM|+evalsha"},
+		"no INFO":                {as("blind", "~*", "+@all", "-info"), "replication ID cannot be read|+info"},
+		"a replica":              {single(sentinel.Replica.Addr), "READONLY|master's address"},
+		"nobody":                 {single("127.0.0.1:1"), "connection refused|start Redis"},
+		"no such host":           {single("nowhere.invalid:6379"), "no such host|correct redis.addrs"},
+		"nobody, in a cluster":   {otherwise("cluster", "127.0.0.1:1", "127.0.0.1:2"), "start Redis"},
+		"no cluster":             {otherwise("cluster", server.Addr), "cluster support disabled|set redis.mode"},
+		"no sentinels":           {otherwise("sentinel", "127.0.0.1:1", "127.0.0.1:2"), "sentinels|redis.addrs"},
+		"not the sentinels' own": {otherwise("sentinel", sentinel.Addrs...), "redis.master_name"},
+		"a sentinel":             {single(sentinel.Addrs[0]), "unknown command|set redis.mode"},
+		"no TLS":                 {plain, "redis.tls"},
+		"TLS":                    {says("\x15\x03\x01\x00\x02\x02\x16"), "redis.tls"},
+		"MariaDB":                {says("\x52\x00\x00\x00\x0a11.8.2-MariaDB\x00"), "does not speak as Redis does"},
+		"HTTP":                   {says("HTTP/1.1 400 Bad Request\r\n\r\n"), "correct redis.addrs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, words := open(t, c.at), strings.Split(c.words, "|")
+			push := model.PushRequest{Key: key(), Life: "h", Segment: model.Segment{First: 1, Last: 1}, Cap: 1}
+			for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err,
+				s.Push(t.Context(), []model.PushRequest{push})[0], s.Check(t.Context())} {
+				wantAdvice(t, err, words...)
+				check.Lacks(t, err.Error(), secret)
+			}
+		})
+	}
+	check.Is(t, popErr(t, open(t, as("blind"))), model.ErrHistoryHidden)
+	inCluster := open(t, single(cluster.Addrs[0]))
+	wantAdvice(t, inCluster.Check(t.Context()), "wrong redis.mode", "set redis.mode")
+	for shard := range uint8(8) { // some of these are on the other nodes
+		if _, err := inCluster.Pop(t.Context(), model.ListKey{App: 1, Shard: shard}, 1); err != nil {
+			wantAdvice(t, err, "MOVED", "set redis.mode")
 		}
 	}
 }
 
-func TestCredentials(t *testing.T) {
-	server := testserver.Redis(t)
-	do(t, server.Client(), "CONFIG", "SET", "requirepass", "right")
-	for name, test := range map[string]struct{ user, pass, word string }{
-		"none":          {"", "", "NOAUTH"},
-		"wrong":         {"", secret, "WRONGPASS"},
-		"unknown user":  {"bob", secret, "WRONGPASS"},
-		"wrong default": {"default", secret, "WRONGPASS"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: test.user, Password: test.pass})
-			wantUnread(t, s, test.word, "redis.password")
-		})
-	}
-	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Password: "right"})
-	check.OK(t, s.Check(t.Context()))
-}
-
-func TestHiddenHistory(t *testing.T) {
-	server := testserver.Redis(t)
-	do(t, server.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~*", "+@all", "-info")
-	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret})
-	wantAll(t, s, "replication ID cannot be read", "+info")
-	check.Is(t, popErr(t, s), model.ErrHistoryHidden)
-}
-
+// What the advice allows is enough.
 func TestACL(t *testing.T) {
 	server := testserver.Redis(t)
-	user := func(rules ...any) *redisstore.Store {
-		do(t, server.Client(), append([]any{"ACL", "SETUSER", "bob", "reset", "on", ">" + secret}, rules...)...)
-		return open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret})
-	}
-	wantAll(t, user("~id.gen.*", "-@all"), "NOPERM", "+evalsha")
-	wantAdvice(t, popErr(t, user("~other.*", "+@all")), "NOPERM", "~id.gen.*")
-	// What the advice names is enough.
-	s := user("~id.gen.*", "+evalsha", "+eval", "+info", "+hmget", "+hset", "+time", "+llen", "+lindex", "+lpop", "+ltrim", "+rpush", "+unlink", "+set", "+get", "+del")
+	do(t, server.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~id.gen.*", "+evalsha", "+eval", "+info",
+		"+hmget", "+hset", "+time", "+llen", "+lindex", "+lpop", "+ltrim", "+rpush", "+unlink", "+set", "+get", "+del")
+	o := single(server.Addr)
+	o.Username, o.Password = "bob", secret
+	s := open(t, o)
 	listtest.Fill(t, s, key(), 1, 10)
 	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
 	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
-	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
-	err = errors.Join(err, s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}), s.Check(t.Context()))
-	check.OK(t, err)
-}
-
-func TestReplicaRefuses(t *testing.T) {
-	master := testserver.Redis(t)
-	s := openAt(t, testserver.RedisReplica(t, master).Addr)
-	wantAll(t, s, "READONLY", "replica", "master's address")
-	wantAdvice(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)), "READONLY")
-	wantAdvice(t, s.Delete(t.Context(), []model.ListKey{key()}), "READONLY")
+	for range 2 { // the second is held, which is asked for
+		check.Must(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)))
+	}
+	check.Must(t, errors.Join(s.Unlock(t.Context(), []string{"a"}, "me"),
+		s.Delete(t.Context(), []model.ListKey{key()}), s.Check(t.Context())))
 }
 
 // Full memory stops pushes and is told by Probe, which writes; it does not stop pops and
@@ -184,81 +197,4 @@ func TestOutOfMemory(t *testing.T) {
 	do(t, c, "CONFIG", "SET", "maxmemory", "0")
 	listtest.Fill(t, s, key(), 2001, 2010)
 	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 2001, 2010)
-}
-
-func TestLoading(t *testing.T) {
-	server := testserver.Redis(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024")
-	s, c := openAt(t, server.Addr), server.Client()
-	for i := range 400 {
-		do(t, c, "SET", "filler"+strconv.Itoa(i), strings.Repeat("x", 100))
-	}
-	listtest.Fill(t, s, key(), 1, 100)
-	do(t, c, "CONFIG", "SET", "key-load-delay", "5000") // microseconds
-	done := make(chan error, 1)
-	go func() { done <- c.Do(t.Context(), "DEBUG", "RELOAD").Err() }()
-	check.Eventually(t, "see it loading", func() error {
-		if err := s.Check(t.Context()); err != nil && strings.Contains(err.Error(), "LOADING") {
-			wantAdvice(t, err, "wait")
-			return nil
-		}
-		return errors.New("not loading")
-	})
-	check.Eventually(t, "go on", func() error { return s.Check(t.Context()) })
-	if err := <-done; err != nil {
-		t.Log("reload:", err) // its client may have given up
-	}
-}
-
-func TestUnreachable(t *testing.T) {
-	wantUnread(t, openAt(t, "127.0.0.1:1"), "connection refused", "start Redis")
-	wantAll(t, openAt(t, "nowhere.invalid:6379"), "host name is unknown")
-	refused := open(t, redisstore.Options{Mode: "cluster", Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
-	wantAll(t, refused, "connection refused", "start Redis")
-	silent := open(t, redisstore.Options{Mode: "sentinel", Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, MasterName: "m"})
-	wantAll(t, silent, "sentinels")
-}
-
-func TestWrongMode(t *testing.T) {
-	single, cluster, sentinel := testserver.SharedRedis(t), testserver.Cluster(t), testserver.Sentinel(t)
-	asCluster := open(t, redisstore.Options{Mode: "cluster", Addrs: []string{single.Addr}})
-	wantUnread(t, asCluster, "cluster support disabled", "redis.mode to single")
-	asSingle := openAt(t, cluster.Addrs[0])
-	wantAdvice(t, asSingle.Check(t.Context()), "redis.mode")
-	for shard := range uint8(8) { // some of these are on the other nodes
-		if _, err := asSingle.Pop(t.Context(), model.ListKey{App: 1, Shard: shard}, 1); err != nil {
-			wantAdvice(t, err, "MOVED", "redis.mode to cluster")
-		}
-	}
-	wantAll(t, openAt(t, sentinel.Addrs[0]), "unknown command", "sentinel")
-	asSentinel := open(t, redisstore.Options{Mode: "sentinel", Addrs: []string{single.Addr}, MasterName: "m"})
-	wantAll(t, asSentinel, "redis.mode")
-	unknown := open(t, redisstore.Options{Mode: "sentinel", Addrs: sentinel.Addrs, MasterName: "nobody"})
-	wantAll(t, unknown, "redis.master_name")
-}
-
-func TestTLSMismatch(t *testing.T) {
-	plain := testserver.SharedRedis(t)
-	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{plain.Addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
-	wantAll(t, s, "TLS")
-	tlsOnly := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return nil, errors.New("no certificate")
-	}}
-	wantAll(t, openAt(t, testserver.Fake(t, func(conn net.Conn) {
-		_ = tls.Server(conn, tlsOnly).Handshake() // fails: the client speaks plain Redis
-	})), "TLS")
-}
-
-// Something else than a Redis at redis.addrs is named as that.
-func TestAnotherServer(t *testing.T) {
-	for _, greeting := range []string{
-		"\x52\x00\x00\x00\x0a11.8.2-MariaDB\x00\x05\x00\x00\x00abcdefgh\x00",
-		"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
-		"SSH-2.0-OpenSSH_9.9\r\n",
-	} {
-		addr := testserver.Fake(t, func(conn net.Conn) {
-			_, _ = io.WriteString(conn, greeting)
-			_, _ = conn.Read(make([]byte, 4096))
-		})
-		wantAdvice(t, openAt(t, addr).Check(t.Context()), "does not speak as Redis does", "MySQL", "correct redis.addrs")
-	}
 }

@@ -157,11 +157,11 @@ func TestServerRefusals(t *testing.T) {
 		change func(*gosql.Config)
 		advice string
 	}{
-		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "wrong-word" }, "check user and password"},
+		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "wrong-word" }, "correct user and password"},
 		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "right-word" }, "grant the user"},
 		{func(c *gosql.Config) { c.DBName = "not_there" }, "create the database"},
 		{func(c *gosql.Config) { c.Addr = "127.0.0.1:1" }, "no database server answers at 127.0.0.1:1"},
-		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, `the host "no.such.host.invalid" is not known`},
+		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, "no database server answers at no.such.host.invalid"},
 	} {
 		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})
 		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil),
@@ -206,7 +206,7 @@ func TestLockWait(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, check.Err(tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0")))
 	start := time.Now()
-	wantAdvice(t, one(hasty, key(1, 0), 0).Err, "another transaction holds the rows")
+	wantAdvice(t, one(hasty, key(1, 0), 0).Err, "")
 	if d := time.Since(start); d < 2500*time.Millisecond || d > 6*time.Second {
 		t.Errorf("three tries of a second took %v", d)
 	}

@@ -72,7 +72,7 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w := world{t: t}
 	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"127.0.0.1:1"}}), "connection refused", "start ZooKeeper")
-	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"nowhere.invalid:2181"}}), "host name is unknown")
+	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"nowhere.invalid:2181"}}), "correct zookeeper.addrs")
 }
 
 // Close returns when the library's goroutines have ended, though one is in the
