@@ -34,39 +34,25 @@ func cpu(b *testing.B, c *redis.Client) func() {
 func BenchmarkPop(b *testing.B) {
 	server := testserver.Redis(b)
 	s, c := openAt(b, server.Addr), server.Client()
-	refill := func(b *testing.B, n int64) {
-		b.StopTimer()
-		st := listtest.State(b, s, key())
-		for st.Len < n {
-			listtest.Fill(b, s, key(), st.HighWater+1, st.HighWater+1_000_000)
-			st.Len, st.HighWater = st.Len+1_000_000, st.HighWater+1_000_000
-		}
-		b.StartTimer()
-	}
-	guarded := func(n int) int { return len(listtest.Pop(b, s, key(), n).Indices) }
-	bare := func(n int) int { return len(c.LPopCount(b.Context(), listName, n).Val()) }
-	for _, n := range []int{1, 100, 1000, 10_000} {
-		for name, pop := range map[string]func(n int) int{"guarded": guarded, "bare LPOP": bare} {
+	for _, n := range []int{1, 100, 10_000} {
+		for name, pop := range map[string]func() int{
+			"guarded":   func() int { return len(listtest.Pop(b, s, key(), n).Indices) },
+			"bare LPOP": func() int { return len(c.LPopCount(b.Context(), listName, n).Val()) },
+		} {
 			b.Run(fmt.Sprint(name, " ", n), func(b *testing.B) {
-				refill(b, int64(n)*int64(b.N))
+				b.StopTimer()
+				for st := listtest.State(b, s, key()); st.Len < int64(n*b.N); st = listtest.State(b, s, key()) {
+					listtest.Fill(b, s, key(), st.HighWater+1, st.HighWater+1_000_000)
+				}
+				b.StartTimer()
 				defer cpu(b, c)()
 				b.ReportAllocs()
 				for range b.N {
-					if got := pop(n); got != n {
-						b.Fatal(got)
-					}
+					check.Equal(b, pop(), n, "indices")
 				}
 			})
 		}
 	}
-}
-
-func manyKeys(n int) []model.ListKey {
-	keys := make([]model.ListKey, n)
-	for i := range keys {
-		keys[i] = model.ListKey{App: uint8(i / model.Shards), Shard: uint8(i % model.Shards)}
-	}
-	return keys
 }
 
 func BenchmarkStateOf16384(b *testing.B) {
@@ -88,7 +74,7 @@ func BenchmarkStateOf16384(b *testing.B) {
 			for from := 0; from < len(keys); from += 1024 {
 				_, err := c.Pipelined(b.Context(), func(p redis.Pipeliner) error {
 					for _, k := range keys[from : from+1024] {
-						p.LLen(b.Context(), nameOf(k))
+						p.LLen(b.Context(), "id.gen.idList_"+k.String())
 					}
 					return nil
 				})
@@ -145,7 +131,7 @@ func pushPlain(b *testing.B, c *redis.Client, keys []model.ListKey) {
 			for i := range values {
 				values[i] = i + 1_000_000
 			}
-			p.RPush(b.Context(), nameOf(k), values...)
+			p.RPush(b.Context(), "id.gen.idList_"+k.String(), values...)
 		}
 		return nil
 	})

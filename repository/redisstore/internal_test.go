@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +30,12 @@ func TestDecodePopped(t *testing.T) {
 			t.Errorf("%q: got %+v, %v, want %+v", reply, got, err, want)
 		}
 	}
-	for _, reply := range []string{"", "a", "a 0", "a 0 0", "a  0 0 0", " 0 0 0", "a 0 0 0 ", "a 0 0 0  1", "a 0 0 0 0", "a 0 0 0 -1", "a 0 0 0 1e3",
-		"a 0 0 0 1.5", "a 0 0 0 562949953421312", "a 0 0 0 99999999999999999999999", "a x 0 0 1", "a 0 0 0 01", "a 0 0 0 1 2 x", "a 0 0 0 1\n2",
-		"a 0 0 1", "a 0 0 1 ", "a 0 0 1 5 6", "a 0 0 1 0", "a 0 0 -1 5", "a 0 0 x 5", "a 0 0 10000 5", "a 0 0 1 562949953421311"} {
+	for _, reply := range []string{"", "a", "a 0", "a 0 0", "a  0 0 0", " 0 0 0", "a 0 0 0 ", "a 0 0 0  1",
+		"a 0 0 0 0", "a 0 0 0 -1", "a 0 0 0 1e3",
+		"a 0 0 0 1.5", "a 0 0 0 562949953421312", "a 0 0 0 99999999999999999999999", "a x 0 0 1", "a 0 0 0 01",
+		"a 0 0 0 1 2 x", "a 0 0 0 1\n2",
+		"a 0 0 1", "a 0 0 1 ", "a 0 0 1 5 6", "a 0 0 1 0", "a 0 0 -1 5", "a 0 0 x 5", "a 0 0 10000 5",
+		"a 0 0 1 562949953421311"} {
 		if got, err := decodePopped(reply); err == nil || got.Indices != nil {
 			t.Errorf("%q: got %+v, %v, want an error", reply, got, err)
 		}
@@ -48,7 +49,8 @@ func TestDecodeStates(t *testing.T) {
 		states[2] != (model.ListState{Life: "d"}) {
 		t.Errorf("%+v", states)
 	}
-	for _, reply := range []string{"", "a", "a 1 2 3", "a 1 2 3\na 1 2 3\na 1 2", "a 1 2 3\na 1 2 3\na 1 2 3 4", "a 1 2 3\na 1 2 3\na x 2 3", "a 1 2 3\na 1 2 3\n1 2 3"} {
+	for _, reply := range []string{"", "a", "a 1 2 3", "a 1 2 3\na 1 2 3\na 1 2", "a 1 2 3\na 1 2 3\na 1 2 3 4",
+		"a 1 2 3\na 1 2 3\na x 2 3", "a 1 2 3\na 1 2 3\n1 2 3"} {
 		states := make([]model.ListState, 3)
 		if err := decodeStates(reply, states); err == nil && states[2].Err == nil {
 			t.Errorf("%q: no error: %+v", reply, states)
@@ -57,46 +59,6 @@ func TestDecodeStates(t *testing.T) {
 	if err := decodeStates("a 0 0 0\na 0 0 0", make([]model.ListState, 1)); err == nil {
 		t.Error("more lines than lists")
 	}
-}
-
-// FuzzDecodePopped compares the parser by hand with a slow one.
-func FuzzDecodePopped(f *testing.F) {
-	for _, seed := range []string{"abc 0 12 0 1 2 5", "a 0 0 0", "a 0 0 0 ", "", "a 1 2 0 562949953421311", "a 0 0 0 007", "a 0 0 0 1 18446744073709551617",
-		"a 0 3 2 7", "a 0 0 10000 1", "a 0 0 1 5 6"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, reply string) {
-		got, err := decodePopped(reply)
-		want, ok := slowly(reply)
-		if (err == nil) != ok {
-			t.Fatalf("%q: %+v, %v, slowly %v %v", reply, got, err, want, ok)
-		}
-		if ok && (!slices.Equal(got.Indices, want[3:]) || got.Purged != want[0] || got.Len != want[1]) {
-			t.Fatalf("%q: %+v, slowly %v", reply, got, want)
-		}
-	})
-}
-
-func slowly(reply string) (numbers []int64, ok bool) {
-	words := strings.Split(reply, " ")
-	if len(words) < 4 || words[0] == "" {
-		return nil, false
-	}
-	for i, word := range words[1:] {
-		n, err := strconv.ParseInt(word, 10, 64)
-		if err != nil || n < 0 || n > model.MaxIndex || strconv.FormatInt(n, 10) != word || i >= 3 && n == 0 {
-			return nil, false
-		}
-		numbers = append(numbers, n)
-	}
-	more := numbers[2]
-	if more > 0 && (len(words) != 5 || more >= MaxPop || numbers[3]+more > model.MaxIndex) {
-		return nil, false
-	}
-	for i := range more {
-		numbers = append(numbers, numbers[3]+i+1)
-	}
-	return numbers, true
 }
 
 func BenchmarkDecodePopped(b *testing.B) {
@@ -136,7 +98,8 @@ func TestChecks(t *testing.T) {
 		"maxmemory=1 maxmemory_policy=allkeys-lru":  "maxmemory-policy unsafe",
 		"replica-read-only=no":                      "replica-read-only warn",
 		"replica-read-only=":                        "replica-read-only unknown",
-		"role= redis_version= maxmemory=":           "role unknown, version unknown, maxmemory-policy unknown, active-active unknown",
+		"redis_version= maxmemory=":                 "version unknown, maxmemory-policy unknown",
+		"role=":                                     "role unknown, active-active unknown",
 	} {
 		f := facts{}
 		for word := range strings.FieldsSeq(good + says) {
@@ -194,13 +157,65 @@ func TestPreludeJudgesHistory(t *testing.T) {
 		"no ID":     {"role:master\r\nmaster_replid2:0000\r\n", "HISTORYHIDDEN"},
 		"no answer": {"", "HISTORYHIDDEN"},
 	} {
-		const stub = "local redis = {pcall = function() return ARGV[2] end, error_reply = redis.error_reply, call = redis.call}\n"
-		got, err := client.Eval(t.Context(), stub+newScript(nil, "prelude").text+"\nreturn replid", nil, "d", c.info).Text()
+		const stub = "local redis = {pcall = function() return ARGV[2] end, call = redis.call, " +
+			"error_reply = redis.error_reply}\n"
+		got, err := client.Eval(t.Context(), stub+newScript(nil, "prelude").text+"\nreturn replid", nil, "d", c.info).
+			Text()
 		if err != nil {
 			got = err.Error()
 		}
 		if !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// asksOf are asks of a section for each list of counts.
+func asksOf(counts ...[]int64) []model.SectionAsk {
+	asks := make([]model.SectionAsk, len(counts))
+	for i, some := range counts {
+		for _, n := range some {
+			asks[i].Asks = append(asks[i].Asks, model.KeyAsk{Key: "k", Count: n})
+		}
+	}
+	return asks
+}
+
+// Numbers are read as they were given, and those that no section gives are refused.
+func TestDecodeNext(t *testing.T) {
+	asks := asksOf([]int64{1, 5}, []int64{0}, nil)
+	for reply, want := range map[string]string{
+		"10 1 6\n10 0\n10":            "[{10 [1 6] false <nil>} {10 [0] false <nil>} {10 [] false <nil>}]",
+		"10 10 10\n10 10\n0":          "[{10 [10 10] false <nil>} {10 [10] false <nil>} {0 [] false <nil>}]",
+		"-\n-\n-":                     "[{0 [] true <nil>} {0 [] true <nil>} {0 [] true <nil>}]",
+		"10 4 -\n10 -\n10":            "[{10 [4 -1] false <nil>} {10 [-1] false <nil>} {10 [] false <nil>}]",
+		"10 - -\n-\n9007199254740991": "[{10 [-1 -1] false <nil>} {0 [] true <nil>} {9007199254740991 [] false <nil>}]",
+	} {
+		answers := make([]model.SectionAnswer, 3)
+		check.OK(t, decodeNext(reply, asks, answers), reply)
+		check.Equal(t, fmt.Sprint(answers), want, reply)
+	}
+	for _, reply := range []string{"", "10 1 6\n10 0", "10 1 6\n10 0\n10\n10", "10 1\n10 0\n10", "10 1 6 7\n10 0\n10",
+		"10 11 6\n10 0\n10", "10 1 4\n10 0\n10",
+		"10 0 6\n10 0\n10", "10 1 x\n10 0\n10", "10 1 6\n10 0\n9007199254740992", "-1 1 6\n10 0\n10",
+		"10 1  6\n10 0\n10", "10 1 6.0\n10 0\n10", "10 1e0 6\n10 0\n10", "10 1 -6\n10 0\n10"} {
+		if err := decodeNext(reply, asks, make([]model.SectionAnswer, 3)); err == nil {
+			t.Errorf("%q was read", reply)
+		}
+	}
+}
+
+// States are read as they are told, and those that no script tells are refused.
+func TestDecodeSections(t *testing.T) {
+	states := make([]model.SectionState, 2)
+	check.Must(t, decodeSections("a a-1 0 0\nb b-2 7 9007199254740991", states))
+	check.Equal(t, fmt.Sprint(states), "[{a a-1 0 0 <nil>} {b b-2 7 9007199254740991 <nil>}]", "states")
+	for _, reply := range []string{"", "a a-1 0 0", "a a-1 0 0\na", "a a-1 0 0\na a-1 0", "a a-1 0 0\na a-1 0 0\n ",
+		"a a-1 0 0\n a-1 0 0",
+		"a a-1 0 0\na  0 0", "a a-1 0 0\na a-1 -1 0", "a a-1 0 0\na a-1 0 9007199254740992", "a a-1 0 0\na a-1 1e3 0",
+		"a a-1 0 0\na " + strings.Repeat("x", maxLife+1) + " 0 0"} {
+		if err := decodeSections(reply, make([]model.SectionState, 2)); err == nil {
+			t.Errorf("%q was read", reply)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,30 +17,49 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/repository/sequencetest"
 	"shardid/repository/workertest"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
+
+// databases are those of the shared server, each lent to one test at a time.
+var databases = make(chan int, 16)
+
+// TestMain lets more tests run in parallel than there are cores: they wait for servers much more than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	for db := range cap(databases) {
+		databases <- db
+	}
+	redis.SetLogger(quiet{})
+	testserver.Main(m)
+}
 
 // quiet keeps the connection failures that these tests provoke off stderr.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{})
-	testserver.Main(m)
-}
-
 func key() model.ListKey { return model.ListKey{App: 1, Shard: 2} }
 
 const (
-	listName = "id.gen.idList_1_2"
-	metaName = "id.gen.meta_{id.gen.idList_1_2}"
+	listName    = "id.gen.idList_1_2"
+	metaName    = "id.gen.meta_{id.gen.idList_1_2}"
+	emptiedName = "id.gen.meta_{id.gen.idList_9_0}" // of the list emptied()
+	marksName   = "id.gen.marks_{ours}"
+	workersName = "id.gen.workers_{leaf}"
+	leaseName   = "id.gen.worker_{leaf}_"
+	sectionName = "id.gen.sequence_s_0"
+
+	secret = "s3cret-pass"
 )
 
-// open returns a store that is closed when the test ends. It waits for answers longer than
-// by default, as the machine may be busy with other tests.
+// open returns a store that is closed when the test ends. It waits for answers longer than by default, as the machine
+// may be busy with other tests.
 func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 2*time.Second)
@@ -49,9 +70,99 @@ func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
-func openAt(t testing.TB, addrs ...string) *redisstore.Store {
+func openAt(t testing.TB, addr string) *redisstore.Store {
 	t.Helper()
-	return open(t, redisstore.Options{Mode: "single", Addrs: addrs})
+	return open(t, single(addr))
+}
+
+func of(t testing.TB, o redisstore.Options, deployment string) *redisstore.Store {
+	t.Helper()
+	s := open(t, o)
+	s.SetDeployment(deployment)
+	return s
+}
+
+func single(addr string) redisstore.Options {
+	return redisstore.Options{Mode: "single", Addrs: []string{addr}}
+}
+
+// lend gives an empty database of the shared server, which no other test uses meanwhile, and a client of it.
+func lend(t testing.TB) (redisstore.Options, *redis.Client) {
+	t.Helper()
+	o := single(testserver.SharedRedis(t).Addr)
+	o.DB = <-databases
+	c := redis.NewClient(&redis.Options{Addr: o.Addrs[0], DB: o.DB, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() {
+		check.OK(t, c.Close())
+		databases <- o.DB
+	})
+	do(t, c, "FLUSHDB")
+	return o, c
+}
+
+// site is a Redis in one of the modes, of this test alone.
+type site struct {
+	redisstore.Options
+	masters, sentinels []*testserver.RedisServer
+	client             redis.UniversalClient
+	replicas           int // of each master
+}
+
+// forEachSite runs a test in each mode.
+func forEachSite(t *testing.T, run func(*testing.T, site)) {
+	for mode, start := range map[string]func(*testing.T) site{
+		"single": func(t *testing.T) site {
+			server := testserver.Redis(t)
+			return site{single(server.Addr), []*testserver.RedisServer{server}, nil, server.Client(), 0}
+		},
+		"sentinel": func(t *testing.T) site {
+			setup := testserver.Sentinel(t)
+			o := redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}
+			return site{o, []*testserver.RedisServer{setup.Master}, setup.Sentinels, setup.Master.Client(), 1}
+		},
+		"cluster": func(t *testing.T) site {
+			setup := testserver.Cluster(t)
+			return site{redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes, nil, setup.Client(), 0}
+		},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			run(t, start(t))
+		})
+	}
+}
+
+// empty is a store at the site without any key.
+func (at site) empty(t *testing.T) *redisstore.Store {
+	for _, server := range at.masters {
+		server.FlushAll()
+	}
+	s := open(t, at.Options)
+	check.Must(t, s.Check(t.Context()))
+	return s
+}
+
+func TestContract(t *testing.T) {
+	forEachSite(t, func(t *testing.T, at site) {
+		listtest.Run(t, func(t *testing.T) listtest.Store { return at.empty(t) })
+		sequencetest.Run(t, func(t *testing.T) sequencetest.Store { return at.empty(t).Sequences() })
+		acks := redisstore.WorkersOptions{Acks: at.replicas}
+		soon(t, workersAt(t, at.Options, acks), owner(0))
+		workertest.Run(t, func(t *testing.T) workertest.Backend {
+			at.empty(t)
+			b := workertest.Backend{
+				New: func(t *testing.T) workertest.Registry { return workersAt(t, at.Options, acks) },
+				Max: model.SnowflakeWorkers,
+				Lapse: func(t *testing.T, _ workertest.Registry, lease model.Lease) {
+					expire(t, at.client, lease.WorkerID)
+				},
+			}
+			if at.Mode == "single" {
+				b.Fill = func(t *testing.T) { workertest.Fill(t, b.New, 0, model.SnowflakeWorkers) }
+			}
+			return b
+		})
+	})
 }
 
 func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushRequest {
@@ -60,22 +171,19 @@ func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushReq
 		Segment: model.Segment{First: first, Last: last}, Cap: 1 << 40}
 }
 
-func nameOf(k model.ListKey) string { return "id.gen.idList_" + k.String() }
-
-// emptied is the shared server without any key.
-func emptied(t testing.TB) *testserver.RedisServer {
+// pushErr pushes one segment.
+func pushErr(t testing.TB, s *redisstore.Store, r model.PushRequest) error {
 	t.Helper()
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
-	return server
+	return s.Push(t.Context(), []model.PushRequest{r})[0]
 }
 
-// restartSaved writes a snapshot, kills the server and starts it again.
-func restartSaved(t testing.TB, server *testserver.RedisServer) {
+func popErr(t testing.TB, s *redisstore.Store) error {
 	t.Helper()
-	do(t, server.Client(), "SAVE")
-	server.Kill()
-	server.Restart()
+	p, err := s.Pop(t.Context(), key(), 1)
+	if err != nil && len(p.Indices) > 0 {
+		t.Errorf("%v came with an error: %v", p.Indices, err)
+	}
+	return err
 }
 
 // do runs a command beside the store.
@@ -88,55 +196,20 @@ func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 	return got
 }
 
-// eventually waits until f returns nil, and says how long that took.
-func eventually(t testing.TB, what string, f func() error) time.Duration {
+// say waits until INFO replication has a text.
+func say(t testing.TB, c redis.UniversalClient, want string) {
 	t.Helper()
-	start := time.Now()
-	check.Eventually(t, what, f)
-	return time.Since(start)
+	check.Eventually(t, want, func() error {
+		if info := do(t, c, "INFO", "replication").(string); !strings.Contains(info, want) {
+			return errors.New(info)
+		}
+		return nil
+	})
 }
 
 func wantAdvice(t testing.TB, err error, words ...string) {
 	t.Helper()
 	workertest.WantAdvice(t, "redis", err, words...)
-}
-
-func popErr(t testing.TB, s *redisstore.Store) error {
-	t.Helper()
-	p, err := s.Pop(t.Context(), key(), 1)
-	if err != nil && len(p.Indices) > 0 {
-		t.Errorf("%v came with an error: %v", p.Indices, err)
-	}
-	return err
-}
-
-func TestContract(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) (redisstore.Options, []*testserver.RedisServer){
-		"single": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
-			server := testserver.SharedRedis(t)
-			return single(server.Addr), []*testserver.RedisServer{server}
-		},
-		"sentinel": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
-			setup := testserver.Sentinel(t)
-			return redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}, []*testserver.RedisServer{setup.Master}
-		},
-		"cluster": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
-			setup := testserver.Cluster(t)
-			return redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o, servers := start(t)
-			listtest.Run(t, func(t *testing.T) listtest.Store {
-				for _, server := range servers {
-					server.FlushAll()
-				}
-				s := open(t, o)
-				check.Must(t, s.Check(t.Context()))
-				return s
-			})
-		})
-	}
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -149,9 +222,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"unknown mode":         {redisstore.Options{Mode: "ring", Addrs: one}, "redis.mode"},
 		"no address":           {redisstore.Options{Mode: "cluster"}, "redis.addrs"},
 		"no port":              {redisstore.Options{Mode: "cluster", Addrs: []string{"localhost"}}, "redis.addrs[0]"},
-		"bad port":             {redisstore.Options{Mode: "cluster", Addrs: []string{"a:1", "a:70000"}}, "redis.addrs[1]"},
-		"no host":              {redisstore.Options{Mode: "single", Addrs: []string{":1"}}, "redis.addrs[0]"},
-		"URL":                  {redisstore.Options{Mode: "single", Addrs: []string{"redis://u:secret@h:1"}}, "URL"},
+		"bad port":             {redisstore.Options{Mode: "cluster", Addrs: []string{"a:1", "a:65536"}}, "addrs[1]"},
+		"no host":              {single(":1"), "redis.addrs[0]"},
+		"URL":                  {single("redis://u:secret@h:1"), "URL"},
 		"two for single":       {redisstore.Options{Mode: "single", Addrs: []string{"a:1", "b:1"}}, "single takes one"},
 		"no master name":       {redisstore.Options{Mode: "sentinel", Addrs: one}, "redis.master_name"},
 		"master name, single":  {redisstore.Options{Mode: "single", Addrs: one, MasterName: "m"}, "redis.master_name"},
@@ -160,14 +233,27 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"negative database":    {redisstore.Options{Mode: "single", Addrs: one, DB: -1}, "negative"},
 		"negative timeout":     {redisstore.Options{Mode: "single", Addrs: one, ReadTimeout: -1}, "negative"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, err := redisstore.New(test.o)
-			if s != nil || !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want an invalid argument that mentions %q", err, test.want)
-			}
-			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("%q tells the password", err)
-			}
-		})
+		s, err := redisstore.New(test.o)
+		check.Equal(t, s == nil, true, name)
+		check.Is(t, err, model.ErrInvalidArgument, name)
+		check.Has(t, fmt.Sprint(err), test.want, name)
+		check.Lacks(t, fmt.Sprint(err), "secret", name)
 	}
+}
+
+// TestObserve: a script is observed under the name of its file, and failed when Redis could not be used.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	observe := func(ctx context.Context, store, op string) (context.Context, func(error)) {
+		return ctx, func(failure error) { seen = append(seen, fmt.Sprintf("%s %s %t", store, op, failure == nil)) }
+	}
+	o, _ := lend(t)
+	o.Observe = observe
+	s := open(t, o)
+	check.Must(t, popErr(t, s))
+	check.Must(t, check.Err(s.TryLock(t.Context(), []string{"1_2"}, "token", time.Second)))
+	o.Addrs = []string{"127.0.0.1:1"}
+	check.Equal(t, popErr(t, open(t, o)) != nil, true, "a port where nobody listens")
+	check.Equal(t, strings.Join(seen, ", "), "redis pop true, redis lock true, redis pop false")
 }

@@ -15,6 +15,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/repository/workertest"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -25,7 +26,8 @@ import (
 // TestARepeatChangesNothing: a push whose answer is lost, or that arrives after the next one, is in its list once; a
 // lock belongs to the one that asked for it; a pop leaves a gap.
 func TestARepeatChangesNothing(t *testing.T) {
-	forEachSite(t, func(t *testing.T, at site) {
+	forEachSite(t, func(t *testing.T, direct site) {
+		at := behindProxies(t, direct)
 		s := open(t, at.options)
 		keys := manyKeys(50) // of each node
 		push := func(first, last int64) []error {
@@ -73,6 +75,8 @@ func TestARepeatChangesNothing(t *testing.T) {
 		}
 		at.loses.Store(0)
 
+		wantWorkersRepeated(t, at)
+
 		late := &hold{make(chan struct{}), make(chan struct{})}
 		at.hold.Store(late)
 		req := model.PushRequest{Key: keys[0], Life: p.Life, Segment: model.Segment{First: 31, Last: 40}, Cap: 1000}
@@ -87,13 +91,38 @@ func TestARepeatChangesNothing(t *testing.T) {
 	})
 }
 
-// site is a Redis behind proxies, one for each node.
-type site struct {
+// wantWorkersRepeated: a call about a worker ID whose answer was lost is repeated by the client, or by the caller, and
+// gives no second one.
+func wantWorkersRepeated(t *testing.T, at proxied) {
+	w := workersAt(t, at.options, redisstore.WorkersOptions{})
+	workertest.Acquire(t, w, owner(9))
+	at.loses.Store(1 << 30)
+	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
+	at.loses.Store(0)
+	lease := workertest.Acquire(t, w, owner(0))
+	check.Equal(t, lease.WorkerID, 1, "worker ID")
+	at.loses.Store(1 << 30)
+	check.Equal(t, w.Release(t.Context(), lease) != nil, true, "released without an answer")
+	at.loses.Store(0)
+	check.OK(t, w.Release(t.Context(), lease))
+}
+
+// manyKeys are n lists.
+func manyKeys(n int) []model.ListKey {
+	keys := make([]model.ListKey, n)
+	for i := range keys {
+		keys[i] = model.ListKey{App: uint8(i / model.Shards), Shard: uint8(i % model.Shards)}
+	}
+	return keys
+}
+
+// proxied is a Redis behind proxies, one for each node.
+type proxied struct {
 	options redisstore.Options
 	*faults
 }
 
-// faults are what the proxies of a site do.
+// faults are what the proxies of a Redis do.
 type faults struct {
 	loses atomic.Int64         // to how many scripts the answer is lost
 	hold  atomic.Pointer[hold] // of the next script, or nil
@@ -102,50 +131,40 @@ type faults struct {
 // hold keeps back a script: sent is closed once it was sent, and it arrives when arrive is closed.
 type hold struct{ sent, arrive chan struct{} }
 
-func forEachSite(t *testing.T, run func(*testing.T, site)) {
-	t.Run("single", func(t *testing.T) { run(t, singleSite(t)) })
-	t.Run("sentinel", func(t *testing.T) { run(t, sentinelSite(t)) })
-	t.Run("cluster", func(t *testing.T) { run(t, clusterSite(t)) })
-}
-
-func singleSite(t *testing.T) site {
+// behindProxies has the sentinels name a proxy as the master, and every node of a cluster announce its own.
+func behindProxies(t *testing.T, at site) proxied {
 	f := &faults{}
-	return site{single(f.proxy(t, testserver.Redis(t).Addr)), f}
-}
-
-// sentinelSite makes the sentinels name a proxy as the master.
-func sentinelSite(t *testing.T) site {
-	setup, f := testserver.Sentinel(t), &faults{}
-	host, port, _ := net.SplitHostPort(f.proxy(t, setup.Master.Addr))
-	for _, one := range setup.Sentinels {
-		do(t, one.Client(), "SENTINEL", "MONITOR", "proxied", host, port, 2)
-	}
-	return site{redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: "proxied"}, f}
-}
-
-// clusterSite makes every node announce its proxy.
-func clusterSite(t *testing.T) site {
-	setup, f := testserver.Cluster(t), &faults{}
-	o := redisstore.Options{Mode: "cluster"}
+	o := at.Options
+	o.Addrs = nil
 	var ports []string
-	for _, node := range setup.Nodes {
-		addr := f.proxy(t, node.Addr)
+	for _, master := range at.masters {
+		addr := f.proxy(t, master.Addr)
 		_, port, _ := net.SplitHostPort(addr)
-		do(t, node.Client(), "CONFIG", "SET", "cluster-announce-port", port)
 		o.Addrs, ports = append(o.Addrs, addr), append(ports, port)
+		if at.Mode == "cluster" {
+			do(t, master.Client(), "CONFIG", "SET", "cluster-announce-port", port)
+		}
 	}
-	for _, node := range setup.Nodes {
-		check.Eventually(t, "announce the proxies", func() error {
-			slots := fmt.Sprint(do(t, node.Client(), "CLUSTER", "SLOTS"))
-			for _, port := range ports {
-				if !strings.Contains(slots, port) {
-					return errors.New(slots)
+	switch at.Mode {
+	case "sentinel":
+		o.Addrs, o.MasterName = at.Addrs, "proxied"
+		for _, one := range at.sentinels {
+			do(t, one.Client(), "SENTINEL", "MONITOR", "proxied", "127.0.0.1", ports[0], 2)
+		}
+	case "cluster":
+		for _, node := range at.masters {
+			check.Eventually(t, "announce the proxies", func() error {
+				slots := fmt.Sprint(do(t, node.Client(), "CLUSTER", "SLOTS"))
+				for _, port := range ports {
+					if !strings.Contains(slots, port) {
+						return errors.New(slots)
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
+		}
 	}
-	return site{o, f}
+	return proxied{o, f}
 }
 
 // proxy forwards to a Redis, and gives its own address.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"shardid/model"
 	"shardid/repository/listtest"
@@ -21,6 +22,7 @@ import (
 
 // TestSettings: what servers really say, by everything that is not ok.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	server, setup := testserver.Redis(t), testserver.Sentinel(t)
 	user := func(minus string) redisstore.Options {
 		do(t, server.Client(), "ACL", "SETUSER", "user"+minus, "reset", "on", ">"+secret, "~*", "+@all", minus)
@@ -59,6 +61,7 @@ func TestSettings(t *testing.T) {
 
 // TestSettingsOfCluster: the one node that is set up wrongly is named, and one that is gone does not hide the others.
 func TestSettingsOfCluster(t *testing.T) {
+	t.Parallel()
 	cluster := testserver.Cluster(t)
 	do(t, cluster.Nodes[1].Client(), "CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-random")
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: cluster.Addrs})
@@ -79,10 +82,9 @@ func TestSettingsOfCluster(t *testing.T) {
 	})
 }
 
-const secret = "s3cret-pass"
-
 // TestAdvice: whatever the call, an error says what to do, in one line and without the password.
 func TestAdvice(t *testing.T) {
+	t.Parallel()
 	server, cluster, sentinel := testserver.Redis(t), testserver.Cluster(t), testserver.Sentinel(t)
 	locked := testserver.Redis(t)
 	do(t, locked.Client(), "CONFIG", "SET", "requirepass", "right")
@@ -155,46 +157,62 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// What the advice allows is enough.
+// TestACL: what the advice allows is enough.
 func TestACL(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
-	do(t, server.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~id.gen.*", "+evalsha", "+eval", "+info",
-		"+hmget", "+hset", "+time", "+llen", "+lindex", "+lpop", "+ltrim", "+rpush", "+unlink", "+set", "+get", "+del")
+	rules := []any{"ACL", "SETUSER", "bob", "reset", "on", ">" + secret, "~id.gen.*", "-@all"}
+	do(t, server.Client(), rules...)
 	o := single(server.Addr)
 	o.Username, o.Password = "bob", secret
 	s := open(t, o)
-	listtest.Fill(t, s, key(), 1, 10)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
+	_, advised, _ := strings.Cut(popErr(t, s).Error(), "ACL SETUSER <user> ~id.gen.* ")
+	advised, _, _ = strings.Cut(advised, " (+cluster)")
+	for _, right := range strings.Fields(advised) {
+		rules = append(rules, right)
+	}
+	do(t, server.Client(), rules...)
+	l := live(t, s)
 	for range 2 { // the second is held, which is asked for
 		check.Must(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)))
 	}
-	check.Must(t, errors.Join(s.Unlock(t.Context(), []string{"a"}, "me"),
-		s.Delete(t.Context(), []model.ListKey{key()}), s.Check(t.Context())))
+	w := leaf(s, redisstore.WorkersOptions{})
+	check.Must(t, errors.Join(s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}),
+		s.Check(t.Context()), check.Err(w.Peers(t.Context())), w.Release(t.Context(), l.lease),
+		s.Sequences().Forget(t.Context(), model.Space{Name: "s", Sections: 1, Step: 1}),
+		check.Err(s.Marks().Scan(t.Context(), l.marks, 0)), s.Replicas().Put(t.Context(), "a", "b", time.Minute)))
+	_, err := leaf(s, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
+	wantAdvice(t, err, "0 of 1")
 }
 
-// Full memory stops pushes and is told by Probe, which writes; it does not stop pops and
+// TestOutOfMemory: full memory stops pushes and is told by all that probes, which writes; it does not stop pops and
 // states, and leaves no half of a push behind.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	s, c := openAt(t, server.Addr), server.Client()
-	listtest.Fill(t, s, key(), 1, 1000)
-	do(t, c, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "noeviction")
-	req := request(t, s, 1001, 2000)
-	wantAdvice(t, s.Probe(t.Context(), []model.ListKey{key()})[0].Err, "OOM", "maxmemory")
-	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "OOM", "maxmemory", "noeviction")
-	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
-	wantAdvice(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)), "OOM")
+	full := func(limit string) { do(t, c, "CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction") }
+	l := live(t, s)
+	full("1mb")
+	for _, err := range []error{
+		s.Probe(t.Context(), []model.ListKey{key()})[0].Err, pushErr(t, s, l.push),
+		s.Sequences().State(t.Context(), []model.SectionKey{{Space: "s"}})[0].Err,
+		check.Err(s.Marks().Life(t.Context())),
+		check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)),
+	} {
+		wantAdvice(t, err, "OOM", "maxmemory", "noeviction")
+	}
+	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 11, 11)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 12, 20)
 	// A purge under full memory still removes the list before it trusts it.
-	do(t, c, "CONFIG", "SET", "maxmemory", "0")
+	full("0")
 	do(t, c, "HSET", metaName, "h", "another")
-	do(t, c, "CONFIG", "SET", "maxmemory", "1mb")
+	full("1mb")
 	p, err := s.Pop(t.Context(), key(), 10)
-	if len(p.Indices) != 0 || err == nil && p.Purged != 990 {
+	if len(p.Indices) != 0 || err == nil && p.Purged != 980 {
 		t.Errorf("popped %+v, %v", p, err)
 	}
-	do(t, c, "CONFIG", "SET", "maxmemory", "0")
+	full("0")
 	listtest.Fill(t, s, key(), 2001, 2010)
 	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 2001, 2010)
 }
