@@ -5,20 +5,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/repository/workerid"
 )
+
+// The registry mysql keeps a row of leaf_workerid_alloc for each worker ID that was ever given out: row
+// n is worker ID n, and the last one is worker ID 0. The row is the record of package workerid, which
+// decides who gets a worker ID; this file reads rows, and writes one if it is still as it was read. Only
+// the database's clock counts; with SQLite that is the clock of the process.
+//
+// Owners that look for a worker ID wait for each other at a row of shardid_lock. Renewals lock their
+// own row alone, and rows are read without a lock, so that nobody holds up a renewal.
+//
+// The table is that of a fork of Leaf and may be taken over once its instances have stopped. A row whose
+// max_timestamp is not as shardid wrote it is one of another program, and a lease of an hour from then.
+// ip_port is unique: of several rows with one address all but one have their ID after it, 10.0.0.5:80/7.
 
 const (
 	defaultReclaimMargin = 5 * time.Second
 	// acquireRetries is how often an Acquire is run again whose row was renewed meanwhile, or that
 	// waited too long among many others.
 	acquireRetries = 4
+	// foreignLease is for how long, in ms, a worker ID counts as leased after the last report of
+	// another program's instance. Such an instance does not stop by itself when it cannot report.
+	// An hour is what that program's own pool waits.
+	foreignLease = 3_600_000
+	// freedPrefix begins the ip_port of a row that an operator has freed; its ID follows. No owner has
+	// such an address, as it has no port.
+	freedPrefix = "freed/"
 	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
 	maxAddress  = 122
 	maxIdentity = 64
@@ -34,294 +55,309 @@ type WorkersOptions struct {
 	Workers int
 }
 
-// Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one
-// pool: instances of every snowflake.name share it. An identity, and an address without a
-// live instance, keeps its worker ID, unless all are taken: then the ID
-// whose lease ended longest ago goes to the owner that needs one. ip_port is unique:
-// of several rows with one address all but one have their ID after it, 10.0.0.5:80/7.
-// Only the database's clock decides whether a lease has run out; with SQLite that is the
-// clock of the process. The table of NotFound9's fork of Leaf can be taken over once its
-// instances have stopped: each of its rows counts as a lease of an hour after the last
-// report. Safe for concurrent use, over processes too.
+// Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one pool: instances of
+// every snowflake.name share it. Errors of Acquire, Renew and Release are those of workerid.Registry
+// and *model.StoreError. Safe for concurrent use, over processes too.
 type Workers struct {
-	store  *Store
+	workerid.Registry
+	rows   workerRows
 	margin int64 // ms
-	count  int   // of worker IDs
 }
 
 // Workers gives the registry of worker IDs.
 func (s *Store) Workers(opts WorkersOptions) *Workers {
-	return &Workers{
-		store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds(),
-		count: cmp.Or(opts.Workers, model.SnowflakeWorkers),
-	}
-}
-
-// Acquire gets a worker ID for the owner. Nothing may be issued with it before a
-// Renew. The same token, and the same identity in a new process, gets the one it has
-// or had; another owner that of its address once that lease has run out, else a free
-// one. Errors: model.ErrNoWorkerID, *model.StoreError.
-func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
-	const op = "get a worker ID"
-	if err := checkOwner(owner); err != nil {
-		return model.Lease{}, w.store.explain(op, err)
-	}
-	for try := 0; ; try++ {
-		err = w.store.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-			lease, err = w.acquire(tx, owner)
-			return err
-		})
-		if again := isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err); !again || try == acquireRetries {
-			break
-		}
-	}
-	if err != nil {
-		return model.Lease{}, w.store.answer(ctx, op, err)
-	}
-	return lease, nil
-}
-
-func checkOwner(o model.Owner) error {
-	_, _, err := net.SplitHostPort(o.Address)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: address %q: %w", model.ErrInvalidArgument, o.Address, err)
-	case len(o.Address) > maxAddress:
-		return fmt.Errorf("%w: address %q has more than %d bytes", model.ErrInvalidArgument, o.Address, maxAddress)
-	case o.Token == "" || len(o.Token) > maxIdentity || len(o.Identity) > maxIdentity:
-		return fmt.Errorf("%w: token and identity need 1…%d bytes", model.ErrInvalidArgument, maxIdentity)
-	}
-	return nil
-}
-
-// acquire is the body of the transaction.
-func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
-	at, err := w.store.lockNamed(tx, workerTable)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	since, err := w.keptSince(tx, at)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	row, err := w.claimRow(tx, owner, at)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	// After a claim nothing may be issued before a renewal, as everything up to Reserved
-	// lies before After.
-	return model.Lease{
-		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", workerTable, row.ID),
-		After: row.ReservedUntil, Reserved: row.ReservedUntil, Expires: row.ExpiresAt,
-		Registry: registryOf(at), ServerTime: at.Now, KeptSince: since,
-	}, nil
-}
-
-// keptSince is from when on the table has forgotten nothing: a server that came
-// back may have lost what it had, and a table without a row older than that may
-// be a new one in place of a lost one. Rows of other programs have no age of ours,
-// they are as old as can be.
-func (w *Workers) keptSince(tx *gorm.DB, at moment) (int64, error) {
-	oldest, err := query[[]int64](tx, "look for the oldest row",
-		"SELECT made_at FROM "+workerTable+" ORDER BY made_at LIMIT 1")
-	if err != nil || len(oldest) == 0 {
-		return at.Now, err
-	}
-	return max(at.kept, oldest[0]), nil
-}
-
-// claimRow makes a row the owner's: the one it has, wherever it was then; else the one of
-// its address if no live instance is there; else a free one.
-func (w *Workers) claimRow(tx *gorm.DB, owner model.Owner, at moment) (workerRow, error) {
-	ip, port, _ := net.SplitHostPort(owner.Address) // checked before
-	rows, err := w.rows(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",
-		owner.Token, owner.Identity, owner.Address, ip, port)
-	if err != nil {
-		return workerRow{}, err
-	}
-	var own, here *workerRow
-	var named int64 // the row that has the address as its ip_port
-	for i := range rows {
-		row := &rows[i]
-		if row.ID < 1 || row.ID > int64(w.count) {
-			// Beyond the worker IDs: the original makes such rows when its table has seen
-			// more than 1023 addresses.
-			if err := write(tx, fmt.Sprintf("remove row %d", row.ID), "DELETE FROM "+workerTable+" WHERE id = ?",
-				row.ID); err != nil {
-				return workerRow{}, err
-			}
-			continue
-		}
-		if row.IPPort == owner.Address {
-			named = row.ID
-		}
-		switch {
-		case row.heldBy(owner):
-			return *row, nil
-		case row.cameBack(owner):
-			own = row
-		case at.Now >= row.takenUntil():
-			here = row
-		}
-	}
-	switch {
-	case own != nil:
-		return w.replace(tx, *own, own.claimed(owner, named, own.ReservedUntil, at.Now))
-	case here == nil:
-		if here, err = w.free(tx, owner, at); err != nil {
-			return workerRow{}, err
-		}
-	}
-	others, err := w.othersUntil(tx, *here, owner, at)
-	if err != nil {
-		return workerRow{}, err
-	}
-	row := here.claimed(owner, named, max(here.bound(), others), at.Now)
-	if here.IPPort != "" {
-		return w.replace(tx, *here, row)
-	}
-	row.MadeAt = at.Now
-	return row, write(tx, fmt.Sprintf("insert row %d", row.ID), "INSERT INTO "+workerTable+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
-		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
-		row.ID, row.IP, row.Port, row.IPPort, row.Identity, row.Token, row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.MadeAt)
-}
-
-// claimsOfOthers are the claims on worker IDs of this registry that others have made, in a
-// table of its own: a row may be older than they are, or gone, as in a restored table.
-const claimsOfOthers = " FROM " + claimTable + " WHERE registry = ? AND token <> ?"
-
-// othersUntil is up to when others may issue with the row's worker ID.
-func (w *Workers) othersUntil(tx *gorm.DB, row workerRow, owner model.Owner, at moment) (until int64, err error) {
-	until, err = query[int64](tx, "read the claims",
-		"SELECT COALESCE(MAX(until_ms), 0)"+claimsOfOthers+" AND worker_id = ?",
-		registryOf(at), owner.Token, w.workerID(row))
-	return until - model.ClaimAhead.Milliseconds(), err
-}
-
-// registryOf names the database as a registry of worker IDs.
-func registryOf(at moment) string { return "mysql " + at.Deployment }
-
-// free is the row of an ID that an operator has freed, else a new one of the smallest ID
-// that is not taken or claimed, else one that is used again.
-func (w *Workers) free(tx *gorm.DB, owner model.Owner, at moment) (*workerRow, error) {
-	freed, err := w.rows(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", w.count)
-	if err != nil {
-		return nil, err
-	}
-	if len(freed) > 0 {
-		return &freed[0], nil
-	}
-	// Those that may be free are 1 and the next one of each that is not.
-	const live = claimsOfOthers + " AND until_ms > ?"
-	registry, until := registryOf(at), at.Now+model.ClaimAhead.Milliseconds()
-	free, err := query[int64](tx, "look for a free ID",
-		"SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+" WHERE id BETWEEN 1 AND ?"+
-			" UNION ALL SELECT worker_id + 1"+live+" AND worker_id BETWEEN 1 AND ?) AS c"+
-			" WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id) AND NOT EXISTS (SELECT 1"+live+" AND worker_id = c.id % ?)",
-		w.count-1, registry, owner.Token, until, w.count-1, registry, owner.Token, until, w.count)
-	if err == nil && free == 0 {
-		return w.oldest(tx, at.Now)
-	}
-	return &workerRow{ID: free}, err
-}
-
-// oldest is the worker ID whose lease ended longest ago. The rows are read
-// without a lock, so that renewals go on; the one that is taken must still be as
-// it was read.
-func (w *Workers) oldest(tx *gorm.DB, now int64) (*workerRow, error) {
-	rows, err := w.rows(tx, poolRows, w.count)
-	if err != nil {
-		return nil, err
-	}
-	var oldest *workerRow
-	next := int64(math.MaxInt64) // when another one may be taken
-	for i, row := range rows {
-		ends := row.takenUntil() + w.margin
-		next = min(next, ends)
-		if ends < now && (oldest == nil || row.bound() < oldest.bound()) {
-			oldest = &rows[i]
-		}
-	}
-	switch {
-	case len(rows) == 0:
-		return nil, fmt.Errorf("look for leases that have run out: %w", errRowChanged)
-	case oldest == nil:
-		return nil, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
-			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-			model.ErrNoWorkerID, w.count, workerTable, time.UnixMilli(next).UTC().Format(time.RFC3339))
-	}
-	return oldest, nil
-}
-
-// Renew stores Reserved, Expires and Reported; the first two never go down. It
-// answers what is stored. Errors: model.ErrLeaseLost when the row is not the
-// owner's any more, *model.StoreError when that is not known.
-func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	const op = "renew worker ID"
-	err := w.change(ctx, op, &lease, func(row workerRow, now int64) workerRow {
-		row.ReservedUntil = max(row.ReservedUntil, lease.Reserved)
-		row.ExpiresAt = max(row.ExpiresAt, lease.Expires)
-		row.MaxTimestamp, row.OwnTimestamp = lease.Reported, lease.Reported
-		row.ClaimedAt, row.SeenAt = 0, now
-		return row
-	})
-	if err != nil {
-		return model.Lease{}, w.store.answer(ctx, op, err)
-	}
-	return lease, nil
-}
-
-// Release gives the lease up: the same identity may follow at once, above its
-// Reserved, the last time issued; others follow at and above its Expires. A lost
-// lease is no error. Errors: *model.StoreError.
-func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
-	const op = "release worker ID"
-	err := w.change(ctx, op, &lease, func(row workerRow, _ int64) workerRow {
-		bound := max(lease.Reserved, lease.After) // what came before this lease stays issued
-		row.Token, row.ReservedUntil, row.ExpiresAt, row.ClaimedAt = "", bound, max(bound, lease.Expires), 0
-		return row
-	})
-	if errors.Is(err, model.ErrLeaseLost) {
-		return nil
-	}
-	return w.store.fail(ctx, op, err)
-}
-
-// change edits the latest committed row of the owner's lease under its lock and puts
-// what is then stored into the lease.
-func (w *Workers) change(ctx context.Context, op string, lease *model.Lease, edit func(row workerRow, now int64) workerRow) error {
-	return w.store.inTx(ctx, op, func(tx *gorm.DB) error {
-		rows, err := w.rows(tx, "id = ?"+w.store.forUpdate(), w.rowID(lease.WorkerID))
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 || !rows[0].heldBy(lease.Owner) {
-			return fmt.Errorf("%w: worker ID %d is not held for %s", model.ErrLeaseLost, lease.WorkerID, lease.Owner.Address)
-		}
-		at, err := w.store.moment(tx)
-		if err != nil {
-			return err
-		}
-		row, err := w.replace(tx, rows[0], edit(rows[0], at.Now))
-		if err != nil {
-			return err
-		}
-		lease.Reserved, lease.Expires = row.ReservedUntil, row.ExpiresAt
-		lease.ServerTime, lease.KeptSince = at.Now, max(lease.KeptSince, at.kept)
-		return nil
-	})
+	rows := workerRows{s, int64(cmp.Or(opts.Workers, model.SnowflakeWorkers))}
+	margin := cmp.Or(opts.ReclaimMargin, defaultReclaimMargin)
+	return &Workers{workerid.NewRegistry(rows, margin), rows, margin.Milliseconds()}
 }
 
 // Peers gives the last report of every instance that renewed its lease, however
 // long ago. Errors: *model.StoreError.
 func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	rows, err := w.rows(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", w.count)
+	rows, err := w.rows.read(w.rows.store.gorm.WithContext(ctx), "id BETWEEN 1 AND ? AND seen_at > 0", w.rows.count)
 	if err != nil {
-		return nil, w.store.explain("read the instances", err)
+		return nil, w.rows.store.explain("read the instances", err)
 	}
 	peers := make([]model.WorkerPeer, len(rows))
 	for i, row := range rows {
-		peers[i] = model.WorkerPeer{Address: row.IPPort, WorkerID: w.workerID(row), Reported: row.MaxTimestamp, Seen: row.SeenAt}
+		peers[i] = model.WorkerPeer{Address: row.IPPort, WorkerID: w.rows.workerID(row.ID), Reported: row.MaxTimestamp,
+			Seen: row.SeenAt}
 	}
 	return peers, nil
+}
+
+// List gives every worker ID that has a row, in order of the rows. Errors:
+// *model.StoreError.
+func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
+	return within(ctx, w.rows.store, "list the worker IDs", func(tx *gorm.DB) ([]model.WorkerEntry, error) {
+		at, err := w.rows.store.readMoment(tx, "")
+		if err != nil {
+			return nil, err
+		}
+		rows, err := w.rows.read(tx, "id BETWEEN 1 AND ? ORDER BY id", w.rows.count)
+		entries := make([]model.WorkerEntry, len(rows))
+		for i, row := range rows {
+			entries[i] = w.entry(row, at.Now)
+		}
+		return entries, err
+	})
+}
+
+// entry is a row as operators see it. Expires is when its last bound has passed.
+func (w *Workers) entry(row workerRow, now int64) model.WorkerEntry {
+	r := row.record()
+	e := model.WorkerEntry{
+		WorkerID: w.rows.workerID(row.ID), Address: row.IPPort, Foreign: r.OthersUntil > 0, State: model.WorkerLeased,
+		Reported: r.Reported, Reserved: row.ReservedUntil, Expires: max(r.LiveUntil(), r.Bound()) + w.margin,
+	}
+	switch {
+	case r.Address == "":
+		e.Address, e.State = "", model.WorkerFree
+	case e.Expires < now:
+		e.State = model.WorkerExpired
+	}
+	return e
+}
+
+// Free takes a worker ID from the address that is confirmed, so that the next new
+// address gets it. It answers what it was. Errors: model.ErrInvalidArgument for
+// another address or a worker ID without a row, model.ErrRefused while a bound of it
+// has not passed, *model.StoreError.
+func (w *Workers) Free(ctx context.Context, workerID int, address string) (was model.WorkerEntry, err error) {
+	err = w.rows.store.do(ctx, fmt.Sprintf("free worker ID %d", workerID), func(tx *gorm.DB) error {
+		at, err := w.rows.store.lockNamed(tx, workerTable)
+		if err != nil {
+			return err
+		}
+		slot, err := w.rows.slot(tx, workerID, "")
+		if err != nil {
+			return err
+		}
+		row := slot.Read.(workerRow)
+		was = w.entry(row, at.Now)
+		switch {
+		case slot.ID != workerID || slot.Address == "":
+			return fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument,
+				workerID)
+		case row.IPPort != address:
+			return fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s",
+				model.ErrInvalidArgument, workerID, row.IPPort)
+		case was.Expires >= at.Now:
+			return fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
+				model.ErrRefused, workerID, row.IPPort, time.UnixMilli(was.Expires).UTC().Format(time.RFC3339))
+		}
+		// This fails if the instance has come back meanwhile.
+		return w.rows.put(tx, slot, slot.Freed(), fmt.Sprint(freedPrefix, row.ID), at.Now)
+	})
+	return was, err
+}
+
+// workerRows is the table as a workerid.Store.
+type workerRows struct {
+	store *Store
+	count int64 // of worker IDs
+}
+
+// workerRow is a row of leaf_workerid_alloc. All times are Unix ms; those of the
+// row itself are by the server's clock. A NULL reads as zero.
+type workerRow struct {
+	ID            int64
+	IP            string
+	Port          string
+	IPPort        string `gorm:"column:ip_port"`
+	MaxTimestamp  int64
+	Identity      string
+	Token         string
+	ReservedUntil int64
+	ExpiresAt     int64
+	ClaimedAt     int64
+	SeenAt        int64
+	OwnTimestamp  int64
+	MadeAt        int64
+}
+
+// record is what the row says; the zero one without a row.
+func (r workerRow) record() workerid.Record {
+	record := workerid.Record{Address: net.JoinHostPort(r.IP, r.Port), Identity: r.Identity, Token: r.Token,
+		Reserved: r.ReservedUntil, Expires: r.ExpiresAt, Acquired: r.ClaimedAt,
+		Reported: r.MaxTimestamp, Seen: r.SeenAt}
+	if r.ID == 0 || strings.HasPrefix(r.IPPort, freedPrefix) {
+		record.Address = ""
+	}
+	if r.MaxTimestamp != r.OwnTimestamp { // shardid has not written it since that program reported
+		until := r.MaxTimestamp + foreignLease
+		return record.OfOthers(record.Address, r.MaxTimestamp, foreignLease, max(r.ExpiresAt, until))
+	}
+	return record
+}
+
+// workerID is the worker ID that a row stands for.
+func (w workerRows) workerID(row int64) int { return int(row % w.count) }
+
+// read reads rows without a lock.
+func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, error) {
+	return query[[]workerRow](tx, "read the rows",
+		"SELECT id, COALESCE(ip, '') AS ip, COALESCE(port, '') AS port, ip_port, "+
+			"COALESCE(max_timestamp, 0) AS max_timestamp, identity, token, "+
+			"reserved_until, expires_at, claimed_at, seen_at, own_timestamp, made_at FROM "+
+			workerTable+" WHERE "+where, args...)
+}
+
+// slot reads a worker ID, with a lock as it is given. Its record is zero without a row.
+func (w workerRows) slot(tx *gorm.DB, worker int, lock string) (workerid.Slot, error) {
+	id := cmp.Or(int64(worker), w.count)
+	rows, err := w.read(tx, "id = ?"+lock, id)
+	if err != nil || len(rows) == 0 {
+		return w.slotOf(workerRow{}, id), err
+	}
+	return w.slotOf(rows[0], id), nil
+}
+
+func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {
+	return workerid.Slot{Record: row.record(), ID: w.workerID(id), Path: fmt.Sprintf("%s/%d", workerTable, id),
+		Read: row}
+}
+
+// Take runs take in a transaction that no other one of those runs beside.
+func (w workerRows) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
+	const op = "get a worker ID"
+	if len(owner.Address) > maxAddress || len(owner.Token) > maxIdentity || len(owner.Identity) > maxIdentity {
+		return w.store.explain(op, fmt.Errorf("%w: an address has at most %d bytes, token and identity %d",
+			model.ErrInvalidArgument, maxAddress, maxIdentity))
+	}
+	for try := 0; ; try++ {
+		err := w.store.inTx(ctx, op, func(tx *gorm.DB) error {
+			c, err := w.choice(tx, owner)
+			if err != nil {
+				return err
+			}
+			slot, next, err := take(c)
+			if err != nil {
+				return err
+			}
+			return w.put(tx, slot, next, c.ipPort(slot, next.Address), c.moment.Now)
+		})
+		again := isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err)
+		if !again || try == acquireRetries {
+			return w.store.answer(ctx, op, err)
+		}
+	}
+}
+
+// workerChoice is all worker IDs, with those that have no row.
+type workerChoice struct {
+	moment workerid.Moment
+	slots  []workerid.Slot
+	ids    map[string]int64 // of the rows, by their ip_port
+}
+
+func (c workerChoice) Moment() workerid.Moment          { return c.moment }
+func (c workerChoice) Known() ([]workerid.Slot, error)  { return c.slots, nil }
+func (c workerChoice) Others() ([]workerid.Slot, error) { return c.slots, nil }
+func (c workerChoice) Among() int                       { return 1 }
+
+// ipPort is what the row of a slot has as its ip_port when an address has the slot.
+func (c workerChoice) ipPort(slot workerid.Slot, address string) string {
+	row := slot.Read.(workerRow)
+	if row.ID != 0 && slot.Address == address {
+		return row.IPPort
+	}
+	if _, taken := c.ids[address]; taken {
+		return strings.Replace(slot.Path, workerTable, address, 1)
+	}
+	return address
+}
+
+func (w workerRows) choice(tx *gorm.DB, owner model.Owner) (c workerChoice, err error) {
+	at, err := w.store.lockNamed(tx, workerTable)
+	if err != nil {
+		return c, err
+	}
+	rows, err := w.read(tx, "1 = 1 ORDER BY id")
+	if err != nil {
+		return c, err
+	}
+	c.moment = workerid.Moment{Now: at.Now, KeptSince: at.Now, Registry: "mysql " + at.Deployment}
+	if len(rows) > 0 {
+		// A server that came back may have lost what it had, and a table without a row older than that
+		// may be a new one in place of a lost one. Rows of other programs are as old as can be.
+		oldest := slices.MinFunc(rows, func(a, b workerRow) int { return cmp.Compare(a.MadeAt, b.MadeAt) })
+		c.moment.KeptSince = max(at.kept, oldest.MadeAt)
+	}
+	for id := range w.count {
+		c.slots = append(c.slots, w.slotOf(workerRow{}, id+1))
+	}
+	c.ids = map[string]int64{}
+	for _, row := range rows {
+		c.ids[row.IPPort] = row.ID
+		// Higher ones are none: the original makes them once its table has seen 1024 addresses.
+		if 1 <= row.ID && row.ID <= w.count {
+			c.slots[row.ID-1] = w.slotOf(row, row.ID)
+		}
+	}
+	return c, w.addClaims(tx, c, owner)
+}
+
+// addClaims keeps a worker ID as long as another process claims it, in a table of its own: a row may be
+// older than the claim, or gone, as in a restored table.
+func (w workerRows) addClaims(tx *gorm.DB, c workerChoice, owner model.Owner) error {
+	claims, err := query[[]struct{ WorkerID, UntilMs int64 }](tx, "read the claims",
+		"SELECT worker_id, until_ms FROM "+claimTable+
+			" WHERE registry = ? AND token <> ? AND worker_id BETWEEN 0 AND ?",
+		c.moment.Registry, owner.Token, w.count-1)
+	for _, claim := range claims {
+		slot := &c.slots[cmp.Or(claim.WorkerID, w.count)-1]
+		slot.Expires = max(slot.Expires, claim.UntilMs-model.ClaimAhead.Milliseconds())
+	}
+	return err
+}
+
+// Edit runs edit under the lock of the row.
+func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (m workerid.Moment, err error) {
+	err = w.store.do(ctx, fmt.Sprintf("store worker ID %d", lease.WorkerID), func(tx *gorm.DB) error {
+		slot, err := w.slot(tx, lease.WorkerID, w.store.forUpdate())
+		if err != nil {
+			return err
+		}
+		at, err := w.store.moment(tx)
+		if err != nil {
+			return err
+		}
+		m = workerid.Moment{Now: at.Now, KeptSince: at.kept}
+		next, err := edit(slot, m)
+		if err != nil {
+			return err
+		}
+		return w.put(tx, slot, next, slot.Read.(workerRow).IPPort, at.Now)
+	})
+	return m, err
+}
+
+// put writes the record, if its row is still as it was read. Nothing is sent when nothing changes:
+// MySQL counts changed rows and not matching ones.
+func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, ipPort string, now int64) error {
+	old := slot.Read.(workerRow)
+	var ip, port string
+	if next.Address != "" {
+		ip, port, _ = net.SplitHostPort(next.Address) // checked before, or read from a row
+	}
+	id := cmp.Or(int64(slot.ID), w.count)
+	values := []any{ip, port, ipPort, next.Reported, next.Reported, next.Identity, next.Token,
+		next.Reserved, next.Expires, next.Acquired, next.Seen, id}
+	switch {
+	case next == slot.Record:
+		return nil
+	case old.ID == 0:
+		return write(tx, fmt.Sprintf("insert row %d", id), "INSERT INTO "+workerTable+
+			" (ip, port, ip_port, max_timestamp, own_timestamp, identity, token, "+
+			"reserved_until, expires_at, claimed_at, seen_at, id, made_at, create_time, update_time) "+
+			"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+			append(values, now)...)
+	}
+	return updateRows(tx, 1, fmt.Sprintf("store row %d", id), "UPDATE "+workerTable+
+		" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
+		"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
+		"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? "+
+		"AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
+		append(values, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)...)
 }

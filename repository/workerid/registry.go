@@ -1,0 +1,161 @@
+package workerid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"shardid/model"
+)
+
+// Moment is what a store says when it is read. Times are Unix ms.
+type Moment struct {
+	Now int64 // the store's clock
+	// KeptSince is since when the store has forgotten nothing for sure; 0 for ever.
+	KeptSince int64
+	Registry  string // the identity of the registry, see model.Lease
+}
+
+// Take decides which worker ID an owner gets, and what its record becomes.
+type Take func(Choice) (Slot, Record, error)
+
+// Edit says what the record of a lease becomes.
+type Edit func(Slot, Moment) (Record, error)
+
+// Store keeps the records. Errors of its methods are those that its tree or table has; what the
+// functions given to it return is passed on. Safe for concurrent use, over processes too.
+type Store interface {
+	// Take calls take with what the owner may get, and stores what that gives. It calls take again when
+	// another owner was quicker.
+	Take(ctx context.Context, owner model.Owner, take Take) error
+	// Edit replaces the record of a lease by what edit gives, and gives the moment of that. The slot is
+	// zero where nobody has the worker ID. It calls edit again when the record has changed meanwhile.
+	// The Now that edit gets may be 0, and the KeptSince it gives too, where that costs a request.
+	Edit(ctx context.Context, lease model.Lease, edit Edit) (Moment, error)
+}
+
+// Choice is what a store has for one owner, at one moment.
+type Choice interface {
+	Moment() Moment
+	// Known reads the worker IDs that the owner may have had, by its token, its identity or its
+	// address; others may be among them.
+	Known() ([]Slot, error)
+	// Others reads those that may be given to any owner, in order; those that live may be among them.
+	Others() ([]Slot, error)
+	// Among is how many of those that are free an owner chooses from: more, the more owners race.
+	Among() int
+}
+
+// Registry gives worker IDs out of the records of a store; see worker.Registry of the service. Safe
+// for concurrent use, over processes too.
+type Registry struct {
+	store  Store
+	margin int64 // ms, see Record.FreeAt
+}
+
+// NewRegistry makes a registry over a store. Owners of other addresses leave a lease alone for margin
+// after it has run out, as two servers' clocks may differ by that.
+func NewRegistry(store Store, margin time.Duration) Registry {
+	return Registry{store, margin.Milliseconds()}
+}
+
+// Acquire gets the owner the worker ID that it holds or had last, else one that its address had, else
+// one that is free. Nothing may be issued with it before a Renew. Called again with the same token it
+// gets the same. Errors: model.ErrInvalidArgument, model.ErrNoWorkerID, those of the store.
+func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
+	if _, _, err := net.SplitHostPort(owner.Address); err != nil || owner.Token == "" {
+		return model.Lease{}, fmt.Errorf("%w: the owner %+v has no token, or its address is not ip:port",
+			model.ErrInvalidArgument, owner)
+	}
+	err = r.store.Take(ctx, owner, func(c Choice) (Slot, Record, error) {
+		slot, err := r.choose(c, owner)
+		if err != nil {
+			return slot, Record{}, err
+		}
+		next := slot.Record
+		if m := c.Moment(); !slot.HeldBy(owner) || slot.Ended {
+			next = next.Taken(owner, m.Now)
+		}
+		lease = leaseOf(slot, next, c.Moment(), model.Lease{Owner: owner, After: next.Reserved})
+		return slot, next, nil
+	})
+	if err != nil {
+		return model.Lease{}, err
+	}
+	return lease, nil
+}
+
+func (r Registry) choose(c Choice, owner model.Owner) (Slot, error) {
+	known, err := c.Known()
+	if err != nil {
+		return Slot{}, err
+	}
+	if i := findKnown(known, owner, c.Moment().Now); i >= 0 {
+		return known[i], nil
+	}
+	others, err := c.Others()
+	if err != nil {
+		return Slot{}, err
+	}
+	i, next := findFree(others, c.Moment().Now, r.margin, c.Among())
+	switch {
+	case i >= 0:
+		return others[i], nil
+	case next == 0:
+		return Slot{}, fmt.Errorf("%w: stop instances that are not needed", model.ErrNoWorkerID)
+	}
+	return Slot{}, fmt.Errorf("%w: all %d are leased, the next one may run out at %s: "+
+		"stop instances that are not needed, or wait until those that are gone have been silent long enough",
+		model.ErrNoWorkerID, len(others), time.UnixMilli(next).UTC().Format(time.RFC3339))
+}
+
+// Renew stores Reserved, Expires and Reported of the lease; the first two never go down. It answers
+// what is stored. Errors: model.ErrLeaseLost when the lease is not the owner's any more, those of the
+// store when that is not known.
+func (r Registry) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	var slot Slot
+	var next Record
+	m, err := r.store.Edit(ctx, lease, func(s Slot, m Moment) (Record, error) {
+		if !s.HeldBy(lease.Owner) || s.Ended {
+			return Record{}, lost(lease)
+		}
+		slot, next = s, s.Renewed(lease, m.Now)
+		return next, nil
+	})
+	if err != nil {
+		return model.Lease{}, err
+	}
+	m.KeptSince = max(m.KeptSince, lease.KeptSince)
+	return leaseOf(slot, next, m, lease), nil
+}
+
+// Release gives the lease up: the same identity may follow at once, above its Reserved, the last time
+// issued; others follow at and above its Expires. A lost lease is no error.
+func (r Registry) Release(ctx context.Context, lease model.Lease) error {
+	_, err := r.store.Edit(ctx, lease, func(s Slot, _ Moment) (Record, error) {
+		if !s.HeldBy(lease.Owner) || s.Ended {
+			return Record{}, lost(lease)
+		}
+		return s.Released(lease), nil
+	})
+	if errors.Is(err, model.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+func lost(l model.Lease) error {
+	return fmt.Errorf("%w: worker ID %d is not held for %s any more", model.ErrLeaseLost, l.WorkerID, l.Owner.Address)
+}
+
+// leaseOf is the lease as its record has it now.
+func leaseOf(s Slot, r Record, m Moment, l model.Lease) model.Lease {
+	l.WorkerID, l.Node, l.Reserved, l.Expires, l.Reported = s.ID, s.Path, r.Reserved, r.Expires, r.Reported
+	l.ServerTime, l.KeptSince = m.Now, m.KeptSince
+	if m.Registry != "" {
+		l.Registry = m.Registry
+	}
+	return l
+}
