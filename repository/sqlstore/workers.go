@@ -251,10 +251,10 @@ type workerChoice struct {
 	ids    map[string]int64 // of the rows, by their ip_port
 }
 
-func (c workerChoice) Moment() workerid.Moment          { return c.moment }
-func (c workerChoice) Known() ([]workerid.Slot, error)  { return c.slots, nil }
-func (c workerChoice) Others() ([]workerid.Slot, error) { return c.slots, nil }
-func (c workerChoice) Among() int                       { return 1 }
+func (c workerChoice) Moment() workerid.Moment                         { return c.moment }
+func (c workerChoice) Known(context.Context) ([]workerid.Slot, error)  { return c.slots, nil }
+func (c workerChoice) Others(context.Context) ([]workerid.Slot, error) { return c.slots, nil }
+func (c workerChoice) Among() int                                      { return 1 }
 
 // ipPort is what the row of a slot has as its ip_port when an address has the slot.
 func (c workerChoice) ipPort(slot workerid.Slot, address string) string {

@@ -41,9 +41,9 @@ type Choice interface {
 	Moment() Moment
 	// Known reads the worker IDs that the owner may have had, by its token, its identity or its
 	// address; others may be among them.
-	Known() ([]Slot, error)
+	Known(ctx context.Context) ([]Slot, error)
 	// Others reads those that may be given to any owner, in order; those that live may be among them.
-	Others() ([]Slot, error)
+	Others(ctx context.Context) ([]Slot, error)
 	// Among is how many of those that are free an owner chooses from: more, the more owners race.
 	Among() int
 }
@@ -70,7 +70,7 @@ func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 			model.ErrInvalidArgument, owner)
 	}
 	err = r.store.Take(ctx, owner, func(c Choice) (Slot, Record, error) {
-		slot, err := r.choose(c, owner)
+		slot, err := r.choose(ctx, c, owner)
 		if err != nil {
 			return slot, Record{}, err
 		}
@@ -87,28 +87,32 @@ func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 	return lease, nil
 }
 
-func (r Registry) choose(c Choice, owner model.Owner) (Slot, error) {
-	known, err := c.Known()
+func (r Registry) choose(ctx context.Context, c Choice, owner model.Owner) (Slot, error) {
+	now := c.Moment().Now
+	known, err := c.Known(ctx)
 	if err != nil {
 		return Slot{}, err
 	}
-	if i := findKnown(known, owner, c.Moment().Now); i >= 0 {
+	if i := findKnown(known, owner, now); i >= 0 {
 		return known[i], nil
 	}
-	others, err := c.Others()
+	others, err := c.Others(ctx)
 	if err != nil {
 		return Slot{}, err
 	}
-	i, next := findFree(others, c.Moment().Now, r.margin, c.Among())
-	switch {
-	case i >= 0:
+	if i := findKnown(others, owner, now); i >= 0 {
 		return others[i], nil
-	case next == 0:
-		return Slot{}, fmt.Errorf("%w: stop instances that are not needed", model.ErrNoWorkerID)
 	}
-	return Slot{}, fmt.Errorf("%w: all %d are leased, the next one may run out at %s: "+
-		"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-		model.ErrNoWorkerID, len(others), time.UnixMilli(next).UTC().Format(time.RFC3339))
+	i, next := findFree(others, now, r.margin, c.Among())
+	switch {
+	case i < 0 && next == 0:
+		return Slot{}, model.ErrNoWorkerID
+	case i < 0:
+		return Slot{}, fmt.Errorf("%w: all %d are leased, the next one may run out at %s: "+
+			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
+			model.ErrNoWorkerID, len(others), time.UnixMilli(next).UTC().Format(time.RFC3339))
+	}
+	return others[i], nil
 }
 
 // Renew stores Reserved, Expires and Reported of the lease; the first two never go down. It answers

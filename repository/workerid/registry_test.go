@@ -38,10 +38,10 @@ type choice struct {
 	among  int
 }
 
-func (c choice) Moment() workerid.Moment          { return c.moment }
-func (c choice) Known() ([]workerid.Slot, error)  { return c.known, nil }
-func (c choice) Others() ([]workerid.Slot, error) { return c.slots, nil }
-func (c choice) Among() int                       { return c.among }
+func (c choice) Moment() workerid.Moment                         { return c.moment }
+func (c choice) Known(context.Context) ([]workerid.Slot, error)  { return c.known, nil }
+func (c choice) Others(context.Context) ([]workerid.Slot, error) { return c.slots, nil }
+func (c choice) Among() int                                      { return c.among }
 
 func (m *memory) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
 	for among := 1; ; among *= 2 {

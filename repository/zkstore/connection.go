@@ -2,7 +2,6 @@ package zkstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,12 @@ import (
 	"shardid/model"
 )
 
+// The client library reconnects by itself, with the session it had. What it lacks is here. Its calls
+// know no context, so each runs in a goroutine of the link. It only logs why it has no session, so its
+// dials and its events are watched. And it waits long for a server that takes a connection and is
+// silent, and for ever for a session that the servers do not know, as when they have lost their data:
+// after a session's timeout without one, or patience, another client is opened.
+
 var (
 	// errClosed is the answer to a call after Close.
 	errClosed = errors.New("the store is closed")
@@ -24,24 +29,26 @@ var (
 	errOtherServer = errors.New("that is no answer of ZooKeeper")
 )
 
+const (
+	// maxPacket bounds an answer, in bytes, as ZooKeeper's own clients do. The longest one lists the
+	// nodes of a folder.
+	maxPacket = 1 << 20
+	// patience is how long a client is waited for at least.
+	patience = 5 * time.Second
+	// sendBuffer is what the client allocates for a connection: a packet we send is below 4 KiB.
+	sendBuffer = 64 << 10
+)
+
 // dialer is how the library connects.
 type dialer func(network, addr string, limit time.Duration) (net.Conn, error)
 
-// link is the connection of a store, made at the first call. The client library
-// reconnects by itself.
-//
-// The library's calls know no context: without a server they wait for a
-// reconnect. So each runs in a goroutine that the link owns; a caller who gives
-// up leaves it behind, it ends with the next failed connect or with close, which
-// waits for it. Its request may still be carried out later: callers must be
-// prepared for that anyway, as an answer may be lost. Safe for concurrent use.
+// link is the connection of a store, made at the first call. Safe for concurrent use.
 type link struct {
 	addrs   []string
-	session time.Duration
+	session time.Duration // its timeout
 	log     *slog.Logger
 	observe model.Observe
 	dial    dialer
-	stop    context.CancelFunc // ends dials under way and refuses others
 
 	mu     sync.Mutex
 	client *client // nil before the first call
@@ -51,16 +58,12 @@ type link struct {
 }
 
 func newLink(o Options) *link {
-	ctx, stop := context.WithCancel(context.Background())
-	dial := func(network, addr string, limit time.Duration) (net.Conn, error) {
-		d := net.Dialer{Timeout: limit}
-		return d.DialContext(ctx, network, addr)
-	}
-	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: o.Log, observe: o.Observe, dial: dial, stop: stop}
+	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: o.Log, observe: o.Observe, dial: net.DialTimeout}
 }
 
-// call runs one request of the library, which is observed as op, and returns its answer, or as
-// soon as ctx ends without one.
+// call runs one request of the library, which is observed as op, and returns its answer, or as soon as
+// ctx ends without one. The request may still be carried out later: callers must be prepared for that
+// anyway, as an answer may be lost.
 func call[T any](ctx context.Context, l *link, op string, f func(*zk.Conn) (T, error)) (value T, err error) {
 	ctx, end := l.observe.Begin(ctx, "zookeeper", op)
 	defer func() {
@@ -101,15 +104,16 @@ func (l *link) begin(f func(*zk.Conn)) (*client, error) {
 	if l.closed {
 		return nil, errClosed
 	}
-	if l.client != nil && l.client.gone(l.session) {
+	if l.client != nil && l.client.away() > max(l.session, patience) {
 		l.calls.Go(l.client.close)
 		l.client = nil
 	}
 	if l.client == nil {
-		c := &client{dial: l.dial, limit: l.session * 2 / 3}
+		c := &client{dial: l.dial, since: time.Now()}
 		var err error
 		c.conn, c.events, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
-			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
+			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithEventCallback(c.notice),
+			zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
 			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(maxPacket))
 		if err != nil {
 			return nil, fmt.Errorf("open: %w", err)
@@ -132,80 +136,107 @@ func (l *link) close() {
 	if c != nil {
 		c.close()
 	}
-	l.stop()
 	l.calls.Wait()
 }
 
-// sessionID is that of the session which the connection has or had last.
-func (l *link) sessionID(ctx context.Context) (int64, error) {
-	return call(ctx, l, "session", func(c *zk.Conn) (int64, error) { return c.SessionID(), nil })
+// sessionID is that of the session which the connection has or had last; 0 without one.
+func (l *link) sessionID() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client == nil {
+		return 0
+	}
+	return l.client.conn.SessionID()
 }
 
-// maxPacket bounds an answer, in bytes, as ZooKeeper's own clients do. The longest one lists the
-// nodes of a folder.
-const maxPacket = 1 << 20
-
-// sendBuffer is what the client allocates for a connection: a packet we send is below 4 KiB.
-const sendBuffer = 64 << 10
-
-// client is one connection of the library and why it has no session, which the
-// library only logs. Safe for concurrent use.
+// client is one connection of the library. Safe for concurrent use.
 type client struct {
 	conn   *zk.Conn
 	events <-chan zk.Event
 	dial   dialer
-	limit  time.Duration // of a handshake
 
 	mu      sync.Mutex
 	closed  bool
 	wire    net.Conn  // the last one dialled
-	trouble error     // the latest; it may be over
-	since   time.Time // of the first trouble in a row; zero while there is a session
+	trouble error     // why there is no session; nil when nothing is known, or there is one
+	since   time.Time // since when there is no session; zero while there is one
 }
 
 // connect is the library's dialer.
 func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, error) {
 	conn, err := c.dial(network, addr, limit)
-	if err != nil {
-		c.setTrouble(err)
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
-	}
-	c.wire = &wire{Conn: conn, client: c, limit: max(limit, c.limit)}
-	return c.wire, nil
-}
-
-// setTrouble notes why there is no session; nil says that there is one.
-func (c *client) setTrouble(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case err == nil:
-		c.since = time.Time{}
-		return
-	case c.since.IsZero():
-		c.since = time.Now()
+	case err != nil:
+		c.trouble = err
+		return nil, err
+	case c.closed:
+		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
 	}
+	c.wire = &opening{Conn: conn, client: c}
+	return c.wire, nil
+}
+
+// opening is a connection that ends if another kind of server answers. The library allocates what the
+// length says that comes first, and their text read as a length is a gigabyte. The answer that opens a
+// session has 37 bytes, so that three zeros come first.
+type opening struct {
+	net.Conn
+	client *client
+	zeros  int // of those three, that came
+}
+
+// Read is called by one goroutine at a time.
+func (o *opening) Read(p []byte) (int, error) {
+	n, err := o.Conn.Read(p)
+	for i := 0; i < n && o.zeros < 3; i++ {
+		if p[i] != 0 {
+			err := fmt.Errorf("%w by %s: %w: it begins with %q", errNoSession, o.RemoteAddr(), errOtherServer, p[:n])
+			o.client.setTrouble(err)
+			return 0, err
+		}
+		o.zeros++
+	}
+	return n, err
+}
+
+func (c *client) setTrouble(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.trouble = err
 }
 
-// gone reports whether a session there was must have ended for want of a server,
-// for longer than it lasts. The library would go on asking for it, and servers
-// refuse that for ever when they have lost their data: they know no transaction
-// as late as the last one it has seen.
-func (c *client) gone(session time.Duration) bool {
+// notice is told what becomes of the connection.
+func (c *client) notice(event zk.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.since.IsZero() && time.Since(c.since) > session && c.conn.SessionID() != 0
+	switch event.State {
+	case zk.StateHasSession:
+		c.trouble, c.since = nil, time.Time{}
+	case zk.StateConnected:
+		c.trouble = fmt.Errorf("%w by %s", errNoSession, event.Server)
+	case zk.StateDisconnected:
+		if c.since.IsZero() {
+			c.since = time.Now()
+		}
+	}
+}
+
+// away is for how long there has been no session.
+func (c *client) away() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return 0
+	}
+	return time.Since(c.since)
 }
 
 // because adds the reason to an error that only says that no server answered.
 func (c *client) because(err error) error {
-	if !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	c.mu.Lock()
@@ -213,94 +244,33 @@ func (c *client) because(err error) error {
 	switch {
 	case c.closed:
 		return errClosed
-	case c.since.IsZero() && (c.trouble == nil || !errors.Is(err, zk.ErrConnectionClosed)): // that one has a reason, even if another connection is open by now
+	case c.trouble == nil:
 		return err
-	default:
-		return fmt.Errorf("%w: %w", err, c.trouble)
 	}
+	return fmt.Errorf("%w: %w", err, c.trouble)
 }
 
 // close ends the session and waits for the library's goroutines.
 func (c *client) close() {
-	hangUp := func() { // ends what the library could still wait for
-		if c.wire != nil {
-			_ = c.wire.Close() // closed already, as a rule
-		}
-	}
 	c.mu.Lock()
 	c.closed = true // from here on no other is dialled
-	if c.conn.State() != zk.StateHasSession {
-		hangUp()
-	}
 	c.mu.Unlock()
 	c.conn.Close() // waits a second for the answer
-	hangUp()
+	c.mu.Lock()
+	if c.wire != nil {
+		_ = c.wire.Close() // closed already, as a rule; else it ends what the library still waits for
+	}
+	c.mu.Unlock()
 	for range c.events { // closed by the library's last goroutine
 	}
 }
 
-const (
-	// lengthBytes is the length that precedes each packet of ZooKeeper.
-	lengthBytes = 4
-	// maxOpening bounds the answer that opens a session, which has 37 bytes. The library allocates
-	// what the length says, and the text of another kind of server read as a length is a gigabyte.
-	maxOpening = 128
-)
-
-// wire bounds the handshake: the library would wait for it up to ten times as
-// long as for anything else, and for its second half for ever. One goroutine
-// reads.
-type wire struct {
-	net.Conn
-	client *client
-	limit  time.Duration // of the handshake
-	got    int           // bytes; the server has answered once it is above lengthBytes
-	length [lengthBytes]byte
-}
-
-// SetReadDeadline is the library's, or that of the handshake if it is sooner.
-func (w *wire) SetReadDeadline(t time.Time) error {
-	if w.got <= lengthBytes {
-		if own := time.Now().Add(w.limit); t.IsZero() || own.Before(t) {
-			t = own
-		}
-	}
-	return w.Conn.SetReadDeadline(t)
-}
-
-// Read notices how the handshake ends, and the connection.
-func (w *wire) Read(p []byte) (int, error) {
-	n, err := w.Conn.Read(p)
-	before := w.got
-	w.got = min(w.got+n, lengthBytes+1)
-	if before < lengthBytes {
-		copy(w.length[before:], p[:n])
-	}
-	announced := binary.BigEndian.Uint32(w.length[:])
-	switch {
-	case before < lengthBytes && w.got >= lengthBytes && announced > maxOpening:
-		err = fmt.Errorf("%w by %s: %w: it begins with %q", errNoSession, w.RemoteAddr(), errOtherServer, w.length[:])
-		w.client.setTrouble(err)
-		return 0, err
-	case before > lengthBytes && err != nil:
-		w.client.setTrouble(fmt.Errorf("lost %s: %w", w.RemoteAddr(), err))
-	case before > lengthBytes:
-	case w.got > lengthBytes:
-		w.client.setTrouble(nil)
-	case err != nil:
-		w.client.setTrouble(fmt.Errorf("%w by %s: %w", errNoSession, w.RemoteAddr(), err))
-	}
-	return n, err
-}
-
-// hosts hands the servers to the library in turn. Unlike the library's own it
-// leaves looking up names to each dial, as servers may move. One goroutine uses
-// it.
+// hosts hands the servers to the library in turn. Unlike the library's own it leaves looking up names to
+// each dial, as servers may move. One goroutine uses it.
 type hosts struct {
 	addrs []string
-	next  int       // in addrs
-	tried int       // since the last session
-	since time.Time // of that session
+	next  int // in addrs
+	tried int // since the last session
 }
 
 // Init takes the addresses, which the library has shuffled.
@@ -324,15 +294,8 @@ func (h *hosts) Next() (addr string, all bool) {
 	return addr, all
 }
 
-// Connected lets the next connect follow at once when the session's connection is
-// lost, unless that happens more than once a second.
-func (h *hosts) Connected() {
-	h.tried = 0
-	if time.Since(h.since) < time.Second {
-		h.tried = len(h.addrs)
-	}
-	h.since = time.Now()
-}
+// Connected counts the server of the session as tried when that is lost.
+func (h *hosts) Connected() { h.tried = 1 }
 
 // printer is the library's logger.
 type printer struct{ log *slog.Logger }

@@ -4,7 +4,7 @@ package zkstore
 func NewOver(o Options, dial dialer) (*Store, error) {
 	s, err := New(o)
 	if err == nil {
-		s.tree.dial = dial
+		s.slots.dial = dial
 	}
 	return s, err
 }

@@ -12,209 +12,199 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workerid"
 )
 
-// forever is ModeForever: an owner gets the number of a persistent sequential node, and
-// keeps it: its folder, or without one its address, finds it again.
+// forever is ModeForever: an owner gets the number of a persistent sequential node, as in Leaf, and keeps
+// it: its folder, or without one its address, finds it again. The node is Leaf's, and our record lies
+// below it. A Java Leaf knows nothing of the record, so a node whose report is not that of the record is
+// the Java Leaf's.
 type forever struct {
 	tree
-	dir   string
-	index string // followed by an identity
+	dir string
+	all []place
 }
 
-// ownChild is where our record lies, below a node that is Leaf's.
-const ownChild = "shardid"
+const (
+	// ownChild is where our record lies, below a node that is Leaf's.
+	ownChild = "shardid"
+	// sequenceDigits is how long the number is that ZooKeeper appends.
+	sequenceDigits = 10
+	// leafTrust is how long a report of Java Leaf counts, in ms. It reports every
+	// 3 s, so one that lives is never so old, and one that is gone has issued
+	// nothing later.
+	leafTrust = int64(10 * time.Second / time.Millisecond)
+)
 
-// sequenceDigits is how long the number is that ZooKeeper appends.
-const sequenceDigits = 10
+func newForever(t tree) *forever { return &forever{tree: t, dir: path.Join(t.root, "forever")} }
 
-func newForever(t tree) *forever {
-	return &forever{t, path.Join(t.root, "forever"), path.Join(t.lock, "of-")}
+// place is a node of Leaf's.
+type place struct {
+	path, address string
+	id            int
 }
 
-func (f *forever) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
-	now, err := f.touch(ctx, f.clock)
-	if err != nil {
-		return model.Lease{}, err
+// leafNode is Leaf's node, and the one below it.
+type leafNode struct{ leaf, child node }
+
+// list lists the nodes that stand for worker IDs, lowest first. Higher numbers never
+// were worker IDs, in Leaf neither.
+func (f *forever) list(ctx context.Context) (empty bool, err error) {
+	names, err := f.children(ctx, f.dir)
+	f.all = nil
+	for _, name := range names {
+		if p, ok := f.parse(name); ok && p.id < f.workers {
+			f.all = append(f.all, p)
+		}
 	}
-	all, err := f.places(ctx)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	m, err := f.identify(ctx, now, len(all) == 0)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	h, err := f.choose(ctx, owner, all, m.now)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	if h.rec.heldBy(owner) {
-		return h.rec.lease(h.place.id, owner, h.path, m), nil
-	}
-	return f.claimNode(ctx, h, owner, m)
+	slices.SortFunc(f.all, func(a, b place) int { return a.id - b.id })
+	return len(f.all) == 0, err
 }
 
-// choose picks the node that the owner has or had, at any address; else one of its
-// address that has no live holder; else it makes one. An address from which Java Leaf
-// reports is taken.
-func (f *forever) choose(ctx context.Context, owner model.Owner, all []place, now int64) (held, error) {
-	var here, foreign *held
-	for _, p := range all {
-		if p.address != owner.Address {
+// index leads from an identity; addresses are in the names of the nodes.
+func (f *forever) index(o model.Owner) []string {
+	if o.Identity == "" {
+		return nil
+	}
+	return []string{path.Join(f.lock, "of-"+o.Identity)}
+}
+
+// known reads the nodes of the owner's address, and the one that its folder had at another. An address
+// from which a Java Leaf reports is taken.
+func (f *forever) known(ctx context.Context, c *choice) ([]workerid.Slot, error) {
+	o := c.owner
+	slots, err := f.here(ctx, o)
+	if err != nil || slices.ContainsFunc(slots, func(s workerid.Slot) bool { return s.OwnedBy(o) }) {
+		return slots, err
+	}
+	for _, s := range slots {
+		if s.OthersUntil > c.at.Now {
+			return nil, &model.AddressTakenError{Address: s.Address, WorkerID: s.ID,
+				Until: time.UnixMilli(s.OthersUntil)}
+		}
+	}
+	for _, n := range c.led {
+		p, ok := f.parse(string(n.data))
+		if !ok || p.address == o.Address {
 			continue
 		}
-		h, err := f.read(ctx, p)
-		switch {
-		case err != nil || !h.found:
-			return h, cmp.Or(err, again(p.path))
-		case h.rec.owned(owner):
-			return h, nil
-		case now >= h.rec.liveUntil():
-			if here == nil {
-				here = &h
-			}
-		case h.rec.leafUntil > 0:
-			foreign = &h
-		}
-	}
-	if foreign != nil {
-		return held{}, &model.AddressTakenError{Address: owner.Address, WorkerID: foreign.place.id, Until: time.UnixMilli(foreign.rec.liveUntil())}
-	}
-	own, found, err := f.moved(ctx, owner)
-	switch {
-	case found || err != nil:
-		return own, err
-	case here != nil:
-		return *here, nil
-	}
-	if err := f.make(ctx, owner, all); err != nil {
-		return held{}, err
-	}
-	// Calls that race for one owner, or come after one whose answer was lost, agree on
-	// the lowest node at the address that has no live holder.
-	if all, err = f.places(ctx); err != nil {
-		return held{}, err
-	}
-	return f.choose(ctx, owner, all, now)
-}
-
-// moved looks for the node that the owner had at another address.
-func (f *forever) moved(ctx context.Context, owner model.Owner) (held, bool, error) {
-	if owner.Identity == "" {
-		return held{}, false, nil
-	}
-	index, err := f.get(ctx, f.index+owner.Identity)
-	if err != nil || !index.found {
-		return held{}, false, err
-	}
-	p, ok := f.parse(string(index.data))
-	if !ok || p.address == owner.Address {
-		return held{}, false, nil
-	}
-	h, err := f.read(ctx, p)
-	return h, h.found && h.rec.owned(owner), err // else Java Leaf has it by now
-}
-
-// claimNode makes the owner the holder of a node, and his identity lead to it.
-func (f *forever) claimNode(ctx context.Context, h held, owner model.Owner, m moment) (model.Lease, error) {
-	next := h.rec.takenBy(owner, m.now)
-	name := fmt.Sprintf("%s-%0*d", owner.Address, sequenceDigits, h.place.id)
-	at := path.Join(f.dir, name)
-	changes := []any{h.same(), h.child.put(encode(next))}
-	if at != h.path {
-		// It moves with its owner: a Java Leaf at the old address must not find it. Its
-		// number is below those that ZooKeeper will append, so none appears twice.
-		changes = []any{h.child.remove(), h.remove(),
-			create(at, encode(next.report), zk.FlagPersistent), create(path.Join(at, ownChild), encode(next), zk.FlagPersistent)}
-	}
-	for _, identity := range slices.Compact([]string{owner.Identity, h.rec.Identity}) {
-		if identity == "" {
-			continue
-		}
-		index, err := f.get(ctx, f.index+identity)
+		moved, err := f.read(ctx, p, o.Address)
 		switch {
 		case err != nil:
-			return model.Lease{}, err
-		case identity == owner.Identity && string(index.data) != name:
-			changes = append(changes, index.put([]byte(name)))
-		case identity != owner.Identity && string(index.data) == path.Base(h.path):
-			changes = append(changes, index.remove())
+			return nil, err
+		case moved.Read != nil && moved.OwnedBy(o): // else a Java Leaf has it by now
+			slots = append(slots, moved)
 		}
 	}
-	_, err := f.multi(ctx, changes...)
-	return next.lease(h.place.id, owner, at, m), err
+	return slots, nil
 }
 
-// renew finds out from the node itself whether Java Leaf has come to our address
-// meanwhile: that knows nothing of our record.
-func (f *forever) renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	h, err := f.mine(ctx, lease)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	next := h.rec.renewed(lease)
-	now, err := f.multi(ctx, h.put(encode(next.report)), h.child.put(encode(next)))
-	return next.lease(lease.WorkerID, lease.Owner, lease.Node, moment{now, lease.KeptSince, lease.Registry}), err
-}
-
-func (f *forever) release(ctx context.Context, lease model.Lease) error {
-	h, err := f.mine(ctx, lease)
-	if err != nil {
-		return err
-	}
-	_, err = f.multi(ctx, h.same(), h.child.put(encode(h.rec.released(lease))))
-	return err
-}
-
-// held is Leaf's node with our record of it.
-type held struct {
-	node
-	place place
-	child node
-	rec   record
-}
-
-// read reads both nodes. A node with neither report nor record was made by an
-// instance of ours that got no further: it has no holder.
-func (f *forever) read(ctx context.Context, p place) (held, error) {
-	h := held{place: p}
-	var err error
-	if h.node, err = f.get(ctx, p.path); err != nil || !h.found {
-		return h, err
-	}
-	rep, err := decode[report](h.node)
-	if err != nil {
-		return h, err
-	}
-	if h.child, err = f.get(ctx, path.Join(p.path, ownChild)); err != nil {
-		return h, err
-	}
-	if h.child.found {
-		if h.rec, err = decode[record](h.child); err != nil {
-			return h, err
+// here reads the nodes of the owner's address.
+func (f *forever) here(ctx context.Context, o model.Owner) (slots []workerid.Slot, err error) {
+	for _, p := range f.all {
+		if p.address != o.Address {
+			continue
 		}
+		slot, err := f.read(ctx, p, p.address)
+		if err != nil || slot.Read == nil {
+			return nil, cmp.Or(err, again(p.path))
+		}
+		slots = append(slots, slot)
 	}
-	if rep.Timestamp != h.rec.Timestamp { // not what we wrote, unless we did between the two readings
-		latest, err := f.get(ctx, p.path)
+	return slots, nil
+}
+
+// others makes a node for the owner's address. Calls that race for one owner, or come after one whose
+// answer was lost, agree on the lowest node at the address that has no live holder. When others took all
+// of them meanwhile, it begins anew.
+func (f *forever) others(ctx context.Context, c *choice) ([]workerid.Slot, error) {
+	// ZooKeeper counts on for ever.
+	full := fmt.Errorf("%w: ZooKeeper has numbered %d addresses, and a number is never used again, "+
+		"neither after its node was removed: stop all instances and set snowflake.worker.mode to zk_recycle, "+
+		"or snowflake.name to a new name", model.ErrNoWorkerID, f.workers)
+	if len(f.all) > 0 && f.all[len(f.all)-1].id == f.workers-1 {
+		return nil, full // the next one would be higher still
+	}
+	empty := encode(reportOf(workerid.Record{Address: c.owner.Address}))
+	at, err := f.add(ctx, path.Join(f.dir, c.owner.Address+"-"), empty, zk.FlagSequence)
+	if err != nil {
+		return nil, err
+	}
+	if p, _ := f.parse(path.Base(at)); p.id >= f.workers {
+		_, err := f.multi(ctx, nil, &zk.DeleteRequest{Path: at, Version: -1})
+		return nil, cmp.Or(err, full)
+	}
+	if _, err := f.list(ctx); err != nil {
+		return nil, err
+	}
+	slots, err := f.here(ctx, c.owner)
+	if err == nil && !slices.ContainsFunc(slots, func(s workerid.Slot) bool { return s.LiveUntil() <= c.at.Now }) {
+		err = again(at)
+	}
+	return slots, err
+}
+
+// put writes Leaf's node only with a report, as its time tells others how old that is.
+func (f *forever) put(slot workerid.Slot, next workerid.Record) []any {
+	read, record := slot.Read.(leafNode), encode(recordOf(next))
+	switch {
+	case slot.Path != read.leaf.path:
+		// It moves with its owner: a Java Leaf at the old address must not find it. Its
+		// number is below those that ZooKeeper will append, so none appears twice.
+		return []any{read.child.remove(), read.leaf.remove(), create(slot.Path, encode(reportOf(next)),
+			zk.FlagPersistent),
+			create(path.Join(slot.Path, ownChild), record, zk.FlagPersistent)}
+	case next.Reported != slot.Reported:
+		return []any{read.leaf.put(encode(reportOf(next))), read.child.put(record)}
+	}
+	return []any{read.leaf.same(), read.child.put(record)}
+}
+
+// slot reads the node of a lease.
+func (f *forever) slot(ctx context.Context, lease model.Lease) (workerid.Slot, error) {
+	p, _ := f.parse(nodeName(lease.Owner.Address, lease.WorkerID))
+	return f.read(ctx, p, p.address)
+}
+
+// nodeName is what Leaf calls the node of a worker ID.
+func nodeName(address string, id int) string {
+	return fmt.Sprintf("%s-%0*d", address, sequenceDigits, id)
+}
+
+// read reads a worker ID, which is to be at an address from then on; Read is nil without a node. A node
+// with neither report nor record was made by an instance of ours that got no further: it has no holder.
+func (f *forever) read(ctx context.Context, p place, address string) (workerid.Slot, error) {
+	slot := workerid.Slot{ID: p.id, Path: path.Join(f.dir, nodeName(address, p.id))}
+	leaf, err := f.get(ctx, p.path)
+	if err != nil || !leaf.found {
+		return slot, err
+	}
+	rep, err := decode[report](leaf)
+	if err != nil {
+		return slot, err
+	}
+	child, err := f.get(ctx, path.Join(p.path, ownChild))
+	if err != nil {
+		return slot, err
+	}
+	if child.found {
+		rec, err := decode[record](child)
 		if err != nil {
-			return h, err
+			return slot, err
 		}
-		if !latest.found || latest.stat.Version != h.stat.Version {
-			return h, again(p.path)
-		}
-		h.rec = h.rec.ofLeaf(rep, h.stat.Mtime, leafTrust)
+		slot.Record = rec.record()
 	}
-	return h, nil
-}
-
-// mine reads the node of a lease. Errors: model.ErrLeaseLost.
-func (f *forever) mine(ctx context.Context, lease model.Lease) (held, error) {
-	if path.Dir(lease.Node) != f.dir {
-		return held{}, lost(lease.Node, "is not a node below "+f.dir)
+	slot.Address, slot.Read = p.address, leafNode{leaf, child}
+	if rep.Timestamp == slot.Reported {
+		return slot, nil
 	}
-	h, err := f.read(ctx, place{path: lease.Node})
-	return h, cmp.Or(err, h.rec.lostFrom(lease.Owner, h.node))
+	// That is not what we wrote, unless we did between the two readings.
+	latest, err := f.get(ctx, p.path)
+	if err != nil || !latest.found || latest.stat.Version != leaf.stat.Version {
+		return slot, cmp.Or(err, again(p.path))
+	}
+	slot.Record = slot.OfOthers(p.address, rep.Timestamp, leafTrust, leaf.stat.Mtime+leafTrust)
+	return slot, nil
 }
 
 // parse reads the name of a node.
@@ -227,47 +217,12 @@ func (f *forever) parse(name string) (place, bool) {
 	return place{path: path.Join(f.dir, name), address: name[:at], id: int(id)}, err == nil
 }
 
-// places lists the nodes that stand for worker IDs, lowest first. Higher numbers never
-// were worker IDs, in Leaf neither.
-func (f *forever) places(ctx context.Context) ([]place, error) {
-	names, err := f.children(ctx, f.dir)
-	if err != nil {
-		return nil, err
+func (f *forever) reporting(ctx context.Context) (paths []string, ids []int, err error) {
+	_, err = f.list(ctx)
+	for _, p := range f.all {
+		paths, ids = append(paths, p.path), append(ids, p.id)
 	}
-	var all []place
-	for _, name := range names {
-		if p, ok := f.parse(name); ok && p.id < f.workers {
-			all = append(all, p)
-		}
-	}
-	slices.SortFunc(all, func(a, b place) int { return a.id - b.id })
-	return all, nil
+	return paths, ids, err
 }
 
-// make creates a node for the owner's address.
-func (f *forever) make(ctx context.Context, owner model.Owner, all []place) error {
-	if len(all) > 0 && all[len(all)-1].id == f.workers-1 {
-		return f.errNumbers() // the next one would be higher still
-	}
-	rep, err := reportOf(owner)
-	if err != nil {
-		return err
-	}
-	at, err := f.add(ctx, path.Join(f.dir, owner.Address+"-"), encode(rep), zk.FlagSequence)
-	if err != nil {
-		return err
-	}
-	if p, _ := f.parse(path.Base(at)); p.id < f.workers {
-		return nil
-	}
-	if err := f.delete(ctx, at); err != nil {
-		return fmt.Errorf("%w (and %s could not be removed: %w)", f.errNumbers(), at, err)
-	}
-	return f.errNumbers()
-}
-
-// errNumbers: ZooKeeper counts on for ever.
-func (f *forever) errNumbers() error {
-	return fmt.Errorf("%w: ZooKeeper has numbered %d addresses, and a number is never used again, neither after its node was removed: "+
-		"stop all instances and set snowflake.worker.mode to zk_recycle, or snowflake.name to a new name", model.ErrNoWorkerID, f.workers)
-}
+func (f *forever) folders() []string { return nil } // others has made the one there is

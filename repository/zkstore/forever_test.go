@@ -31,7 +31,8 @@ func TestForeverIsLeafs(t *testing.T) {
 			t.Errorf("worker ID %d at %s, want %d at %s", lease.WorkerID, lease.Node, i, at)
 		}
 		for _, reported := range []int64{0, 1567733700834} {
-			if got := decodeLeaf(t, w.read(c, at)); got != (leaf{owner(i).Address[:len("10.0.0.0")], "8080", reported}) {
+			if got := decodeLeaf(t, w.read(c, at)); got != (leaf{owner(i).Address[:len("10.0.0.0")], "8080",
+				reported}) {
 				t.Errorf("%+v, want timestamp %d", got, reported)
 			}
 			lease.Reported = 1567733700834
@@ -51,12 +52,17 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 	java := model.Owner{Address: "10.0.0.5:8080", Identity: "ours", Token: "ours"}
 	_, err := s.Acquire(t.Context(), java)
 	var taken *model.AddressTakenError
-	if !errors.As(err, &taken) || taken.WorkerID != 7 || time.Until(taken.Until) < 5*time.Second || time.Until(taken.Until) > 11*time.Second {
+	if !errors.As(err, &taken) || taken.WorkerID != 7 || time.Until(taken.Until) < 5*time.Second ||
+		time.Until(taken.Until) > 11*time.Second {
 		t.Fatalf("got %v, %+v", err, taken)
 	}
 	time.Sleep(time.Until(taken.Until)) // no clock of the server's can be set
 	var lease model.Lease
-	check.Eventually(t, "follow Java Leaf", func() (err error) { lease, err = s.Acquire(t.Context(), java); return err })
+	check.Eventually(t, "follow Java Leaf", func() (err error) {
+		lease, err = s.Acquire(t.Context(),
+			java)
+		return err
+	})
 	if lease.WorkerID != 7 || lease.After != 1567733700834+10*second || lease.KeptSince != 0 {
 		t.Errorf("%+v", lease)
 	}
@@ -82,7 +88,8 @@ func TestForeverPeers(t *testing.T) {
 		t.Fatalf("%+v, %v", peers, err)
 	}
 	p := peers[0]
-	if p.Address != "10.0.0.5:8080" || p.WorkerID != 7 || p.Reported != 1567733700834 || time.Since(time.UnixMilli(p.Seen)).Abs() > time.Minute {
+	if p.Address != "10.0.0.5:8080" || p.WorkerID != 7 || p.Reported != 1567733700834 ||
+		time.Since(time.UnixMilli(p.Seen)).Abs() > time.Minute {
 		t.Errorf("%+v", p)
 	}
 }
@@ -92,16 +99,20 @@ func TestForeverLostCreate(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
 	workertest.Acquire(t, s, owner(0))
 	lost := 0
-	s.lose = func(opcode int32, packet []byte) bool {
+	s.losing(func(opcode int32, packet []byte) bool {
 		hit := opcode == opCreate && bytes.Contains(packet, []byte("/forever/10.0.0.1:8080-")) && lost == 0
 		if hit {
 			lost++
 		}
 		return hit
-	}
+	})
 	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "connection")
 	var lease model.Lease
-	check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+	check.Eventually(t, "acquire again", func() (err error) {
+		lease, err = s.Acquire(t.Context(),
+			owner(1))
+		return err
+	})
 	if nodes := w.children(c, w.forever()); lost != 1 || lease.WorkerID != 1 || len(nodes) != 2 {
 		t.Errorf("%d answers lost, worker ID %d, nodes %v", lost, lease.WorkerID, nodes)
 	}
@@ -112,10 +123,12 @@ func TestForeverLostCreate(t *testing.T) {
 func TestForeverLeftNodes(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
 	for _, number := range []string{"3", "5"} {
-		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+number), strings.Replace(javaLeaf, "1567733700834", "0", 1))
+		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+number),
+			strings.Replace(javaLeaf, "1567733700834", "0", 1))
 	}
 	for i, want := range []int{3, 5} {
-		if lease := workertest.Acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: string(rune('a' + i))}); lease.WorkerID != want {
+		if lease := workertest.Acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: string(rune('a' +
+			i))}); lease.WorkerID != want {
 			t.Errorf("worker ID %d, want %d", lease.WorkerID, want)
 		}
 	}
@@ -136,12 +149,14 @@ func TestForeverMoves(t *testing.T) {
 	if moved.WorkerID != 0 || moved.Node != at || moved.After != lease.Reserved {
 		t.Errorf("%+v", moved)
 	}
-	check.Is(t, check.Err(s.Renew(t.Context(), workertest.With(lease, lease.Reserved, lease.Expires))), model.ErrLeaseLost,
+	check.Is(t, check.Err(s.Renew(t.Context(), workertest.With(lease, lease.Reserved, lease.Expires))),
+		model.ErrLeaseLost,
 		"the life before renews")
 	moved.Reported = 1567733700834
 	check.Must(t, check.Err(s.Renew(t.Context(), moved)))
 	check.Equal(t, decodeLeaf(t, w.read(c, at)), (leaf{"10.7.7.7", "8080", 1567733700834}))
-	name, err := c.Create(path.Join(w.forever(), owner(0).Address+"-"), []byte(javaLeaf), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	name, err := c.Create(path.Join(w.forever(), owner(0).Address+"-"), []byte(javaLeaf), zk.FlagSequence,
+		zk.WorldACL(zk.PermAll))
 	if err != nil || strings.HasSuffix(name, "-0000000000") {
 		t.Errorf("Java Leaf has %s: %v", name, err)
 	}

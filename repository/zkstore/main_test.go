@@ -106,16 +106,21 @@ func (n *network) mend() {
 	n.cut = false
 }
 
-// before calls f before each transaction is sent.
-func (n *network) before(f func()) {
+// losing says which replies are lost from now on.
+func (n *network) losing(lose func(opcode int32, packet []byte) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lose = func(opcode int32, _ []byte) bool {
+	n.lose = lose
+}
+
+// before calls f before each transaction is sent.
+func (n *network) before(f func()) {
+	n.losing(func(opcode int32, _ []byte) bool {
 		if opcode == opMulti {
 			f()
 		}
 		return false
-	}
+	})
 }
 
 // Requests of ZooKeeper's protocol.
@@ -334,8 +339,9 @@ func TestForeverContract(t *testing.T) {
 	t.Parallel()
 	workertest.Run(t, func(t *testing.T) workertest.Backend {
 		w := newWorld(t)
-		return workertest.Backend{New: opener(w, zkstore.ModeForever), Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
-			Fill: func(*testing.T) { w.fillForever(w.client(), model.SnowflakeWorkers) }}
+		return workertest.Backend{New: opener(w, zkstore.ModeForever), Max: model.SnowflakeWorkers, PerAddress: true,
+			FixedIDs: true,
+			Fill:     func(*testing.T) { w.fillForever(w.client(), model.SnowflakeWorkers) }}
 	})
 }
 
@@ -392,9 +398,11 @@ func (w world) fillRecycle(c *zk.Conn, expires int64) {
 	w.write(c, path.Join(dir, "x"), "")
 	w.allow(c.Delete(path.Join(dir, "x"), -1))
 	w.inBatches(c, model.SnowflakeWorkers, func(i int) any {
-		data := `{"ip":"10.1.1.1","port":"` + strconv.Itoa(i) + `","timestamp":5,"identity":"someone","token":"t","after":0,"reserved":7,"expires":` +
+		data := `{"ip":"10.1.1.1","port":"` + strconv.Itoa(i) + `","timestamp":5,"identity":"someone","token":"t",` +
+			`"after":0,"reserved":7,"expires":` +
 			strconv.FormatInt(expires, 10) + `,"acquired":0}`
-		return &zk.CreateRequest{Path: path.Join(dir, strconv.Itoa(i)), Data: []byte(data), Acl: zk.WorldACL(zk.PermAll)}
+		return &zk.CreateRequest{Path: path.Join(dir, strconv.Itoa(i)), Data: []byte(data),
+			Acl: zk.WorldACL(zk.PermAll)}
 	})
 }
 
@@ -402,7 +410,8 @@ func (w world) fillEphemeral(c *zk.Conn) {
 	w.t.Helper()
 	w.write(c, path.Join(w.root(), "forever"), "") // another mode's, in the same folder
 	w.inBatches(c, model.SnowflakeWorkers, func(i int) any {
-		return &zk.CreateRequest{Path: path.Join(w.root(), strconv.Itoa(i)), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}
+		return &zk.CreateRequest{Path: path.Join(w.root(), strconv.Itoa(i)), Acl: zk.WorldACL(zk.PermAll),
+			Flags: zk.FlagEphemeral}
 	})
 }
 

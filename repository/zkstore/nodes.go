@@ -2,7 +2,6 @@ package zkstore
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"path"
 
@@ -48,7 +47,8 @@ var openACL = zk.WorldACL(zk.PermAll)
 // isConflict reports an answer that says that another instance was quicker, after
 // which nothing was changed.
 func isConflict(err error) bool {
-	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNotEmpty)
+	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) ||
+		errors.Is(err, zk.ErrNotEmpty)
 }
 
 // unlessMissing is nil for an answer that says that a node is not there.
@@ -92,10 +92,19 @@ func (l *link) children(ctx context.Context, of string) ([]string, error) {
 	})
 }
 
-// multi makes all of the changes or none. It returns the time, in Unix ms by the
-// servers' clock, of the first that writes an existing node; 0 without one.
-func (l *link) multi(ctx context.Context, changes ...any) (written int64, err error) {
-	answers, err := call(ctx, l, "multi", func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(changes...) })
+// multi makes all of the changes or none. It returns the time, in Unix ms by the servers' clock, of the
+// first that writes an existing node; 0 without one. Of the folders it makes those that are missing.
+func (l *link) multi(ctx context.Context, folders []string, changes ...any) (written int64, err error) {
+	send := func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(changes...) }
+	answers, err := call(ctx, l, "multi", send)
+	if errors.Is(err, zk.ErrNoNode) && len(folders) > 0 {
+		for _, at := range folders {
+			if err := l.mkdir(ctx, at); err != nil {
+				return 0, err
+			}
+		}
+		answers, err = call(ctx, l, "multi", send)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -105,21 +114,6 @@ func (l *link) multi(ctx context.Context, changes ...any) (written int64, err er
 		}
 	}
 	return 0, nil
-}
-
-// multiIn is multi for nodes in these folders. When one is missing it makes them,
-// and returns the conflict all the same: the next try finds them.
-func (l *link) multiIn(ctx context.Context, folders []string, changes ...any) error {
-	_, err := l.multi(ctx, changes...)
-	if !errors.Is(err, zk.ErrNoNode) {
-		return err
-	}
-	for _, at := range folders {
-		if err := l.mkdir(ctx, at); err != nil {
-			return err
-		}
-	}
-	return err
 }
 
 // add creates a node, and first the folders above it where they are missing. It
@@ -167,54 +161,4 @@ func (l *link) delete(ctx context.Context, at string) error {
 		return struct{}{}, unlessMissing(c.Delete(at, -1))
 	})
 	return err
-}
-
-// tree is what the modes share: the connection and the nodes beside their own.
-type tree struct {
-	*link
-	root     string // /snowflake/<name>
-	lock     string // /lock/<name>
-	clock    string
-	since    string
-	registry string
-	title    string // mode and name, of which the registry's identity begins
-	workers  int    // how many worker IDs there are
-}
-
-func newTree(o Options, l *link, chroot string) tree {
-	lock := path.Join("/", chroot, "lock", o.Name)
-	return tree{link: l, root: path.Join("/", chroot, "snowflake", o.Name), lock: lock,
-		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode),
-		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name, workers: o.Workers}
-}
-
-// moment is the servers' clock in an Acquire and from when on nothing was
-// forgotten, Unix ms; and the registry's identity.
-type moment struct {
-	now, since int64
-	registry   string
-}
-
-// identify says which registry this is, and since when it has forgotten nothing. A
-// tree that is empty may have lost everything: that moment is stored before the first
-// worker ID, as those who come next do not find it empty any more. 0 when it never was.
-func (t tree) identify(ctx context.Context, now int64, empty bool) (moment, error) {
-	id, err := t.get(ctx, t.registry)
-	if err == nil && !id.found {
-		id.data = []byte(rand.Text())
-		_, err = t.add(ctx, t.registry, id.data, zk.FlagPersistent)
-	}
-	if err != nil {
-		return moment{}, err
-	}
-	m := moment{now: now, registry: t.title + " " + string(id.data)}
-	if empty {
-		m.since, err = t.touch(ctx, t.since)
-		m.now = m.since
-		return m, err
-	}
-	n, err := t.get(ctx, t.since)
-	m.since = n.stat.Mtime
-	m.now = max(m.now, m.since) // another instance made it a moment ago
-	return m, err
 }

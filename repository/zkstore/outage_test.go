@@ -178,7 +178,8 @@ func TestServerLife(t *testing.T) {
 		workertest.WantLost(t, s, leases[mode])
 		for i := range 2 { // the second does not find it empty, and learns it all the same
 			lease := workertest.Acquire(t, s, owner(i))
-			if lease.KeptSince == 0 || lease.ServerTime < lease.KeptSince || lease.ServerTime-lease.KeptSince > minute ||
+			if lease.KeptSince == 0 || lease.ServerTime < lease.KeptSince ||
+				lease.ServerTime-lease.KeptSince > minute ||
 				i == 0 && lease.KeptSince != lease.ServerTime {
 				t.Errorf("%s, start %d: kept since %d at %d", mode, i, lease.KeptSince, lease.ServerTime)
 			}
@@ -220,8 +221,9 @@ func TestOptions(t *testing.T) {
 	}
 	s, err := zkstore.New(good)
 	check.Must(t, err)
-	for name, o := range map[string]model.Owner{"token": {Address: "1.2.3.4:5"}, "slash": {Address: "1.2.3.4:5", Token: "a/b"},
-		"port": {Address: "1.2.3.4", Token: "t"}, "address": {Address: "1.2/3.4:5", Token: "t"}} {
+	for name, o := range map[string]model.Owner{"token": {Address: "1.2.3.4:5"},
+		"slash": {Address: "1.2.3.4:5", Token: "a/b"},
+		"port":  {Address: "1.2.3.4", Token: "t"}, "address": {Address: "1.2/3.4:5", Token: "t"}} {
 		check.Is(t, check.Err(s.Acquire(t.Context(), o)), model.ErrInvalidArgument, name)
 	}
 	if err := s.Close(); err != nil { // never connected
@@ -242,14 +244,18 @@ func TestLostTake(t *testing.T) {
 		c, s := w.client(), w.mode(mode)
 		workertest.Acquire(t, s, owner(0))
 		lost := false
-		s.lose = func(opcode int32, _ []byte) bool {
+		s.losing(func(opcode int32, _ []byte) bool {
 			hit := opcode == opMulti && !lost
 			lost = lost || hit
 			return hit
-		}
+		})
 		wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "opened again")
 		var lease model.Lease
-		check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+		check.Eventually(t, "acquire again", func() (err error) {
+			lease, err = s.Acquire(t.Context(),
+				owner(1))
+			return err
+		})
 		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
 		workertest.Renew(t, s, lease, 1000, 2000)
 	})
@@ -260,12 +266,11 @@ func TestHungServer(t *testing.T) {
 	t.Parallel()
 	silent := testserver.Fake(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	w := newWorld(t)
-	first := true // one goroutine dials
-	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr}},
+	var first sync.Once
+	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr},
+		SessionTimeout: time.Second},
 		func(network, addr string, limit time.Duration) (net.Conn, error) {
-			if first {
-				first, addr = false, silent
-			}
+			first.Do(func() { addr = silent })
 			return net.DialTimeout(network, addr, limit)
 		})
 	w.allow(err)
@@ -367,7 +372,8 @@ func TestRaceForAll(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			w, stores := newWorld(t), make([]instance, 8)
 			for i := range stores {
-				stores[i] = w.open(zkstore.Options{Mode: mode, Workers: workers, ReclaimMargin: time.Hour}) // longer than any race
+				stores[i] = w.open(zkstore.Options{Mode: mode, Workers: workers,
+					ReclaimMargin: time.Hour}) // longer than any race
 			}
 			workertest.WantDistinct(t, race(t, stores, workers))
 			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
@@ -413,7 +419,8 @@ func TestOvertaken(t *testing.T) {
 			}
 			next = workertest.Acquire(t, quick, other)
 		})
-		check.Is(t, check.Err(slow.Renew(t.Context(), workertest.With(lease, past+hour, past+hour))), model.ErrLeaseLost,
+		check.Is(t, check.Err(slow.Renew(t.Context(), workertest.With(lease, past+hour, past+hour))),
+			model.ErrLeaseLost,
 			"renewed")
 		check.Equal(t, next.WorkerID, lease.WorkerID, "the worker ID of", next)
 		if got := workertest.Renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {

@@ -2,222 +2,247 @@ package zkstore
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"path"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workerid"
 )
 
-// recycle is ModeRecycle: worker IDs move between two pools. One that was
-// never held is in neither, so that no pool has to be filled first. See slot.go for the tree of
-// NotFound9's fork of Leaf.
+// recycle is ModeRecycle: worker IDs move between two pools, inuse and notuse. One that was never held is
+// in neither, so that no pool has to be filled first. Nodes of an index, below address, lead from an
+// identity and from an address to the worker ID that it has or had last.
+//
+// The tree of NotFound9's fork of Leaf can be taken over once its instances have stopped. The fork has
+// made a node for each worker ID, workId:N in one of the two pools, while our nodes are named by the
+// number alone. A worker ID that the fork had in use is left alone for an hour after its last report.
+// Whoever takes a worker ID removes the fork's node of it, and starts above the time that the node says.
+// An instance of the fork that is started again refuses our nodes.
 type recycle struct {
 	tree
 	inuse, notuse string
-	index         string // by identity and by address
-	margin        int64  // ms
+	paths         [model.SnowflakeWorkers][]string // of the nodes that keep each worker ID
+	// fork says that some are of the fork. It puts all worker IDs into its pools at the beginning,
+	// and removes one from the first before it adds it to the second. So what is in neither is not
+	// new: an instance of the fork was killed, or still runs.
+	fork bool
+	// foreign is why no worker ID may be taken anew: a name that is unknown may stand for a
+	// worker ID in use.
+	foreign error
 }
 
-func newRecycle(t tree, margin time.Duration) *recycle {
+const (
+	// forkPrefix begins the names that the fork gives to worker IDs.
+	forkPrefix = "workId:"
+	// forkTrust is how long a report of the fork counts, in ms: an instance that cannot report stops
+	// after an hour, at its next try.
+	forkTrust = int64(time.Hour/time.Millisecond) + leafTrust
+)
+
+func newRecycle(t tree) *recycle {
 	dir := path.Join(t.root, "recycle")
-	return &recycle{tree: t, inuse: path.Join(dir, "inuse"), notuse: path.Join(dir, "notuse"), index: path.Join(dir, "address"),
-		margin: margin.Milliseconds()}
+	return &recycle{tree: t, inuse: path.Join(dir, "inuse"), notuse: path.Join(dir, "notuse")}
 }
 
-// acquire prefers the worker ID that the owner had last, so that instances keep theirs
-// over restarts: the one of its folder, else the one of its address if that has no
-// live holder.
-func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
-	now, err := r.touch(ctx, r.clock)
-	if err != nil {
-		return model.Lease{}, err
+func (r *recycle) list(ctx context.Context) (empty bool, err error) {
+	empty = true
+	for _, dir := range []string{r.notuse, r.inuse} {
+		names, err := r.children(ctx, dir)
+		if err != nil {
+			return false, err
+		}
+		for _, name := range names {
+			digits := strings.TrimPrefix(name, forkPrefix)
+			r.fork = r.fork || digits != name
+			id, ok := workerOf(digits)
+			switch {
+			case ok:
+				r.paths[id] = append(r.paths[id], path.Join(dir, name))
+				empty = false
+			case digits != strconv.Itoa(model.SnowflakeWorkers): // one too many, which the fork's pool is made with
+				r.foreign = &model.StoreError{
+					Store: "zookeeper", Op: "read the worker IDs in " + dir,
+					Err:    fmt.Errorf("the node %q %w", name, errForeign),
+					Advice: "remove it if it stands for no worker ID in use, or choose another snowflake.name",
+				}
+			}
+		}
 	}
-	p, err := r.pools(ctx)
-	if err != nil {
-		return model.Lease{}, err
+	return empty, nil
+}
+
+func (r *recycle) index(o model.Owner) (paths []string) {
+	for _, key := range []string{o.Identity, o.Address} {
+		if key != "" {
+			paths = append(paths, path.Join(r.root, "recycle", "address", key))
+		}
 	}
-	var keys []string // of the owner
-	for _, key := range indexKeys(owner.Identity, owner.Address) {
-		keys = append(keys, path.Join(r.index, key))
-	}
-	index, err := r.getAll(ctx, keys)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	for _, n := range index {
+	return paths
+}
+
+func (r *recycle) known(ctx context.Context, c *choice) (slots []workerid.Slot, err error) {
+	for _, n := range c.led {
 		if !n.found {
 			continue
 		}
-		id, err := strconv.Atoi(string(n.data))
-		if err != nil || id < 0 || id >= r.workers {
-			return model.Lease{}, fmt.Errorf("%s %w: %q", n.path, errForeign, n.data)
+		id, ok := workerOf(string(n.data))
+		if !ok || id >= r.workers {
+			return nil, fmt.Errorf("%s %w: %q", n.path, errForeign, n.data)
 		}
-		s, err := r.slot(ctx, id)
+		nodes, err := r.getAll(ctx, r.paths[id])
 		if err != nil {
-			return model.Lease{}, err
+			return nil, err
 		}
-		if !s.found() || !s.rec.owned(owner) && (s.rec.address() != owner.Address || now < s.rec.liveUntil()) {
+		slot, err := r.slotOf(id, nodes)
+		if err != nil {
+			return nil, err
+		}
+		slots = append(slots, slot)
+	}
+	return slots, nil
+}
+
+// others gives those that were never held. Only without one it reads all others, but for those that are
+// no record.
+func (r *recycle) others(ctx context.Context, c *choice) (slots []workerid.Slot, err error) {
+	if r.foreign != nil {
+		return nil, r.foreign
+	}
+	var paths []string
+	for id := range r.workers {
+		if len(r.paths[id]) == 0 && !r.fork {
+			slots = append(slots, workerid.Slot{ID: id, Path: r.path(r.inuse, id), Read: []node(nil)})
+		}
+		paths = append(paths, r.paths[id]...)
+	}
+	if len(slots) > 0 {
+		return slots, nil
+	}
+	nodes, err := r.getAll(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	for id := range r.workers {
+		n := len(r.paths[id])
+		slot, err := r.slotOf(id, nodes[:n])
+		nodes = nodes[n:]
+		switch {
+		case errors.Is(err, errForeign):
+			c.unread = err
+		case err == nil && n > 0:
+			slots = append(slots, slot)
+		}
+	}
+	return slots, nil
+}
+
+// put moves a worker ID to the pool that its record belongs to, if it is still as it was read. That it is
+// still in neither can only be tested by creating what must not be there.
+func (r *recycle) put(slot workerid.Slot, next workerid.Record) (changes []any) {
+	target := node{path: r.path(r.inuse, slot.ID)}
+	if next.Token == "" {
+		target.path = r.path(r.notuse, slot.ID)
+	}
+	read := slot.Read.([]node)
+	for _, n := range read {
+		if n.path == target.path {
+			target = n
+		} else {
+			changes = append(changes, n.remove())
+		}
+	}
+	if len(read) == 0 {
+		left := r.path(r.notuse, slot.ID)
+		changes = append(changes, create(left, nil, zk.FlagPersistent), &zk.DeleteRequest{Path: left, Version: -1})
+	}
+	return append(changes, target.put(encode(recordOf(own(next)))))
+}
+
+// slot reads the node of a lease.
+func (r *recycle) slot(ctx context.Context, lease model.Lease) (workerid.Slot, error) {
+	n, err := r.get(ctx, r.path(r.inuse, lease.WorkerID))
+	if err != nil || !n.found {
+		return workerid.Slot{}, err
+	}
+	return r.slotOf(lease.WorkerID, []node{n})
+}
+
+// slotOf is a worker ID with the nodes that keep it.
+func (r *recycle) slotOf(id int, nodes []node) (workerid.Slot, error) {
+	slot := workerid.Slot{ID: id, Path: r.path(r.inuse, id), Read: nodes}
+	for _, n := range nodes {
+		if !n.found {
+			return slot, again(n.path)
+		}
+		if !isForks(n) {
+			rec, err := decode[record](n)
+			if err != nil {
+				return slot, err
+			}
+			slot.Record = rec.record()
+		}
+	}
+	for _, n := range nodes {
+		if !isForks(n) {
 			continue
 		}
-		m, err := r.identify(ctx, now, false)
-		if err != nil || s.rec.heldBy(owner) {
-			return s.rec.lease(s.id, owner, s.inuse.path, m), err
-		}
-		return r.takeSlot(ctx, s, owner, index, m)
-	}
-	return r.takeAny(ctx, owner, index, p, now)
-}
-
-// indexKeys are the names under which the worker ID of an owner is found again.
-func indexKeys(identity, address string) []string {
-	if identity == "" {
-		return []string{address}
-	}
-	return []string{identity, address}
-}
-
-// takeAny takes a worker ID that was never held, else one that was given back, else
-// one whose lease ran out longer than the margin ago.
-func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, p pools, now int64) (model.Lease, error) {
-	if p.foreign != nil {
-		return model.Lease{}, p.foreign
-	}
-	var unheld, givenBack, held []int
-	for id := range r.workers {
+		rep, err := decodeFork(n, id)
 		switch {
-		case p.inuse[id]:
-			held = append(held, id)
-		case p.notuse[id]:
-			givenBack = append(givenBack, id)
+		case err != nil:
+			return slot, err
+		case path.Dir(n.path) == r.notuse:
+			slot.Address = rep.address()
+			// A holder that was gone before its first report left but the moment it was moved.
+			slot.Reserved = max(slot.Reserved, rep.Timestamp+forkTrust, n.stat.Mtime+leafTrust)
 		default:
-			unheld = append(unheld, id)
+			// Until its first report a holder has that of the one before.
+			reported := max(rep.Timestamp, n.stat.Mtime)
+			slot.Record = slot.OfOthers(rep.address(), reported, forkTrust, n.stat.Mtime+forkTrust)
 		}
 	}
-	m, err := r.identify(ctx, now, len(unheld) == r.workers)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	s, err := r.choose(ctx, owner, m.now, !p.fork, unheld, givenBack, held)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	return r.takeSlot(ctx, s, owner, index, m)
+	return slot, nil
 }
 
-// choose picks the first worker ID that has no live holder and may be used at once, else
-// the one that may be used soonest. Each group is read in random order: racers for the
-// lowest would all but one start again. One that has no node is free only if it mayBeNew.
-func (r *recycle) choose(ctx context.Context, owner model.Owner, now int64, mayBeNew bool, groups ...[]int) (slot, error) {
-	var ids []int
-	for _, group := range groups {
-		rand.Shuffle(len(group), func(i, j int) { group[i], group[j] = group[j], group[i] })
-		ids = append(ids, group...)
+// isForks says that a node was written by the fork.
+func isForks(n node) bool { return strings.HasPrefix(path.Base(n.path), forkPrefix) }
+
+// decodeFork reads a node of the fork. Its time is null, here 0, before the first report.
+func decodeFork(n node, id int) (report, error) {
+	var e struct {
+		WorkerID  *int   `json:"workId"`
+		IP        string `json:"lastUsedIp"`
+		Port      string `json:"lastUsedPort"`
+		Timestamp int64  `json:"lastUsedTimestamp"` // the holder's clock at its last report, Unix ms
 	}
-	var free, soonest *slot
-	var unread error
-	err := r.slots(ctx, ids, func(s slot, err error) bool {
-		switch {
-		case err != nil: // it does not say whether its holder lives, nor what was issued
-			unread = err
-		case s.held && !r.over(s.rec, now), !s.found() && !mayBeNew:
-		case s.rec.after(owner) <= now:
-			free = &s
-		case soonest == nil || s.rec.after(owner) < soonest.rec.after(owner):
-			soonest = &s
-		}
-		return free == nil
-	})
+	err := json.Unmarshal(n.data, &e)
 	switch {
 	case err != nil:
-		return slot{}, err
-	case free != nil:
-		return *free, nil
-	case soonest == nil:
-		return slot{}, r.errNoneFree(unread)
+	case e.WorkerID == nil || *e.WorkerID != id:
+		err = fmt.Errorf("its workId is not %d", id)
+	case e.Timestamp < 0 || e.Timestamp > math.MaxInt64/2:
+		err = fmt.Errorf("its lastUsedTimestamp %d is no time", e.Timestamp)
 	}
-	return *soonest, nil
-}
-
-// over reports whether a holder may lose its worker ID to any other instance.
-func (r *recycle) over(rec record, now int64) bool { return rec.liveUntil()+r.margin < now }
-
-// errNoneFree: no lease has run out. unread is the error of a node that was left alone.
-func (r *recycle) errNoneFree(unread error) error {
-	err := fmt.Errorf("%w: all %d of them are held by instances that report: stop some, or give a part of them another snowflake.name "+
-		"if their IDs may be equal to those of the others", model.ErrNoWorkerID, r.workers)
-	if unread != nil {
-		err = fmt.Errorf("%w; a node is left alone, remove it if it stands for no worker ID in use: %w", err, unread)
-	}
-	return err
-}
-
-// takeSlot makes the owner the holder of a slot, in one transaction with what leads to it,
-// and no longer leads to the one that had the slot.
-func (r *recycle) takeSlot(ctx context.Context, s slot, owner model.Owner, index []node, m moment) (model.Lease, error) {
-	next := s.rec.takenBy(owner, m.now)
-	next.Timestamp = 0 // that of another instance, or of another life
-	id := strconv.Itoa(s.id)
-	changes := s.moveTo(encode(next))
-	for _, n := range index {
-		changes = append(changes, n.put([]byte(id)))
-	}
-	for _, key := range indexKeys(s.rec.Identity, s.rec.address()) {
-		if !s.found() || slices.Contains(indexKeys(owner.Identity, owner.Address), key) {
-			continue
-		}
-		before, err := r.get(ctx, path.Join(r.index, key))
-		if err != nil {
-			return model.Lease{}, err
-		}
-		if before.found && string(before.data) == id {
-			changes = append(changes, before.remove())
-		}
-	}
-	err := r.multiIn(ctx, r.folders(), changes...)
-	return next.lease(s.id, owner, s.inuse.path, m), err
-}
-
-func (r *recycle) renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	held, rec, err := r.held(ctx, lease)
 	if err != nil {
-		return model.Lease{}, err
+		return report{}, fmt.Errorf("%s %w: %w", n.path, errForeign, err)
 	}
-	next := rec.renewed(lease)
-	now, err := r.multi(ctx, held.put(encode(next)))
-	return next.lease(lease.WorkerID, lease.Owner, held.path, moment{now, lease.KeptSince, lease.Registry}), err
+	return report{IP: e.IP, Port: e.Port, Timestamp: e.Timestamp}, nil
 }
 
-func (r *recycle) release(ctx context.Context, lease model.Lease) error {
-	held, rec, err := r.held(ctx, lease)
-	if err != nil {
-		return err
-	}
-	given := create(r.path(r.notuse, lease.WorkerID), encode(rec.released(lease)), zk.FlagPersistent)
-	return r.multiIn(ctx, r.folders(), held.remove(), given)
+func (r *recycle) reporting(ctx context.Context) (paths []string, ids []int, err error) {
+	return r.numbered(ctx, r.inuse)
 }
-
-// held reads the record of a lease. Errors: model.ErrLeaseLost.
-func (r *recycle) held(ctx context.Context, lease model.Lease) (n node, rec record, err error) {
-	if n, err = r.get(ctx, r.path(r.inuse, lease.WorkerID)); err != nil {
-		return n, rec, err
-	}
-	if n.found {
-		if rec, err = decode[record](n); err != nil {
-			return n, rec, err
-		}
-	}
-	return n, rec, rec.lostFrom(lease.Owner, n)
-}
-
-func (r *recycle) places(ctx context.Context) ([]place, error) { return r.numbered(ctx, r.inuse) }
 
 // folders are those that take and release write in.
-func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.index} }
+func (r *recycle) folders() []string {
+	return []string{r.inuse, r.notuse, path.Join(r.root, "recycle", "address")}
+}
 
 func (r *recycle) path(pool string, id int) string { return path.Join(pool, strconv.Itoa(id)) }

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
@@ -32,7 +30,8 @@ func TestRecycleReclaims(t *testing.T) {
 	w.set(t, 17, live-hour-2*hour) // expired long enough ago
 	w.set(t, 18, live-hour-hour/2) // within the margin
 	w.set(t, 19, 0)                // but acquired a moment ago
-	w.write(c, path.Join(w.pool("inuse"), "19"), `{"ip":"10.1.1.1","port":"19","token":"t","acquired":`+strconv.FormatInt(live-hour, 10)+`}`)
+	w.write(c, path.Join(w.pool("inuse"), "19"),
+		`{"ip":"10.1.1.1","port":"19","token":"t","acquired":`+strconv.FormatInt(live-hour, 10)+`}`)
 	w.write(c, path.Join(w.pool("inuse"), "20"), "rubbish")
 	w.write(c, path.Join(w.pool("address"), "10.1.1.1:17"), "17")
 	lease := workertest.Acquire(t, s, owner(0))
@@ -40,7 +39,8 @@ func TestRecycleReclaims(t *testing.T) {
 		t.Errorf("%+v", lease)
 	}
 	check.Is(t, check.Err(s.Acquire(t.Context(), owner(1))), model.ErrNoWorkerID)
-	if index := w.children(c, w.pool("address")); len(index) != 2 || !slices.Contains(index, owner(0).Address) || !slices.Contains(index, owner(0).Identity) {
+	if index := w.children(c, w.pool("address")); len(index) != 2 || !slices.Contains(index, owner(0).Address) ||
+		!slices.Contains(index, owner(0).Identity) {
 		t.Errorf("the addresses are %v", index)
 	}
 }
@@ -49,7 +49,8 @@ func TestRecycleReclaims(t *testing.T) {
 func (w world) set(t *testing.T, id int, expires int64) {
 	t.Helper()
 	w.write(w.client(), path.Join(w.pool("inuse"), strconv.Itoa(id)),
-		`{"ip":"10.1.1.1","port":"`+strconv.Itoa(id)+`","identity":"someone","token":"t","reserved":7,"expires":`+strconv.FormatInt(expires, 10)+`}`)
+		`{"ip":"10.1.1.1","port":"`+strconv.Itoa(id)+`","identity":"someone","token":"t","reserved":7,"expires":`+
+			strconv.FormatInt(expires, 10)+`}`)
 }
 
 // A worker ID is in one pool or in none; worker IDs are 0…1023.
@@ -81,7 +82,8 @@ func TestRecycleSlowFirst(t *testing.T) {
 		came := false
 		s.before(func() {
 			if id == "6" && !came {
-				w.write(c, path.Join(w.pool("notuse"), id), `{"ip":"10.1.1.1","port":"6","reserved":9000,"expires":9000}`)
+				w.write(c, path.Join(w.pool("notuse"), id),
+					`{"ip":"10.1.1.1","port":"6","reserved":9000,"expires":9000}`)
 				came = true
 			}
 		})
@@ -193,25 +195,6 @@ func held(t *testing.T, s instance) (lease model.Lease) {
 		return err
 	})
 	return lease
-}
-
-// Whoever holds the queue up is taken out of it.
-func TestEphemeralQueueHeldUp(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeEphemeral)
-	w.write(c, path.Join(w.locks(), "clock"), "")
-	_, err := c.Create(path.Join(w.locks(), "lock-"), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	w.allow(err)
-	start := time.Now()
-	workertest.Acquire(t, s, owner(0))
-	if took := time.Since(start); took < 4*time.Second {
-		t.Errorf("it waited %v for the one before", took)
-	}
-	workertest.Acquire(t, s, owner(1))
-	for _, name := range w.children(c, w.locks()) {
-		if name[0] == 'l' {
-			t.Errorf("%s is left", name)
-		}
-	}
 }
 
 // Removed by hand, the worker ID is lost, and another comes.

@@ -26,7 +26,8 @@ func forkNode(id int, lastUsed int64) string {
 	if lastUsed == 0 {
 		return fmt.Sprintf(`{"workId":%d,"lastUsedIp":null,"lastUsedPort":null,"lastUsedTimestamp":null}`, id)
 	}
-	return fmt.Sprintf(`{"workId":%d,"lastUsedIp":"10.9.9.9","lastUsedPort":"%d","lastUsedTimestamp":%d}`, id, id, lastUsed)
+	return fmt.Sprintf(`{"workId":%d,"lastUsedIp":"10.9.9.9","lastUsedPort":"%d","lastUsedTimestamp":%d}`, id, id,
+		lastUsed)
 }
 
 // fillFork makes the tree of NotFound9's fork: a pool of 1025 worker IDs, the first used
@@ -41,7 +42,8 @@ func (w world) fillFork(used int) {
 	}
 	w.inBatches(c, model.SnowflakeWorkers+1, func(id int) any {
 		name := "workId:" + strconv.Itoa(id)
-		request := zk.CreateRequest{Path: path.Join(w.pool("notuse"), name), Data: []byte(forkNode(id, 0)), Acl: zk.WorldACL(zk.PermAll)}
+		request := zk.CreateRequest{Path: path.Join(w.pool("notuse"), name), Data: []byte(forkNode(id, 0)),
+			Acl: zk.WorldACL(zk.PermAll)}
 		if id < used {
 			request.Path, request.Data = path.Join(w.pool("inuse"), name), []byte(forkNode(id, now))
 		}
@@ -95,11 +97,13 @@ func onlyFork(t *testing.T, data string) (world, *zk.Conn, instance) {
 func TestForkTimesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UnixMilli()
-	for name, lastUsed := range map[string]int64{"an hour ahead": now + hour, "a minute ago": now - minute, "two hours ago": now - 2*hour} {
+	for name, lastUsed := range map[string]int64{"an hour ahead": now + hour, "a minute ago": now - minute,
+		"two hours ago": now - 2*hour} {
 		t.Run(name, func(t *testing.T) {
 			_, _, s := onlyFork(t, forkNode(7, lastUsed))
 			lease := workertest.Acquire(t, s, owner(0))
-			if least := max(lastUsed+hour, now); lease.WorkerID != 7 || lease.After < least || lease.After > max(least, time.Now().UnixMilli())+minute {
+			if least := max(lastUsed+hour, now); lease.WorkerID != 7 || lease.After < least ||
+				lease.After > max(least, time.Now().UnixMilli())+minute {
 				t.Errorf("worker ID %d above %+d ms, want 7 above %+d", lease.WorkerID, lease.After-now, least-now)
 			}
 		})
@@ -150,10 +154,12 @@ func TestForkTreeOfVersion03(t *testing.T) {
 	now := time.Now().UnixMilli()
 	w, c, s := onlyFork(t, forkNode(7, 0))
 	w.allow(c.Delete(path.Join(w.pool("notuse"), "workId:7"), -1))
-	w.write(c, path.Join(w.pool("shardid"), "7"), fmt.Sprintf(`{"ip":"10.1.1.1","port":"7","token":"t","expires":%d}`, now+2*hour))
+	w.write(c, path.Join(w.pool("shardid"), "7"), fmt.Sprintf(`{"ip":"10.1.1.1","port":"7","token":"t","expires":%d}`,
+		now+2*hour))
 	w.write(c, path.Join(w.pool("inuse"), "workId:7"), forkNode(7, now+hour))
 	check.Is(t, check.Err(s.Acquire(t.Context(), owner(0))), model.ErrNoWorkerID)
-	w.write(c, path.Join(w.pool("notuse"), "workId:7"), w.read(c, path.Join(w.pool("inuse"), "workId:7"))) // an hour later
+	w.write(c, path.Join(w.pool("notuse"), "workId:7"), w.read(c, path.Join(w.pool("inuse"),
+		"workId:7"))) // an hour later
 	w.allow(c.Delete(path.Join(w.pool("inuse"), "workId:7"), -1))
 	if lease := workertest.Acquire(t, s, owner(0)); lease.WorkerID != 7 || lease.After < now+2*hour {
 		t.Errorf("%+v, below the end of the lease", lease)

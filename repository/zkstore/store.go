@@ -6,33 +6,28 @@
 //	zk_recycle    given back, or taken from a holder whose lease ran out
 //	zk_ephemeral  the smallest free one, for as long as the session lasts
 //
-// # The promise
-//
-// Each time inside the IDs of a worker belongs to one lease, see model.Lease. The
-// bounds lie in persistent nodes. Every change is one transaction that names the
-// versions it has seen, so two instances never get one worker ID, however they
+// Package workerid decides who gets which, and keeps the promise that each time inside the IDs of a
+// worker belongs to one lease. Its records lie in persistent nodes. Every change is one transaction that
+// names the versions it has seen, so two instances never get one worker ID, however they
 // race and whatever the client library does by itself: a request whose answer was
 // lost, or that is sent after its caller gave up, changes nothing that was
 // changed since.
-//
-// # Time
 //
 // Whether a lease ran out is decided by the servers' clock alone: each Acquire
 // writes a node and takes the time that ZooKeeper gives it. That write also makes
 // the reads after it see everything committed before.
 //
-// # Nodes
+// These are the nodes:
 //
 //	/snowflake/<name>/forever/<ip:port>-<N>          zk: worker ID N, Leaf's {"ip","port","timestamp"}
-//	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
+//	/snowflake/<name>/forever/<ip:port>-<N>/shardid  its record as JSON
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
-//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf, until the worker ID is taken, see slot.go
+//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf, until the worker ID is taken
 //	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
-//	/lock/<name>/reserved/<id>                       the record, stays
+//	/lock/<name>/reserved/<id>                       its record, stays
 //	/lock/<name>/token/<token>                       which worker ID the process has, ends with the session
-//	/lock/<name>/lock-<N>                            the queue of those who look for a free one
 //	/lock/<name>/clock                               written for the time
 //	/lock/<name>/of-<identity>                       zk: its node below forever
 //	/lock/<name>/registry                            random ID of the registry
@@ -56,24 +51,15 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workerid"
 )
 
-// Store gives worker IDs, see the package documentation. Errors of its methods
-// are model.ErrInvalidArgument for an owner without ip:port or token, those named
-// at the method, and *model.StoreError. Safe for concurrent use.
+// Store gives worker IDs, see the package documentation. Errors of its methods are those of
+// workerid.Registry, *model.StoreError, and in ModeForever *model.AddressTakenError. Safe for
+// concurrent use.
 type Store struct {
-	tree    tree
-	workers // of the mode
-}
-
-// workers is what the modes differ in. A method that returns a conflict, see
-// isConflict, has changed nothing and is called again.
-type workers interface {
-	acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
-	renew(ctx context.Context, lease model.Lease) (model.Lease, error)
-	release(ctx context.Context, lease model.Lease) error
-	// places lists the nodes with the last reports of all worker IDs.
-	places(ctx context.Context) ([]place, error)
+	workerid.Registry
+	slots slots
 }
 
 // New validates the options and connects to nothing. Errors:
@@ -82,131 +68,38 @@ func New(o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if o.SessionTimeout == 0 {
-		o.SessionTimeout = defaultSession
-	}
-	if o.ReclaimMargin == 0 {
-		o.ReclaimMargin = defaultMargin
-	}
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSession)
+	o.ReclaimMargin = cmp.Or(o.ReclaimMargin, defaultMargin)
 	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	last := len(o.Addrs) - 1
 	server, chroot := splitChroot(o.Addrs[last])
 	o.Addrs = append(slices.Clone(o.Addrs[:last]), server)
-	t := newTree(o, newLink(o), chroot)
-	switch o.Mode {
-	case ModeRecycle:
-		return &Store{t, newRecycle(t, o.ReclaimMargin)}, nil
-	case ModeEphemeral:
-		return &Store{t, newEphemeral(t, o.Log)}, nil
-	default:
-		return &Store{t, newForever(t)}, nil
-	}
+	slots := newSlots(o, newLink(o), chroot)
+	return &Store{workerid.NewRegistry(slots, o.ReclaimMargin), slots}, nil
 }
 
 // Close ends the session and waits for it: at once with a server, after about
 // 3 s without one. Calls under way fail. In ModeEphemeral the worker ID is free
 // then; the others keep theirs. It may be called twice.
 func (s *Store) Close() error {
-	s.tree.close()
+	s.slots.close()
 	return nil
 }
 
 // Check says whether ZooKeeper answers: a server without a quorum does not. It
 // costs one read.
 func (s *Store) Check(ctx context.Context) error {
-	_, err := s.tree.get(ctx, "/")
+	_, err := s.slots.get(ctx, "/")
 	return explain("check", err)
-}
-
-// Acquire gets a worker ID for the owner; called again with the same token it
-// gets the same. Errors: model.ErrNoWorkerID, and in ModeForever
-// *model.AddressTakenError.
-func (s *Store) Acquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
-	err = checkOwner(owner)
-	if err == nil {
-		err = settle(ctx, func() error { lease, err = s.acquire(ctx, owner); return err })
-	}
-	if err != nil {
-		return model.Lease{}, explain("acquire worker ID", err)
-	}
-	return lease, nil
-}
-
-// Renew stores the lease's bounds, never lowering them, and its report. Errors:
-// model.ErrLeaseLost.
-func (s *Store) Renew(ctx context.Context, lease model.Lease) (renewed model.Lease, err error) {
-	err = settle(ctx, func() error { renewed, err = s.renew(ctx, lease); return err })
-	if err != nil {
-		return model.Lease{}, explain("renew worker ID", err)
-	}
-	return renewed, nil
-}
-
-// Release gives the lease up and stores its Reserved as the bound for the next
-// holder. Releasing a lost lease is no error.
-func (s *Store) Release(ctx context.Context, lease model.Lease) error {
-	err := settle(ctx, func() error { return s.release(ctx, lease) })
-	if errors.Is(err, model.ErrLeaseLost) {
-		return nil
-	}
-	return explain("release worker ID", err)
 }
 
 // Peers returns the last reports under the name, in no order. In ModeForever
 // these may be years old; all others are of those who hold a worker ID.
 func (s *Store) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	places, err := s.places(ctx)
-	var found []model.WorkerPeer
-	if err == nil {
-		found, err = s.tree.reports(ctx, places)
-	}
+	found, err := s.slots.reports(ctx)
 	return found, explain("list workers", err)
 }
-
-func checkOwner(owner model.Owner) error {
-	if strings.Trim(owner.Token, ".") == "" || strings.Contains(owner.Token+owner.Identity, "/") {
-		return fmt.Errorf("%w: token %q, identity %q", model.ErrInvalidArgument, owner.Token, owner.Identity)
-	}
-	_, err := reportOf(owner)
-	return err
-}
-
-const (
-	// settleTries bounds how often a call starts again because others were
-	// quicker. Of racers for one node one wins each round, and free worker IDs
-	// are tried at random, so even 1024 racers need far fewer.
-	settleTries = 64
-	// settlePause keeps a conflict that does not go away from being a busy loop.
-	settlePause = 5 * time.Millisecond
-)
-
-// settle calls try until no other instance is in its way.
-func settle(ctx context.Context, try func() error) error {
-	var err error
-	for range settleTries {
-		if err = try(); !isConflict(err) {
-			return err
-		}
-		select {
-		case <-time.After(settlePause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return fmt.Errorf("%w: %w", errBusy, err)
-}
-
-// errBusy reports a node that changed each time it was to be written.
-var errBusy = errors.New("others were quicker each time")
-
-// lost is the error of a lease that has another holder, or none.
-func lost(at, why string) error { return fmt.Errorf("%w: %s %s", model.ErrLeaseLost, at, why) }
-
-// again makes settle start anew.
-func again(at string) error { return fmt.Errorf("%s: %w", at, zk.ErrBadVersion) }
 
 // Modes of Options, as in snowflake.worker.mode.
 const (
@@ -269,7 +162,8 @@ func (o Options) validate() error {
 		host, port, err := net.SplitHostPort(addr)
 		n, portErr := strconv.ParseUint(port, 10, 16)
 		if err != nil || portErr != nil || n == 0 || host == "" {
-			refuse("zookeeper.addrs[%d]: %q is not host:port, such as 10.0.0.7:2181; a chroot follows the last address", i, addr)
+			refuse("zookeeper.addrs[%d]: %q is not host:port, such as 10.0.0.7:2181; a chroot follows the last address",
+				i, addr)
 		}
 	}
 	if o.SessionTimeout < 0 || o.SessionTimeout > maxSession || o.SessionTimeout%time.Millisecond != 0 {
