@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -67,7 +65,6 @@ type App struct {
 	api     *httpapi.API
 	server  *http.Server
 	resp    *resp.Server // nil without resp.addr
-	pprof   *http.Server
 
 	startedAt time.Time
 	looks     *background.Group // looks at the modes
@@ -137,9 +134,6 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err := a.prepare(ctx, demo); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := a.startPprof(ctx); err != nil {
-		return errors.Join(err, listener.Close())
-	}
 	a.monitor.Start()
 	a.looks.Start(func() { a.looks.Every(time.Second, a.api.Watch) })
 	a.startAccess()
@@ -182,62 +176,6 @@ func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w: choose another %[1]s", setting, err)
 	}
 	return listener, nil
-}
-
-// startPprof serves profiles on their own listener when one is configured.
-func (a *App) startPprof(ctx context.Context) error {
-	if a.cfg.Server.PprofAddr == "" {
-		return nil
-	}
-	listener, err := listen(ctx, "server.pprof_addr", a.cfg.Server.PprofAddr)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	a.pprof = &http.Server{Handler: screenPprof(mux, hosts(a.cfg.Server.PprofAddr, a.cfg)), ReadHeaderTimeout: a.cfg.Server.ReadHeaderTimeout}
-	a.onStop("pprof", func(context.Context) error { return a.pprof.Close() })
-	go a.run(a.pprof, listener)
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
-		a.log.Warn("profiles are served to everybody who reaches this address: they show memory, which holds secrets; set server.pprof_addr to 127.0.0.1 and a port", "addr", at.String())
-	} else {
-		a.log.Info("profiles are served", "addr", listener.Addr().String())
-	}
-	return nil
-}
-
-// longestProfile is how long one may take, in seconds: profiling slows the service down.
-const longestProfile = 60
-
-// screenPprof refuses what a page of another site may have sent, by a name that it made to
-// lead here too, and profiles that take too long.
-func screenPprof(next http.Handler, known httpapi.Hosts) http.Handler {
-	known.Allowed = append([]string{"localhost"}, known.Allowed...) // any other name must be there
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem, status := known.Refuse(r), http.StatusForbidden
-		if text := r.URL.Query().Get("seconds"); problem == "" && text != "" {
-			if n, err := strconv.ParseFloat(text, 64); err != nil || !(n > 0 && n <= longestProfile) {
-				problem, status = fmt.Sprintf("seconds must be a number above 0 and at most %d", longestProfile), http.StatusBadRequest
-			}
-		}
-		if r.Method != http.MethodGet && r.URL.Path != "/debug/pprof/symbol" { // whose body is not seen above
-			problem, status = "only GET is answered here", http.StatusMethodNotAllowed
-		}
-		if problem != "" {
-			http.Error(w, problem, status)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// hosts are the names by which a listener may be asked for.
-func hosts(addr string, cfg Config) httpapi.Hosts {
-	host, _, _ := net.SplitHostPort(addr) // is checked with the configuration
-	return httpapi.Hosts{Loopback: host != "" && httpapi.IsLoopback(host), Allowed: cfg.Server.AllowedHosts}
 }
 
 // wireRESP builds the front end for Redis clients when an address is configured.

@@ -437,7 +437,6 @@ func startLines() []line {
 		{"SERVE --set server.tokens_file=none", 1, "server.tokens_file: none: cannot be read"},
 		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
-		{"SERVE --set server.pprof_addr=BUSY", 1, "choose another server.pprof_addr"},
 	}
 }
 

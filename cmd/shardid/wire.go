@@ -200,7 +200,6 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
-	o.Hosts = hosts(a.cfg.Server.Addr, a.cfg)
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin().Resources()

@@ -93,7 +93,7 @@ func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	defer l.Close()
-	for _, setting := range []string{"resp.addr", "server.addr", "server.pprof_addr"} {
+	for _, setting := range []string{"resp.addr", "server.addr"} {
 		o := shardid(t, nil, append(serving(nil), "--demo", "--set", setting+"="+l.Addr().String())...)
 		lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
 		last, want, advice := lines[len(lines)-1], setting+": listen tcp "+l.Addr().String(), "choose another "+setting

@@ -104,6 +104,9 @@ func TestHeadWhereverGet(t *testing.T) {
 		x.method = http.MethodHead
 		head, q, modes := x.do()
 		length := head.Header().Get("Content-Length")
+		if strings.HasPrefix(x.target, "/admin/pprof/") && x.status == http.StatusOK {
+			length = strconv.Itoa(head.Body.Len()) // it is not known before the profile is written
+		}
 		switch {
 		case !issues(x.target) && (head.Code != x.status || length != strconv.Itoa(head.Body.Len())):
 			t.Errorf("%s: HEAD %s %d %v, want %d", x.name, x.target, head.Code, head.Header(), x.status)

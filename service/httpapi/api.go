@@ -67,8 +67,6 @@ type Options struct {
 	MaxURLBytes int                   // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
-	// Hosts are the names by which the server may be asked for.
-	Hosts Hosts
 
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
@@ -121,9 +119,8 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	lastHost  atomic.Pointer[string] // the last one that was known; see knows
-	changes   atomic.Int64           // by administration
-	accessLog *accessLog             // nil when it is off
+	changes   atomic.Int64 // by administration
+	accessLog *accessLog   // nil when it is off
 	faults    background.RateLimitedLog
 	answers   issuer.Codes
 	buffers   sync.Pool  // of *buffer, for the ID routes
@@ -197,7 +194,9 @@ func (a *API) route() *gin.Engine {
 	a.routeIDs(e)
 	a.routeSequences(e)
 	a.routeLeases(e)
-	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
+	admin := e.Group(adminPath, a.requireAdmin)
+	a.routeAdmin(admin)
+	routeGet(admin, "pprof/:name", a.profile)
 	return e
 }
 

@@ -86,7 +86,7 @@ func TestFieldsHaveTypes(t *testing.T) {
 
 // allExchanges are those of all paths.
 func allExchanges() []exchange {
-	return slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges(),
+	return slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), profileExchanges(), tinyidExchanges(),
 		leaseExchanges(), namePageExchanges(), spacePageExchanges(), sequenceExchanges())
 }
 

@@ -35,7 +35,7 @@ var errorCodes = []errorCode{
 	{-6, http.StatusRequestURITooLong, false, "the URL is longer than `server.max_url_bytes`", "send the parameters in the body of a POST"},
 	{-6, http.StatusUnsupportedMediaType, false, "the body is neither JSON nor a form", "send one of them, or the parameters in the URL"},
 	{-7, http.StatusUnauthorized, false, "the token is missing or unknown", "send `Authorization: Bearer TOKEN`"},
-	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; or a page of another site asks, or for a host that is not served", "use a token that allows it, or change what the message names"},
+	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; or a page of another site asks", "use a token that allows it, or change what the message names"},
 	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is away", "try again, another replica first"},
 	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.mode`"},
 	{-10, http.StatusNotFound, false, "no such path", "take one of `/openapi.yaml`"},

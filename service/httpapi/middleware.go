@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -181,97 +179,34 @@ func (a *API) screen(c *gin.Context) {
 	if isHealth(c.FullPath()) {
 		return
 	}
-	if problem := a.opts.Hosts.refuse(r, a.knows(r.Host)); problem != "" {
+	if problem := foreignPage(r); problem != "" {
 		refuse(errForeign, problem+". Nothing was issued")
 	}
 }
 
-// knows is Hosts.knows, and remembers the last host that is known: nearly all requests name it
-// again.
-func (a *API) knows(host string) bool {
-	if last := a.lastHost.Load(); last != nil && *last == host {
-		return true
-	}
-	known := a.opts.Hosts.knows(host)
-	if known {
-		last := strings.Clone(host) // without the rest of the request's head
-		a.lastHost.Store(&last)
-	}
-	return known
-}
-
-// Hosts are the names by which a server may be asked for. A browser lets the pages of a
-// name read what the name leads to, and another's name can be made to lead here.
-type Hosts struct {
-	Loopback bool     // the server listens for this machine only: its own names are known
-	Allowed  []string // further names, without port
-}
-
-// Refuse says why a request may be one that a page of another site makes a browser send;
-// "" when it is not. Without Loopback and Allowed any name is taken: load balancers and
-// resolvers have their own.
-func (h Hosts) Refuse(r *http.Request) string { return h.refuse(r, h.knows(r.Host)) }
-
-func (h Hosts) refuse(r *http.Request, known bool) string {
+// foreignPage says why a request may be one that a page of another site makes a browser send;
+// "" when it is not. Programs send none of these headers.
+func foreignPage(r *http.Request) string {
 	site := r.Header["Sec-Fetch-Site"]
-	switch {
-	case slices.Contains(site, "cross-site"):
+	if slices.Contains(site, "cross-site") {
 		return "a page of another site asks for this, which could use up IDs or read the state of the service: " +
 			"enter the address in the browser yourself, or ask from a program"
-	case !known && h.Loopback:
-		return fmt.Sprintf("shardid listens for this machine only and was asked for the host %s, "+
-			"as a page of another site could: ask for 127.0.0.1 or localhost, have a proxy send such a Host, "+
-			"add the name to server.allowed_hosts, or let server.addr listen for other machines", quote(r.Host))
-	case !known:
-		return fmt.Sprintf("the host %s is not in server.allowed_hosts, so it may be the name of another site: "+
-			"add the name, or ask for one that is there or for an IP address", quote(r.Host))
-	case len(site) == 0 || slices.Contains(site, "same-site"): // others are said to be of this site
-		for _, origin := range r.Header["Origin"] {
-			if from, err := url.Parse(origin); err != nil || !strings.EqualFold(from.Host, r.Host) && !h.allows(from.Hostname()) {
-				return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the page is the "+
-					"console behind a proxy, have it send the Host on or add the page's name to server.allowed_hosts", quote(origin), quote(r.Host))
-			}
+	}
+	if len(site) > 0 && !slices.Contains(site, "same-site") { // others are said to be of this site
+		return ""
+	}
+	for _, origin := range r.Header["Origin"] {
+		if from, err := url.Parse(origin); err != nil || !strings.EqualFold(from.Host, r.Host) {
+			return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the page is the "+
+				"console behind a proxy, have it send the Host on", quote(origin), quote(r.Host))
 		}
 	}
 	return ""
 }
 
-func (h Hosts) knows(host string) bool {
-	if !h.Loopback && len(h.Allowed) == 0 || IsLoopback(host) {
-		return true
-	}
-	name := hostname(host)
-	_, err := netip.ParseAddr(name) // which is no name that another could own
-	return !h.Loopback && err == nil || h.allows(name)
-}
-
-func (h Hosts) allows(name string) bool {
-	return slices.ContainsFunc(h.Allowed, func(allowed string) bool { return strings.EqualFold(allowed, name) })
-}
-
 // isHealth says whether a path is asked for by what starts and watches processes, which
 // may use any name.
 func isHealth(path string) bool { return path == "/livez" || path == "/readyz" || path == "/healthz" }
-
-// IsLoopback says whether a host, with a port or without, is this machine's own by its
-// address or as localhost. A client that names none is no browser, so it counts.
-func IsLoopback(host string) bool {
-	name := hostname(host)
-	if name == "" || strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
-// hostname is a host without its port.
-func hostname(host string) string {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil { // no port
-		name = strings.Trim(host, "[]")
-	}
-	return name
-}
 
 // caller is the name of the token that a request came with; "" for none.
 func caller(c *gin.Context) string { return c.GetString(callerKey) }

@@ -41,10 +41,6 @@ func formats() map[string]func(text string) error {
 			return unless(regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(text),
 				"is not a name: use 1 to 128 of letters, digits, '.', '_' and '-', a letter or digit first")
 		},
-		"host": func(text string) error {
-			return unless(len(text) < 254 && regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`).MatchString(text),
-				"is not the name of a host: write it without scheme and port, such as ids.example.com")
-		},
 		"listen": func(text string) error {
 			_, _, ok := splitAddr(text)
 			return unless(ok, "is not host:port: write an address such as 127.0.0.1:8080, "+
@@ -184,9 +180,6 @@ func (s Server) conflicts() (all []string) {
 		all = append(all, fmt.Sprintf("server.drain_delay %s leaves nothing of server.shutdown_timeout %s: "+
 			"raise the timeout or lower the delay", s.DrainDelay, s.ShutdownTimeout))
 	}
-	if s.PprofAddr == s.Addr && !strings.HasSuffix(s.Addr, ":0") {
-		all = append(all, "server.pprof_addr is the same as server.addr: give it a port of its own")
-	}
 	if s.RequireToken && s.TokensFile == "" {
 		all = append(all, "server.require_token is true but server.tokens_file is empty: "+
 			"name the file that has the tokens, see shardid token --help")
@@ -217,8 +210,8 @@ func (t ClientTLS) conflict(section string) string {
 }
 
 func (r RESP) conflict(s Server) string {
-	if r.Addr != "" && !strings.HasSuffix(r.Addr, ":0") && (r.Addr == s.Addr || r.Addr == s.PprofAddr) {
-		return "resp.addr is the same as server.addr or server.pprof_addr: give it a port of its own"
+	if r.Addr == s.Addr && !strings.HasSuffix(r.Addr, ":0") {
+		return "resp.addr is the same as server.addr: give it a port of its own"
 	}
 	return ""
 }

@@ -38,7 +38,6 @@ type Config struct {
 // Server is the HTTP server.
 type Server struct {
 	Addr              string        `yaml:"addr" default:"127.0.0.1:8080" validate:"listen"`
-	AllowedHosts      []string      `yaml:"allowed_hosts" validate:"dive,host"`
 	AdminToken        string        `yaml:"admin_token" validate:"token" secret:"true"`
 	TokensFile        string        `yaml:"tokens_file"`
 	RequireToken      bool          `yaml:"require_token"`
@@ -46,7 +45,6 @@ type Server struct {
 	TLSCertFile       string        `yaml:"tls_cert_file"`
 	TLSKeyFile        string        `yaml:"tls_key_file"`
 	TLSClientCAFile   string        `yaml:"tls_client_ca_file"`
-	PprofAddr         string        `yaml:"pprof_addr" validate:"listen"`
 	MaxConnections    int           `yaml:"max_connections" validate:"min=0,max=1000000"`
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"5s" validate:"min=1ms,max=1h"`
 	IdleTimeout       time.Duration `yaml:"idle_timeout" default:"60s" validate:"min=1ms,max=24h"`

@@ -6,7 +6,9 @@ import "fmt"
 var removed = map[string]string{
 	"redis.unsafe_no_history":            "configure a Redis that shows its replication ID (INFO replication)",
 	"sequence.fence":                     "remove it, leases in the database keep the order of sequences",
+	"server.allowed_hosts":               "remove it, pages of other sites are refused by what browsers say of them",
 	"server.max_connections_per_address": "bound the connections of one address at the load balancer or firewall",
+	"server.pprof_addr":                  "remove it, /admin/pprof/ has profiles for a token that may admin",
 	"tracing.endpoint":                   "set OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
 	"tracing.sample_ratio":               "set OTEL_TRACES_SAMPLER=parentbased_traceidratio and OTEL_TRACES_SAMPLER_ARG in the environment",
 	"uid.follow_clock":                   "set uid.mode to default, which keeps the time in IDs at the clock",
