@@ -5,24 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/access"
-
-	"github.com/gin-gonic/gin"
 )
 
-// guardOf knows the token of the configuration, root, and those of a file whose
-// entries are a token and what it may do each.
+// guardOf knows the token of the configuration, root, and those of a file whose entries are a name and what it may do
+// each: the token of orders is sesame-orders, and is called orders-token. The rate of the entry spent is used up.
 func guardOf(root string, entries ...string) *access.Guard {
 	dir, err := os.MkdirTemp("", "tokens")
 	if err != nil {
@@ -34,314 +30,230 @@ func guardOf(root string, entries ...string) *access.Guard {
 		text.WriteString("[]")
 	}
 	for i := 0; i < len(entries); i += 2 {
-		fmt.Fprintf(&text, "- {name: %s-token, sha256: '%x', %s}\n", entries[i], sha256.Sum256([]byte(entries[i])), entries[i+1])
+		sum := sha256.Sum256([]byte("sesame-" + entries[i]))
+		fmt.Fprintf(&text, "- {name: %s-token, sha256: '%x', %s}\n", entries[i], sum, entries[i+1])
 	}
 	file := filepath.Join(dir, "tokens.yaml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		panic(err)
+	}
+	if root != "" {
+		root = "sesame-" + root
 	}
 	now := time.Now()
 	g, err := access.NewGuard(access.Options{AdminToken: root, File: file, Now: func() time.Time { return now }})
 	if err != nil {
 		panic(err)
 	}
+	_, _ = g.Client(http.Header{"Authorization": {"Bearer sesame-spent"}})
 	return g
 }
 
-// closed wants a token everywhere: orders may have app 1 and the tag of the other
-// tests, times the modes without a key, boss is for administration, and the rate of
-// spent is used up.
-func closed(o *Options) {
-	g := guardOf("root",
-		"orders", "may: ['queue:1', 'segment:leaf*']",
+// closedGuard is that of closed: orders may have app 1, the tags leaf…, the names ord… and the spaces ch…, times the modes
+// without a key, boss is for administration, and spent may have all.
+var closedGuard = sync.OnceValue(func() *access.Guard {
+	return guardOf("root",
+		"orders", "may: ['queue:1', 'segment:leaf*', 'lease:ord*', 'sequence:ch*']",
 		"times", "may: [snowflake, uid]",
 		"boss", "may: [admin]",
-		"spent", "may: ['queue:*', 'segment:*', snowflake, uid], rate: 0.1")
-	_, _ = g.Client(http.Header{"Authorization": {"Bearer spent"}})
-	o.Access, o.RequireToken, o.ProtectMonitoring = g, true, true
-}
+		"spent", "may: ['queue:*', 'segment:*', snowflake, uid, 'lease:*', 'sequence:*', admin], rate: 0.1")
+})
 
-// monitored are the pages that show the state of the service.
-func monitored() []string {
-	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas", "/api/names", "/api/names/orders", "/api/sequences"}
-}
+// closed wants a token everywhere.
+func closed(o *Options) { o.Access, o.RequireToken, o.ProtectMonitoring = closedGuard(), true, true }
 
-// accessExchanges provoke each answer to a request with a token, with another one's,
-// and without.
+// accessExchanges provoke each answer to a request with a token, with another one's, and without.
 func accessExchanges() []exchange {
+	const unknown = "this token is not known"
 	all := []exchange{
-		{name: "queue, its app", target: alice, token: "orders", status: 200},
-		{name: "queue, another app", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7, says: "token orders-token may not have IDs of app 2"},
-		{name: "queue, app given twice", target: alice + "&appId=2", token: "orders", status: 400, code: -6, says: "appId is given twice"},
-		{name: "queue, app given twice in disguise", target: "/get?app%49d=2&appId=1&gatePass=alice", token: "orders", status: 400, code: -6, says: "appId is given twice"},
-		{name: "segment, its tag", target: segmentURL, token: "orders", status: 200},
-		{name: "segment, another tag", target: "/api/segment/get/lea", token: "orders", status: 403, code: -7, says: `tag \"lea\"`},
-		{name: "segment, another tag, encoded", target: "/api/segment/get/%6Cea%66", token: "orders", status: 200},
-		{name: "snowflake, its mode", target: snowflakeURL, token: "times", status: 200},
-		{name: "uid, its mode", target: uidURL, token: "times", status: 200},
+		{name: "another app's", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7,
+			says: "token orders-token may not have IDs of app 2"},
+		{name: "app given twice", target: alice + "&appId=2", token: "orders", status: 400, code: -6,
+			says: "appId is given twice"},
+		{name: "app given twice in disguise", target: "/get?app%49d=2&appId=1&gatePass=alice", token: "orders",
+			status: 400, code: -6, says: "appId is given twice"},
+		{name: "another tag's", target: "/api/segment/get/lea", token: "orders", status: 403, code: -7,
+			says: `tag "lea"`},
+		{name: "its tag, encoded", target: "/api/segment/get/%6Cea%66", token: "orders", status: 200, text: true,
+			body: "1"},
+		{name: "another tag's", target: "/v1/segment/lea/ids", token: "orders", status: 403, code: -7,
+			says: `tag "lea"`},
+		{name: "another app's", target: "/v1/queue/2/ids?gatePass=alice", token: "orders", status: 403, code: -7,
+			says: "app 2"},
+		{name: "another name's", method: http.MethodPost, target: "/v1/leases/x", token: "orders", status: 403,
+			code: -7, says: `the name "x"`},
+		{name: "another space's", target: "/v1/sequence/x/ids?key=k", token: "orders", status: 403, code: -7,
+			says: `space "x"`},
+		{name: "another space's", target: "/v1/sequence/x/current?key=k", token: "orders", status: 403, code: -7,
+			says: `space "x"`},
 	}
-	for mode, target := range map[string]string{"queue": alice, "segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL} {
-		other := "times"
-		if target == snowflakeURL || target == uidURL {
-			other = "orders"
+	for mode, requests := range map[string][]exchange{
+		"queue":     {{target: alice}, {target: queueV1}, {method: http.MethodPost, target: alice}},
+		"segment":   {{target: segmentURL, text: true}, {target: segmentV1}},
+		"snowflake": {{target: snowflakeURL, text: true}, {target: snowflakeV1}},
+		"uid":       {{target: uidURL, text: true}, {target: uidV1}}, "sequence": {{target: sequenceURL}, {target: currentURL}},
+		"lease": {{method: http.MethodPost, target: "/v1/leases/orders"},
+			{method: http.MethodPost, target: "/v1/leases/orders/7/renew?secret=s"},
+			{method: http.MethodDelete, target: "/v1/leases/orders/7?secret=s"}},
+	} {
+		its, other := "orders", "times"
+		if mode == "snowflake" || mode == "uid" {
+			its, other = other, its
+		}
+		for _, x := range requests {
+			add := func(name, token string, status, code int, says string) {
+				y := x
+				y.name, y.token, y.status, y.code, y.says, y.text = name, token, status, code, says, x.text && code == 0
+				all = append(all, y)
+			}
+			add("its mode's", its, 200, 0, "")
+			add("no token", "", 401, -7, "send it in the header Authorization")
+			add("wrong token", "order", 401, -7, unknown)
+			add("the configuration's", "root", 401, -7, unknown)
+			add("another mode's", other, 403, -7, "IDs of the mode "+mode)
+			add("for administration", "boss", 403, -7, "IDs of the mode "+mode)
+			add("too fast", "spent", 429, -12, "the rate of token spent-token is used up")
+		}
+	}
+	pages := []string{"/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas", "/api/names",
+		"/api/names/orders", "/api/sequences"}
+	for _, page := range pages {
+		for _, token := range []string{"orders", "boss", "root"} {
+			all = append(all, exchange{name: token + "'s", target: page, token: token, status: 200})
 		}
 		all = append(all,
-			exchange{name: mode + ", no token", target: target, status: 401, code: -7, says: "send it in the header Authorization"},
-			exchange{name: mode + ", no token and no parameters", target: strings.TrimSuffix(target, "?appId=1&gatePass=alice"), status: 401, code: -7},
-			exchange{name: mode + ", wrong token", target: target, token: "order", status: 401, code: -7, says: "this token is not known"},
-			exchange{name: mode + ", of the configuration", target: target, token: "root", status: 401, code: -7, says: "this token is not known"},
-			exchange{name: mode + ", token in the query", target: target + "?token=orders&access_token=orders&Authorization=Bearer+orders", status: 401, code: -7},
-			exchange{name: mode + ", another mode's", target: target, token: other, status: 403, code: -7, says: "IDs of the mode " + mode},
-			exchange{name: mode + ", for administration", target: target, token: "boss", status: 403, code: -7, says: "IDs of the mode " + mode},
-			exchange{name: mode + ", too fast", target: target, token: "spent", status: 429, code: -12, says: "the rate of token spent-token is used up"},
+			exchange{name: "no token", target: page, status: 401, code: -7, says: "send it in the header"},
+			exchange{name: "wrong token", target: page, token: "Root", status: 401, code: -7, says: unknown},
+			exchange{name: "too fast", target: page, token: "spent", status: 429, code: -12, says: "used up"},
 		)
 	}
-	for _, page := range monitored() {
-		all = append(all,
-			exchange{name: page + ", token of IDs", target: page, token: "orders", status: 200},
-			exchange{name: page + ", token of administration", target: page, token: "boss", status: 200},
-			exchange{name: page + ", token of the configuration", target: page, token: "root", status: 200},
-			exchange{name: page + ", no token", target: page, status: 401, code: -7, says: "send it in the header"},
-			exchange{name: page + ", wrong token", target: page, token: "Root", status: 401, code: -7, says: "this token is not known"},
-			exchange{name: page + ", too fast", target: page, token: "spent", status: 429, code: -12, says: "used up"},
-		)
+	all = append(all,
+		exchange{name: "no token and no parameters", target: "/get", status: 401, code: -7},
+		exchange{name: "another mode's and no parameters", target: "/get", token: "times", status: 403, code: -7},
+		exchange{name: "token in the query", target: alice + "&token=sesame-orders&access_token=sesame-orders",
+			status: 401, code: -7},
+	)
+	for _, page := range []string{"/livez", "/readyz", "/healthz", "/openapi.yaml", "/decode?id=16385",
+		"/api/uid/parse/34359738368", "/decodeSnowflakeId?snowflakeId=4194304", "/", "/docs/operations.md"} {
+		all = append(all, exchange{name: "open", target: page, status: 200})
 	}
-	for _, page := range []string{"/livez", "/readyz", "/healthz", "/openapi.yaml", "/decode?id=16385", "/api/uid/parse/34359738368", "/decodeSnowflakeId?snowflakeId=4194304"} {
-		all = append(all, exchange{name: page + ", open", target: page, status: 200})
-	}
-	all = slices.Concat(all, byV1(all))
-	all = slices.Concat(all, byPOST(all))
 	for i := range all {
-		all[i].name, all[i].change = "closed: "+all[i].name, closed
+		all[i].name, all[i].change = "closed, "+all[i].name, closed
+	}
+	// Where no token is asked for, one that is sent is not looked at.
+	open := func(o *Options) { o.Access = closedGuard() }
+	for _, target := range append(pages, alice, queueV1, segmentURL, snowflakeURL, uidURL) {
+		for _, token := range []string{"wrong", "times", "spent"} {
+			text := strings.HasPrefix(target, "/api/") && strings.Contains(target, "/get")
+			all = append(all, exchange{name: "open, " + token, target: target, token: token, change: open, status: 200, text: text})
+		}
+	}
+	return append(all, adminAccess()...)
+}
+
+// adminAccess: below /admin/ everything takes a token for administration, and who has none cannot tell what is there.
+func adminAccess() (all []exchange) {
+	for _, c := range []struct {
+		name, token  string
+		guard        *access.Guard
+		status, code int // of what is there and what is not; 404 for who may administrate
+		says         string
+	}{
+		{"no guard", "x", nil, 403, -7, "administration over HTTP is closed"},
+		{"no token that may", "x", guardOf("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
+		{"no token", "", closedGuard(), 401, -7, "no valid token"},
+		{"wrong token", "Root", closedGuard(), 401, -7, "no valid token"},
+		{"for IDs", "orders", closedGuard(), 403, -7, "token orders-token may not administrate"},
+		{"too fast", "spent", closedGuard(), 429, -12, "used up"},
+		{"the configuration's", "root", closedGuard(), 404, -10, "no such path"},
+		{"the file's", "boss", closedGuard(), 404, -10, "no such path"},
+	} {
+		x := exchange{name: c.name, token: c.token, status: c.status, code: c.code, says: c.says}
+		x.change = func(o *Options) { o.Admin, o.Access = (&fakeAdmin{}).resources(), c.guard }
+		for _, target := range []string{"GET /admin/nothing", "POST /admin/", "GET /admin/../admin/apps/7/8"} {
+			x.method, x.target, _ = strings.Cut(target, " ")
+			all = append(all, x)
+		}
+		x.target = appTarget
+		if c.status != 404 {
+			for _, x.method = range []string{"GET", "DELETE", "PUT", "OPTIONS"} {
+				all = append(all, x)
+			}
+			continue
+		}
+		const allowed = "GET, HEAD, DELETE, PATCH, OPTIONS"
+		x.method, x.status, x.code, x.says = "OPTIONS", 204, 0, allowed
+		all = append(all, x)
+		x.method, x.status, x.code, x.says = "PUT", 405, -10, "takes "+allowed+" only"
+		all = append(all, x)
 	}
 	return all
 }
 
-func TestAccess(t *testing.T) {
-	for _, x := range accessExchanges() {
-		t.Run(x.name, func(t *testing.T) {
-			got, q, modes := x.do()
-			if body := got.Body.String(); got.Code != x.status || !strings.Contains(body, x.says) ||
-				x.code != 0 && !strings.HasPrefix(body, fmt.Sprintf(`{"code":%d,`, x.code)) {
-				t.Fatalf("answered %d %s, want %d and %q", got.Code, clip(got.Body.Bytes()), x.status, x.says)
-			}
-			if x.code != 0 && q.calls+modes.calls() != 0 {
-				t.Error("something was issued")
-			}
-			if h := got.Header(); (h.Get("WWW-Authenticate") == "Bearer") != (x.status == 401) || (h.Get("Retry-After") == "10") != (x.status == 429) {
-				t.Errorf("headers %v", h)
-			}
-		})
-	}
-}
-
-// Where no token is asked for, one that is sent is not looked at.
-func TestTokensAreNotLookedAtWhereNoneIsNeeded(t *testing.T) {
-	open := func(o *Options) {
-		closed(o)
-		o.RequireToken, o.ProtectMonitoring = false, false
-	}
-	for _, target := range append(monitored(), alice, segmentURL, snowflakeURL, uidURL) {
-		for _, token := range []string{"", "wrong", "times", "spent"} {
-			if got, _, _ := (exchange{target: target, token: token, change: open}).do(); got.Code != 200 {
-				t.Errorf("%s with %q: %d %s", target, token, got.Code, clip(got.Body.Bytes()))
-			}
-		}
-	}
-}
-
-// adminAPI is an API with one route of administration, which answers with the name
-// of the token.
-func adminAPI(g *access.Guard) *API {
-	a := newAPIOf(func(o *Options) { o.Access = g })
-	a.engine.Group(adminPath, a.requireAdmin).POST("/guarded/:id", func(c *gin.Context) { c.String(http.StatusCreated, caller(c)) })
-	return a
-}
-
-// Below /admin/ everything takes a token for administration, and who has none cannot
-// tell what is there.
-func TestAdministrationTakesAToken(t *testing.T) {
-	for _, c := range []struct {
-		name, token string
-		guard       *access.Guard
-		status      int // for a route that exists
-		says        string
-		unknown     int // for one that does not
-	}{
-		{"no guard", "x", nil, 403, "administration over HTTP is closed", 403},
-		{"no token configured", "x", guardOf("", "orders", "may: []"), 403, "administration over HTTP is closed", 403},
-		{"none", "", guardOf("root"), 401, "no valid token", 401},
-		{"wrong", "Root", guardOf("root"), 401, "no valid token", 401},
-		{"of the configuration", "root", guardOf("root"), 201, "admin", 404},
-		{"of the file", "boss", guardOf("", "boss", "may: [admin]"), 201, "boss-token", 404},
-		{"for IDs", "orders", guardOf("root", "orders", "may: ['queue:*']"), 403, "token orders-token may not administrate", 403},
-		{"too fast", "boss", spentBoss(), 429, "used up", 429},
-	} {
-		for target, want := range map[string]int{"POST /admin/guarded/7": c.status, "POST /admin/nothing": c.unknown, "GET /admin/": c.unknown, "GET /admin/../admin/guarded/7": c.unknown} {
-			method, path, _ := strings.Cut(target, " ")
-			got := exchange{method: method, target: path, token: c.token}.ask(adminAPI(c.guard))
-			if got.Code != want || want == c.status && !strings.Contains(got.Body.String(), c.says) {
-				t.Errorf("%s, %s: %d %s, want %d", c.name, target, got.Code, got.Body, want)
-			}
-		}
-		for method, known := range map[string]int{"PUT": 405, "OPTIONS": 204} {
-			want, allow := c.unknown, ""
-			if c.unknown == 404 {
-				want, allow = known, "POST, OPTIONS"
-			}
-			got := exchange{method: method, target: "/admin/guarded/7", token: c.token}.ask(adminAPI(c.guard))
-			if got.Code != want || got.Header().Get("Allow") != allow {
-				t.Errorf("%s, %s: %d %v %s", c.name, method, got.Code, got.Header(), got.Body)
-			}
-		}
-	}
-}
-
-func spentBoss() *access.Guard {
-	g := guardOf("", "boss", "may: [admin], rate: 0.1")
-	_, _ = g.Client(http.Header{"Authorization": {"Bearer boss"}})
-	return g
-}
-
-// who is known to what comes after the guard, and a token never is.
-func TestWhoIsKnown(t *testing.T) {
-	var log strings.Builder
-	opts, _ := testOptions(&fakeQueue{}, nil, &log)
-	closed(&opts)
-	a := New(opts)
-	for _, x := range accessExchanges() {
-		x.ask(a)
-	}
-	for _, token := range []string{"root", "Root", "orders", "boss", "spent"} {
-		for line := range strings.Lines(log.String()) {
-			if slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \"=:\\", r) }), token) {
-				t.Errorf("the log has the token %s: %s", token, line)
-			}
-		}
-	}
-}
-
-// With protected monitoring an error tells callers that a store is away and not where it
-// is; who sends a token reads it all in the health pages.
+// With protected monitoring an error tells callers that a store is away and not where it is; who sends a token reads it all
+// in the health pages.
 func TestProtectedMonitoringHidesStores(t *testing.T) {
 	const address = "10.9.8.7:3306"
-	away := &model.StoreError{Store: "database", Op: "allocate", Advice: "start it", Err: errors.New("dial tcp " + address + ": refused")}
+	away := &model.StoreError{Store: "database", Op: "allocate", Err: errors.New("dial tcp " + address + ": refused")}
 	for _, protected := range []bool{true, false} {
 		q := broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
 		q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
 		change := func(o *Options) {
-			o.Access, o.ProtectMonitoring = guardOf("root"), protected
+			o.Access, o.ProtectMonitoring = closedGuard(), protected
 			o.Conditions = fakeConditions{"redis"}.Conditions
 			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
 		}
 		for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
 			health := strings.HasSuffix(target, "z")
 			for token, hidden := range map[string]bool{"": protected, "root": protected && !health} {
-				got, _, _ := exchange{target: target, token: token, queue: q, change: change}.do()
-				body := got.Body.String()
-				shown := strings.Contains(body, address) || strings.Contains(body, "10.0.0.2:2")
-				if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {
-					t.Errorf("%s, protected %t, token %q: %d %s", target, protected, token, got.Code, body)
+				t.Run(fmt.Sprintf("%s, protected %t, token %q", target, protected, token), func(t *testing.T) {
+					t.Parallel()
+					got := exchange{target: target, token: token, queue: q, change: change}.do()
+					body := got.Body.String()
+					shown := strings.Contains(body, address) || strings.Contains(body, "10.0.0.2:2")
+					if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {
+						t.Error(got.Code, body)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A quota counts the IDs of every path: a batch that is larger than what is left is refused whole. Business numbers count
+// once, and a run of tinyid's is given while one ID is left, and counts whole.
+func TestQuotaOfIDs(t *testing.T) {
+	const run = "/tinyid/id/nextSegmentId?bizType=x&token=sesame-quota"
+	type step struct{ target, want string }
+	for name, c := range map[string]struct {
+		pattern bool
+		steps   []step
+	}{
+		"every path": {false, []step{
+			{alice + "&count=40", "200"}, {queueV1 + "&count=61", "429"}, {snowflakeV1 + "?count=20", "200"},
+			{"/get?appId=256&gatePass=a", "400"}, {segmentURL + "?count=30", "200"}, {uidV1 + "?count=11", "429"},
+			{uidV1 + "?count=10&ranges=true", "200"}, {alice, "429"}, {uidV1 + "?count=101", "429"},
+		}},
+		"business numbers": {true, []step{{segmentV1 + "?count=100", "200"}, {segmentV1, "429"}}},
+		"a run":            {false, []step{{uidV1 + "?count=99", "200"}, {run, `"maxId":100`}, {run, "ids_per_second"}, {uidV1, "has 0 left"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPIOf(func(o *Options) {
+				o.RequireToken = true
+				o.Access = guardOf("", "quota", "may: ['queue:*', 'segment:*', snowflake, uid], ids_per_second: 100")
+				o.Segment = &fakeSegment{pattern: c.pattern, fakeGenerator: fakeGenerator{first: 1}}
+			})
+			for _, step := range c.steps {
+				got := exchange{target: step.target, token: "quota"}.ask(a)
+				check.Has(t, fmt.Sprint(got.Code, " ", got.Body), step.want, step.target)
+				if after := got.Header().Get("Retry-After"); got.Code == 429 && after != "1" && after != "2" {
+					t.Errorf("%s: Retry-After %s", step.target, after)
+				}
+				if got.Code == 429 {
+					check.Has(t, got.Body.String(), "ids_per_second: 100 of token quota-token has ")
 				}
 			}
-		}
-	}
-}
-
-// A quota counts the IDs of every path: a batch that is larger than what is left is refused
-// whole.
-func TestQuotaOfIDs(t *testing.T) {
-	const quota = "may: ['queue:*', 'segment:*', snowflake, uid], ids_per_second: 100"
-	ask := func(a *API, target string) (status int, body, after string) {
-		got := exchange{target: target, token: "quota"}.ask(a)
-		return got.Code, got.Body.String(), got.Header().Get("Retry-After")
-	}
-	q, pattern := &fakeQueue{}, false
-	api := func() *API {
-		return newAPIOf(func(o *Options) {
-			o.Access, o.RequireToken, o.Queue = guardOf("", "quota", quota), true, q
-			o.Segment = &fakeSegment{pattern: pattern, fakeGenerator: fakeGenerator{first: 1}}
-			o.UID = &fakeGenerator{first: 1}
 		})
-	}
-	a := api()
-	for _, step := range []struct {
-		target string
-		status int
-	}{
-		{"/get?appId=1&gatePass=a&count=40", 200},
-		{"/v1/queue/1/ids?gatePass=a&count=61", 429},
-		{"/v1/snowflake/ids?count=20", 200},
-		{"/get?appId=256&gatePass=a", 400},
-		{"/api/segment/get/x?count=30", 200},
-		{"/v1/uid/ids?count=11", 429},
-		{"/v1/uid/ids?count=10&ranges=true", 200},
-		{"/get?appId=1&gatePass=a", 429},
-		{"/v1/uid/ids?count=101", 429},
-	} {
-		status, body, after := ask(a, step.target)
-		check.Equal(t, status, step.status, step.target, body)
-		seconds, _ := strconv.Atoi(after)
-		if status == 429 && (!strings.Contains(body, `{"code":-12,`) || !strings.Contains(body, "ids_per_second: 100 of token quota-token has ") ||
-			seconds < 1 || seconds > 2) {
-			t.Errorf("%s: Retry-After %s, %s", step.target, after, body)
-		}
-	}
-	for _, pattern = range []bool{false, true} { // business numbers count once
-		a = api()
-		for _, want := range []int{200, 429} {
-			if status, body, _ := ask(a, "/v1/segment/x/ids?count=100"); status != want {
-				t.Errorf("pattern %v: %d %s, want %d", pattern, status, body, want)
-			}
-		}
-	}
-	// A run of 100 is given while one ID is left, and counts whole.
-	pattern = false
-	a = api()
-	const run = "/tinyid/id/nextSegmentId?bizType=x&token=quota"
-	for _, step := range []struct{ target, says string }{
-		{"/v1/uid/ids?count=99", `{"code":0,`}, {run, `"maxId":100`}, {run, "ids_per_second"}, {"/v1/uid/ids", "has 0 left"},
-	} {
-		if _, body, _ := ask(a, step.target); !strings.Contains(body, step.says) {
-			t.Errorf("%s: %s, want %s", step.target, body, step.says)
-		}
-	}
-}
-
-// No line of the log has the gatePass, which may name a person, or what came as a token,
-// wherever they stand: served, refused or failed, at the level debug too.
-func TestLogKeepsSecretsAndPersons(t *testing.T) {
-	const person, secret = "13800138000", "sesame-0123456789"
-	for _, q := range []*fakeQueue{{}, broken(model.ErrQueueEmpty), broken(errors.New("broken"))} {
-		var log strings.Builder
-		opts, _ := testOptions(q, nil, &log)
-		opts.AccessLog, opts.Admin = AccessAll, (&fakeAdmin{}).resources()
-		opts.Access = guardOf("root", "orders", "may: ['queue:1', 'segment:leaf*']")
-		for _, require := range []bool{false, true} {
-			opts.RequireToken = require
-			api := New(opts)
-			for _, target := range []string{
-				"/get?appId=1&gatePass=" + person, "/get?appId=1&gatePass=" + person + "&gatePass=" + person, "/get?gatePass=" + person,
-				"/get?appId=300&gatePass=" + person, "/get?appId=1&gatePass=" + person + "%zz", "/get?appId=1&gatePass=" + strings.Repeat(person, 100),
-				"/v1/queue/1/ids?gatePass=" + person, "/tinyid/id/nextId?bizType=leaf&token=" + secret, "/admin/apps?token=" + secret,
-				"/get?appId=1&token=" + secret + "&gatePass=" + person, "/api/segment/get/leaf?token=" + secret, "/nothing?gatePass=" + person,
-			} {
-				exchange{target: target, token: secret}.ask(api)
-				exchange{target: target, token: "orders"}.ask(api)
-				r := httptest.NewRequest(http.MethodPost, "/get", strings.NewReader(target[strings.Index(target, "?")+1:]))
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-				r.Header.Set("Referer", "https://example/?"+person)
-				r.Header.Set("Cookie", secret)
-				api.ServeHTTP(httptest.NewRecorder(), r)
-			}
-		}
-		if n := strings.Count(log.String(), "msg=request "); n < 50 {
-			t.Errorf("%d requests are in the log", n)
-		}
-		for line := range strings.Lines(log.String()) {
-			if strings.Contains(line, person) || strings.Contains(line, secret) {
-				t.Error(line)
-			}
-		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -83,7 +82,8 @@ type fakeConditions []string
 func (f fakeConditions) Conditions() []model.Condition {
 	var all []model.Condition
 	for _, name := range []string{"database", "redis"} {
-		c := model.Condition{Name: name, OK: !slices.Contains(f, name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		c := model.Condition{Name: name, OK: !slices.Contains(f, name),
+			Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		if !c.OK {
 			c.Error = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		}
@@ -193,17 +193,17 @@ func logging(q issuer.Queue, change func(*Options)) (*API, *strings.Builder) {
 }
 
 func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
-	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
+	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000},
+		uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Issuer: &issuer.Issuer{
-			Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
-			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode),
-		},
+		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
+			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
 		Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
-			UID:       model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
+			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,
+				Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
 		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
@@ -221,9 +221,11 @@ var loaded = time.Date(2026, 11, 20, 0, 18, 0, 0, time.UTC)
 // fakeViews are not in order, one needs escaping, one has IDs beyond 2^53.
 func fakeViews() []segment.View {
 	return []segment.View{
-		{Name: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, Runway: 7988, LastLoad: loaded},
+		{Name: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000,
+			Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, Runway: 7988, LastLoad: loaded},
 		{Name: `<script>alert("1")</script>`, Runway: 86400},
-		{Name: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, Runway: 86400, LastLoad: loaded},
+		{Name: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, Runway: 86400,
+			LastLoad: loaded},
 	}
 }
 
@@ -278,11 +280,6 @@ func metricOf(t *testing.T, api *API, name string) int {
 	return int(values[name])
 }
 
-// ask sends one request without a body.
-func ask(h http.Handler, method, target string, accept ...string) *httptest.ResponseRecorder {
-	return exchange{method: method, target: target, accept: strings.Join(accept, ",")}.ask(h)
-}
-
 // wantAnswer compares status and whole body.
 func wantAnswer(t *testing.T, got *httptest.ResponseRecorder, status int, body string) {
 	t.Helper()
@@ -295,57 +292,16 @@ func clip(b []byte) []byte { return bytes.TrimSpace(b[:min(len(b), 400)]) }
 
 // storeAway is what a store says that cannot be reached.
 func storeAway() error {
-	return &model.StoreError{Store: "database", Op: "read leaf_alloc", Advice: "start it", Err: errors.New("connection refused")}
+	return &model.StoreError{Store: "database", Op: "read leaf_alloc", Advice: "start it",
+		Err: errors.New("connection refused")}
 }
+
+// errFault is what a client may not see.
+var errFault = errors.New("disk full")
 
 func wrap(err error) error { return fmt.Errorf("next: %w", err) }
 
 // panicking is a queue that panics with p.
 func panicking(p any) *fakeQueue {
 	return &fakeQueue{next: func(context.Context) error { panic(p) }}
-}
-
-// do runs the exchange against an API of its own and also returns what served it.
-func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue, *fakeModes) {
-	q := x.queue
-	if q == nil {
-		q = &fakeQueue{}
-	}
-	opts, modes := testOptions(q, nil, io.Discard)
-	if x.change != nil {
-		x.change(&opts)
-	}
-	return x.ask(New(opts)), q, modes
-}
-
-// ask sends the request with its token.
-func (x exchange) ask(h http.Handler) *httptest.ResponseRecorder {
-	r := x.request()
-	r.Header["Accept"] = []string{x.accept}
-	if x.token != "" {
-		r.Header.Set("Authorization", "Bearer "+x.token)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
-
-// request is the exchange's, without its Accept and its token.
-func (x exchange) request() *http.Request {
-	r := httptest.NewRequest(x.verb(), x.target, nil)
-	if x.send != "" {
-		r = httptest.NewRequest(x.verb(), x.target, strings.NewReader(x.send))
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(x.header); i += 2 {
-		r.Header.Add(x.header[i], x.header[i+1])
-	}
-	return r
-}
-
-func (x exchange) verb() string {
-	if x.method == "" {
-		return http.MethodGet
-	}
-	return x.method
 }

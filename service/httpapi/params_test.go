@@ -16,10 +16,8 @@ func accepted(lines ...string) *http.Request {
 
 func TestOnlyText(t *testing.T) {
 	for want, accepts := range map[bool][]string{
-		true: {
-			"text/plain", "text/*", "Text/Plain; charset=utf-8", "text/plain;q=0.1, text/html",
-			"application/json;q=0, text/plain;q=0.001", "text/plain, application/xml",
-		},
+		true: {"text/plain", "text/*", "Text/Plain; charset=utf-8", "text/plain;q=0.1, text/html",
+			"application/json;q=0, text/plain;q=0.001", "text/plain, application/xml"},
 		false: {
 			"", "*/*", "application/json", "text/html", "text/plainer", // */* is curl
 			"application/json, text/plain, */*", browserAccept, // axios, browsers
