@@ -125,7 +125,6 @@ func TestIntruder(t *testing.T) {
 		{"two tokens, one wrong", "GET " + aliceGet, "Authorization: Bearer x\r\n" + mine, 401},
 		{"token over two lines", "GET " + aliceGet, "Authorization: Bearer\r\n " + token + "x\r\n", 401},
 		{"another's tag, encoded", "GET /api/segment/get/%6fther", mine, 403},
-		{"a name that leads here, in the target", "GET http://evil.example" + aliceGet, mine, 403},
 		{"an app by semicolon", "GET /get?appId=1;appId=2&gatePass=alice", mine, 400},
 		{"line ends in a value", "GET /get?appId=1&gatePass=a&count=1%0d%0aX-Evil:%201", mine, 400},
 		{"line ends in a path", "GET /admin/%0d%0aX-Evil:%201", "", 401},

@@ -149,7 +149,7 @@ func checkSpans(t *testing.T, r *receiver) {
 		text(s, "shardid.code") != "-2" || s.Kind != trace.Span_SPAN_KIND_SERVER {
 		t.Errorf("request %v", s)
 	}
-	for _, name := range []string{"allocate a segment", "get a worker ID", "renew worker ID", "load the lists"} {
+	for _, name := range []string{"allocate a segment", "get a worker ID", "store worker ID", "load the lists"} {
 		if found := r.named(name); len(found) == 0 || text(found[0], "shardid.store") != "database" {
 			t.Errorf("%s: %v", name, found)
 		}
