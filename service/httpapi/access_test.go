@@ -49,8 +49,8 @@ func guardOf(root string, entries ...string) *access.Guard {
 	return g
 }
 
-// closedGuard is that of closed: orders may have app 1, the tags leaf…, the names ord… and the spaces ch…, times the modes
-// without a key, boss is for administration, and spent may have all.
+// closedGuard is that of closed: orders may have app 1, the tags leaf…, the names ord… and the spaces ch…, times the
+// modes without a key, boss is for administration, and spent may have all.
 var closedGuard = sync.OnceValue(func() *access.Guard {
 	return guardOf("root",
 		"orders", "may: ['queue:1', 'segment:leaf*', 'lease:ord*', 'sequence:ch*']",
@@ -91,7 +91,8 @@ func accessExchanges() []exchange {
 		"queue":     {{target: alice}, {target: queueV1}, {method: http.MethodPost, target: alice}},
 		"segment":   {{target: segmentURL, text: true}, {target: segmentV1}},
 		"snowflake": {{target: snowflakeURL, text: true}, {target: snowflakeV1}},
-		"uid":       {{target: uidURL, text: true}, {target: uidV1}}, "sequence": {{target: sequenceURL}, {target: currentURL}},
+		"uid":       {{target: uidURL, text: true}, {target: uidV1}},
+		"sequence":  {{target: sequenceURL}, {target: currentURL}},
 		"lease": {{method: http.MethodPost, target: "/v1/leases/orders"},
 			{method: http.MethodPost, target: "/v1/leases/orders/7/renew?secret=s"},
 			{method: http.MethodDelete, target: "/v1/leases/orders/7?secret=s"}},
@@ -145,7 +146,8 @@ func accessExchanges() []exchange {
 	for _, target := range append(pages, alice, queueV1, segmentURL, snowflakeURL, uidURL) {
 		for _, token := range []string{"wrong", "times", "spent"} {
 			text := strings.HasPrefix(target, "/api/") && strings.Contains(target, "/get")
-			all = append(all, exchange{name: "open, " + token, target: target, token: token, change: open, status: 200, text: text})
+			all = append(all, exchange{name: "open, " + token, target: target, token: token, change: open,
+				status: 200, text: text})
 		}
 	}
 	return append(all, adminAccess()...)
@@ -190,8 +192,8 @@ func adminAccess() (all []exchange) {
 	return all
 }
 
-// With protected monitoring an error tells callers that a store is away and not where it is; who sends a token reads it all
-// in the health pages.
+// With protected monitoring an error tells callers that a store is away and not where it is; who sends a token reads it
+// all in the health pages.
 func TestProtectedMonitoringHidesStores(t *testing.T) {
 	const address = "10.9.8.7:3306"
 	away := &model.StoreError{Store: "database", Op: "allocate", Err: errors.New("dial tcp " + address + ": refused")}
@@ -220,8 +222,8 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 	}
 }
 
-// A quota counts the IDs of every path: a batch that is larger than what is left is refused whole. Business numbers count
-// once, and a run of tinyid's is given while one ID is left, and counts whole.
+// A quota counts the IDs of every path: a batch that is larger than what is left is refused whole. Business numbers
+// count once, and a run of tinyid's is given while one ID is left, and counts whole.
 func TestQuotaOfIDs(t *testing.T) {
 	const run = "/tinyid/id/nextSegmentId?bizType=x&token=sesame-quota"
 	type step struct{ target, want string }
@@ -235,7 +237,8 @@ func TestQuotaOfIDs(t *testing.T) {
 			{uidV1 + "?count=10&ranges=true", "200"}, {alice, "429"}, {uidV1 + "?count=101", "429"},
 		}},
 		"business numbers": {true, []step{{segmentV1 + "?count=100", "200"}, {segmentV1, "429"}}},
-		"a run":            {false, []step{{uidV1 + "?count=99", "200"}, {run, `"maxId":100`}, {run, "ids_per_second"}, {uidV1, "has 0 left"}}},
+		"a run": {false, []step{{uidV1 + "?count=99", "200"}, {run, `"maxId":100`},
+			{run, "ids_per_second"}, {uidV1, "has 0 left"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

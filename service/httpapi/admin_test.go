@@ -262,7 +262,8 @@ func operations() []exchange {
 		{target: tagTarget, body: tag + "}", asked: `show "a/b"`},
 		{target: "/admin/tags/%E8%AE%A2%20x", asked: `show "订 x"`},
 		{method: post, target: tagsTarget, send: `{"tag":"a/b"}`, status: 201, body: tag + newJSON,
-			asked: "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC " + unnumbered},
+			asked: "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC " +
+				unnumbered},
 		{method: post, target: tagsTarget, status: 201,
 			send:  `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse","fresh":"n"}`,
 			asked: "create {Name:n MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC " + numbered},
@@ -334,13 +335,14 @@ func adminExchanges() []exchange {
 		add(storeAway(), 503, -1, "connection refused")
 		add(errFault, 500, -11, "internal error")
 		if strings.Count(x.target, "/") > 2 {
-			for _, err := range []error{model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace} {
+			for _, err := range []error{model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName,
+				model.ErrUnknownSpace} {
 				add(wrap(err), 404, -2, "not provisioned")
 			}
 		}
 		if x.method != "" {
-			for _, err := range []error{model.ErrRefused, model.ErrLayoutChanged, model.ErrAppExists, model.ErrTagExists,
-				model.ErrNameExists, model.ErrSpaceExists} {
+			for _, err := range []error{model.ErrRefused, model.ErrLayoutChanged, model.ErrAppExists,
+				model.ErrTagExists, model.ErrNameExists, model.ErrSpaceExists} {
 				add(wrap(err), 409, -13, err.Error())
 			}
 			add(wrap(model.ErrInvalidArgument), 400, -6, "invalid argument")
@@ -377,7 +379,8 @@ func badAdminRequests() (all []exchange) {
 		{tagsTarget, `"tag":"x"`, "step", "a whole number in 1…1000000000", "1000000001"},
 		{namesTarget, `"name":"x"`, "workerBits", "a whole number in 1…22", `0 23 "10"`},
 		{namesTarget, `"name":"x"`, "seqBits", "a whole number in 1…22", "-1 23 1.5"},
-		{namesTarget, `"name":"x"`, "hold", "a duration in 5s…1h such as 60s", `60 "60" "4999ms" "3601s" "6000.5ms" null ""`},
+		{namesTarget, `"name":"x"`, "hold", "a duration in 5s…1h such as 60s",
+			`60 "60" "4999ms" "3601s" "6000.5ms" null ""`},
 		{namesTarget, `"name":"x"`, "epoch", "a time in Unix milliseconds, such as 1288834974657",
 			`-1 1.5 1e3 "-1" "+1" "1e3" "2010-11-04" "" null true 9223372036854775808 "9223372036854775808"`},
 		{spacesTarget, `"space":"x"`, "sections", "a whole number in 1…16384", `0 16385 "8"`},
@@ -427,8 +430,9 @@ func badAdminRequests() (all []exchange) {
 		`{"level":"info+2"}`)
 	add(patch, logTarget, "level must be a string", `{"level":7}`)
 	add(patch, logTarget, "unknown field", `{"level":"debug","for":"1h"}`)
-	for _, request := range []string{"PUT " + appsTarget, "DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagsTarget, "PUT " + tagTarget,
-		"DELETE " + logTarget, "PUT " + namesTarget, "POST " + nameTarget, "PUT " + spacesTarget, "POST " + spaceTarget} {
+	for _, request := range []string{"PUT " + appsTarget, "DELETE " + appsTarget, "POST " + appTarget,
+		"PUT " + tagsTarget, "PUT " + tagTarget, "DELETE " + logTarget, "PUT " + namesTarget, "POST " + nameTarget,
+		"PUT " + spacesTarget, "POST " + spaceTarget} {
 		method, target, _ := strings.Cut(request, " ")
 		all = append(all, exchange{name: "405", method: method, target: target, token: adminSecret,
 			change: administrated(&fakeAdmin{}), status: 405, code: -10})

@@ -12,15 +12,16 @@ import (
 	"shardid/scripts/check"
 )
 
-// consoleExchanges are the console and the documentation: only files are served, no folder and no path out of it, and the
-// page at one place.
+// consoleExchanges are the console and the documentation: only files are served, no folder and no path out of it, and
+// the page at one place.
 func consoleExchanges() (all []exchange) {
 	for _, target := range []string{"/", "/?x=1", "/console/main.js", "/docs/operations.md", "/docs/zh/operations.md"} {
 		all = append(all, exchange{target: target, change: disableModes, status: 200})
 	}
 	for _, target := range []string{
 		"/console", "/console/", "/console/console.html", "/console/web/console/main.js", "/console/../api.go",
-		"/console/..%2fmonitor.html", "/console/main.js/", "/console/%2e", "/console/main.js%00", "/console/monitor.html",
+		"/console/..%2fmonitor.html", "/console/main.js/", "/console/%2e", "/console/main.js%00",
+		"/console/monitor.html",
 		"/index.html", "/console/nothing.js", "/docs/docs.go", "/docs/zh/../../config.yaml", "/docs/zh",
 	} {
 		all = append(all, exchange{target: target, status: 404, code: -10, says: "no such path"})
@@ -97,12 +98,13 @@ func TestConsolePageIsWhole(t *testing.T) {
 			t.Errorf("%s: %d", found[1], got.Code)
 		}
 	}
-	for _, bad := range []string{"<style", " style=", "javascript:", "http://", "https://", "//cdn", "src=\"/", "href=\"/"} {
+	for _, bad := range []string{"<style", " style=", "javascript:", "http://", "https://", "//cdn", "src=\"/",
+		"href=\"/"} {
 		check.Lacks(t, page, bad)
 	}
 	check.Equal(t, regexp.MustCompile(`<script[^>]*>[^<]|\son\w+=`).FindString(page), "", "inline script")
-	for _, good := range []string{`<html lang="en">`, "width=device-width", "<noscript>", "<main", "<h1>", `role="grid"`,
-		`type="password" autocomplete="off"`} {
+	for _, good := range []string{`<html lang="en">`, "width=device-width", "<noscript>", "<main", "<h1>",
+		`role="grid"`, `type="password" autocomplete="off"`} {
 		check.Has(t, page, good)
 	}
 }

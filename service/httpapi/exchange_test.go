@@ -118,10 +118,12 @@ func askAs(h http.Handler, method, target string, header ...string) *httptest.Re
 // allExchanges are those of all paths.
 func allExchanges() []exchange {
 	return slices.Concat(idExchanges(), sequenceExchanges(), tinyidExchanges(), leaseExchanges(), decodeExchanges(),
-		nowhereExchanges(), accessExchanges(), adminExchanges(), profileExchanges(), pageExchanges(), healthExchanges(), consoleExchanges())
+		nowhereExchanges(), accessExchanges(), adminExchanges(), profileExchanges(), pageExchanges(),
+		healthExchanges(), consoleExchanges())
 }
 
-// TestExchanges sends all exchanges, and checks that they show each row of the error table and each answer of the document.
+// TestExchanges sends all exchanges, and checks that they show each row of the error table and each answer of the
+// document.
 func TestExchanges(t *testing.T) {
 	doc, missing := loadDocument(t), map[string]bool{}
 	for path, item := range doc.Paths.Map() {
@@ -317,8 +319,8 @@ func loadDocument(t *testing.T) *openapi3.T {
 	return doc
 }
 
-// routeOf finds the operation of a request and the parameters of its path; nil for a path that the document does not have.
-// A method that the path does not have is documented with GET, or the only one there is.
+// routeOf finds the operation of a request and the parameters of its path; nil for a path that the document does not
+// have. A method that the path does not have is documented with GET, or the only one there is.
 func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 	target, _, _ := strings.Cut(x.target, "?")
 	parts := strings.Split(target, "/")
@@ -353,7 +355,8 @@ func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 func checkDocumented(t *testing.T, x exchange, got served, route *routers.Route, params map[string]string) string {
 	t.Helper()
 	options := &openapi3filter.Options{
-		IncludeResponseStatus: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
+		IncludeResponseStatus: true, SkipSettingDefaults: true,
+		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
 	in := &openapi3filter.RequestValidationInput{Request: x.request(), Route: route, PathParams: params,
 		Options: options}
 	out := &openapi3filter.ResponseValidationInput{
@@ -375,8 +378,8 @@ func checkDocumented(t *testing.T, x exchange, got served, route *routers.Route,
 // cannot express is a known list.
 func TestDocumentRefusesBadParameters(t *testing.T) {
 	doc := loadDocument(t)
-	// The schema counts characters, the service bytes; kin-openapi takes the first of two values, and signs, exponents and
-	// bad encodings as they come. What a text counts depends on its format.
+	// The schema counts characters, the service bytes; kin-openapi takes the first of two values, and signs, exponents
+	// and bad encodings as they come. What a text counts depends on its format.
 	beyond := regexp.MustCompile(
 		`UTF-8|twice|bytes|percent-encoded|not "\+|e1|\.0|queue ID|below 2\^63|can be|is no ID|leave format|unknown parameter`)
 	for _, x := range badParameters() {

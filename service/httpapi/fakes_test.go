@@ -221,8 +221,8 @@ var loaded = time.Date(2026, 11, 20, 0, 18, 0, 0, time.UTC)
 // fakeViews are not in order, one needs escaping, one has IDs beyond 2^53.
 func fakeViews() []segment.View {
 	return []segment.View{
-		{Name: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000,
-			Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, Runway: 7988, LastLoad: loaded},
+		{Name: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007,
+			Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, Runway: 7988, LastLoad: loaded},
 		{Name: `<script>alert("1")</script>`, Runway: 86400},
 		{Name: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, Runway: 86400,
 			LastLoad: loaded},

@@ -120,7 +120,8 @@ func TestRequestThatEnds(t *testing.T) {
 // Each mode counts its own requests, also those that a handler refuses before it asks the service.
 func TestTraffic(t *testing.T) {
 	api := newAPIOf(metered)
-	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x", "/get/more"} {
+	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x",
+		"/get/more"} {
 		ask(api, http.MethodGet, target)
 	}
 	for mode, want := range map[string][2]int{

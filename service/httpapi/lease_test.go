@@ -21,7 +21,8 @@ type fakeLeases struct {
 func (f *fakeLeases) lease(name, instance string) (model.NameLease, error) {
 	return model.NameLease{
 		Name:     model.Name{Name: name, EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12, Hold: time.Minute},
-		WorkerID: 7, Instance: instance, Secret: "s", After: 1_795_474_420_897, Until: 1_795_474_540_897, Now: 1_795_474_480_897,
+		WorkerID: 7, Instance: instance, Secret: "s", After: 1_795_474_420_897, Until: 1_795_474_540_897,
+		Now: 1_795_474_480_897,
 	}, f.err
 }
 
@@ -67,11 +68,13 @@ func leaseExchanges() []exchange {
 		{method: del, target: release + "?secret=s&lastUsed=0", status: 400, code: -6, says: "lastUsed must be"},
 	}
 	for _, x := range []exchange{
-		{method: post, target: lease}, {method: post, target: renew + "?secret=s"}, {method: del, target: release + "?secret=s"},
+		{method: post, target: lease}, {method: post, target: renew + "?secret=s"},
+		{method: del, target: release + "?secret=s"},
 	} {
 		unknown, zipped := x, x
 		unknown.target = lease + strings.TrimPrefix(strings.TrimSuffix(x.target, "?secret=s"), lease) + "?count=1"
-		unknown.name, unknown.status, unknown.code, unknown.says = "unknown parameter", 400, -6, `unknown parameter "count"`
+		unknown.name, unknown.status, unknown.code, unknown.says = "unknown parameter", 400, -6,
+			`unknown parameter "count"`
 		zipped.name, zipped.send, zipped.header = "zipped", "{}", []string{"Content-Encoding", "gzip"}
 		zipped.status, zipped.code, zipped.says = 415, -6, "without Content-Encoding"
 		all = append(all, unknown, zipped)
@@ -98,7 +101,8 @@ func TestLeaseRequests(t *testing.T) {
 		closed(o)
 		o.Leases = leases
 	})
-	for method, target := range map[string]string{http.MethodPost: "/v1/leases/orders", http.MethodDelete: "/v1/leases/orders/7?secret=s"} {
+	for method, target := range map[string]string{http.MethodPost: "/v1/leases/orders",
+		http.MethodDelete: "/v1/leases/orders/7?secret=s"} {
 		check.Equal(t, exchange{method: method, target: target, token: "orders"}.ask(a).Code, http.StatusOK)
 		check.Has(t, leases.asked, " orders-token ")
 	}

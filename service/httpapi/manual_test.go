@@ -69,7 +69,8 @@ func TestDocumentationLinks(t *testing.T) {
 	check.Must(t, err)
 	alarms, chinese := map[string]bool{}, string(api.pages.assets["zh.js"].body)
 	for _, condition := range []string{
-		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad, segment.ConditionReload,
+		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad,
+		segment.ConditionReload,
 		worker.Condition, uid.Condition,
 	} {
 		if !strings.Contains(chinese, condition+": '") && !strings.Contains(chinese, "'"+condition+"': '") {

@@ -112,12 +112,14 @@ func pageExchanges() []exchange {
 	}
 	fail := func(target string, err error, status, code int, says string) {
 		f := &fakeAdmin{err: err}
-		all = append(all, exchange{name: err.Error(), target: target, status: status, code: code, says: says, change: func(o *Options) {
-			o.Tags, o.Names, o.Spaces = func(context.Context) ([]model.Tag, error) { return nil, err }, f.Names, f.Spaces
-			if target == "/api/names/orders" {
-				o.Names, o.Holders = (&fakeAdmin{}).Names, f.Holders
-			}
-		},
+		all = append(all, exchange{name: err.Error(), target: target, status: status, code: code, says: says,
+			change: func(o *Options) {
+				o.Tags, o.Names, o.Spaces = func(context.Context) ([]model.Tag, error) { return nil, err }, f.Names,
+					f.Spaces
+				if target == "/api/names/orders" {
+					o.Names, o.Holders = (&fakeAdmin{}).Names, f.Holders
+				}
+			},
 		})
 	}
 	for _, target := range []string{"/db", "/api/names", "/api/names/orders", "/api/sequences"} {
@@ -165,17 +167,20 @@ func threeOfEach(o *Options) {
 	}
 }
 
-// Leaf's two pages as a browser, and curl, get them: in order, escaped, with Leaf's columns, and a link to the rows that
-// follow. Their policy allows their style and nothing else, and they need nothing else.
+// Leaf's two pages as a browser, and curl, get them: in order, escaped, with Leaf's columns, and a link to the rows
+// that follow. Their policy allows their style and nothing else, and they need nothing else.
 func TestPagesAsHTML(t *testing.T) {
 	cell := func(name, class, text string) string {
 		return `<td data-name="` + name + `"` + class + `>` + text + `</td>`
 	}
 	const number = ` class="number"`
 	cache := []string{`<th scope="col">name</th><th scope="col">init</th><th scope="col">next</th>`,
-		cell("name", "", "&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;"), cell("name", "", "big"), cell("name", "", "z") +
-			cell("init", "", "true") + cell("next", "", "true") + cell("pos", number, "1"), cell("step1", number, "4000")}
-	for column, value := range map[string]string{"value0": "2001", "max0": "2001", "step0": "2000", "value1": "2007", "max1": "6001"} {
+		cell("name", "", "&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;"), cell("name", "", "big"),
+		cell("name", "", "z") +
+			cell("init", "", "true") + cell("next", "", "true") + cell("pos", number, "1"),
+		cell("step1", number, "4000")}
+	for column, value := range map[string]string{"value0": "2001", "max0": "2001", "step0": "2000", "value1": "2007",
+		"max1": "6001"} {
 		cache = append(cache, cell(column, number, value))
 	}
 	db := []string{cell("name", "", "a&amp;b") + cell("max_id", number, "9007199254740993"), cell("name", "", "z") +
@@ -197,7 +202,8 @@ func TestPagesAsHTML(t *testing.T) {
 			t.Parallel()
 			got := ask(newAPIOf(c.change), http.MethodGet, c.target, browserAccept)
 			body, h := got.Body.String(), got.Header()
-			for _, part := range append(c.has, "width=device-width", "prefers-color-scheme: dark", `<a href="cache">`, `<a href="db">`) {
+			for _, part := range append(c.has, "width=device-width", "prefers-color-scheme: dark", `<a href="cache">`,
+				`<a href="db">`) {
 				check.Has(t, body, part)
 			}
 			for _, bad := range []string{"<script", "style=", "onclick", "src=", "http://", "https://"} {
@@ -234,8 +240,10 @@ func TestPagesOfManyTags(t *testing.T) {
 			tags        int
 			first, rest string
 		}{
-			"": {1000, "Tag00000", `],"total":1200,"next":"Tag00999"}`}, "?after=Tag00999": {200, "Tag01000", `],"total":1200}`},
-			"?limit=1200": {1200, "Tag00000", "]}"}, "?search=tAG0101": {10, "Tag01010", "]}"}, "?after=zzz": {0, "", `"tags":[],"total":1200}`},
+			"":                {1000, "Tag00000", `],"total":1200,"next":"Tag00999"}`},
+			"?after=Tag00999": {200, "Tag01000", `],"total":1200}`},
+			"?limit=1200":     {1200, "Tag00000", "]}"}, "?search=tAG0101": {10, "Tag01010", "]}"},
+			"?after=zzz":                         {0, "", `"tags":[],"total":1200}`},
 			"?search=011&limit=2&after=Tag00112": {2, "Tag00113", `],"total":112,"next":"Tag00114"}`},
 		} {
 			body := ask(newAPIOf(manyTags(1200)), http.MethodGet, path+query, "application/json").Body.String()
@@ -296,8 +304,8 @@ func TestPagesAreReadOnceASecond(t *testing.T) {
 	}
 }
 
-// A store that is away is asked once a second too, and waited for no longer than readTimeout, by a client that has gone not
-// at all; its answer counts no longer than that, and a client that goes takes nothing from the others.
+// A store that is away is asked once a second too, and waited for no longer than readTimeout, by a client that has gone
+// not at all; its answer counts no longer than that, and a client that goes takes nothing from the others.
 func TestReadingOfAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error = &model.StoreError{Store: "database", Op: "read", Err: context.DeadlineExceeded}
@@ -314,7 +322,8 @@ func TestReadingOfAStoreThatFails(t *testing.T) {
 			o.Tags = func(ctx context.Context) ([]model.Tag, error) { return nil, waitForEnd(ctx) }
 		})
 		start, w := time.Now(), httptest.NewRecorder()
-		wantAnswer(t, ask(hang, http.MethodGet, "/db"), 503, `{"code":-1,"message":"the database has not answered within 2s"}`)
+		wantAnswer(t, ask(hang, http.MethodGet, "/db"), 503,
+			`{"code":-1,"message":"the database has not answered within 2s"}`)
 		hang.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/db", nil))
 		check.Has(t, w.Body.String(), "given up")
 		check.Equal(t, time.Since(start), readTimeout, "waited")
@@ -331,7 +340,8 @@ func TestChangesAreSeen(t *testing.T) {
 		o.Tags, o.Admin, o.Access = api.opts.Tags, (&fakeAdmin{}).resources(), closedGuard()
 	})
 	for want, x := range []exchange{
-		{target: "/db"}, {target: "/db"}, {method: http.MethodGet, target: "/admin/tags", token: "root"}, {target: "/db"},
+		{target: "/db"}, {target: "/db"}, {method: http.MethodGet, target: "/admin/tags", token: "root"},
+		{target: "/db"},
 		{method: http.MethodDelete, target: "/admin/tags/z?confirm=z", token: "root"}, {target: "/db"},
 	} {
 		x.ask(admin)

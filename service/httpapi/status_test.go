@@ -22,20 +22,24 @@ import (
 // fullStatus has every field.
 func fullStatus(context.Context) Status {
 	const lifetime = 1_000_000_000
-	app := queue.View{App: 1, Name: "test", Step: 1000, Limit: model.Limit{MaxID: math.MaxInt64, Policy: model.LimitReject},
-		Issued: 5, Refills: 64, Held: 2, PerSecond: 0.5, Highest: 2000, Left: 0.25, Exhausted: 3, Unconfirmed: 4, Unused: []int{7}}
+	app := queue.View{App: 1, Name: "test", Step: 1000, Limit: model.Limit{MaxID: math.MaxInt64,
+		Policy: model.LimitReject}, Issued: 5, Refills: 64, Held: 2, PerSecond: 0.5, Highest: 2000, Left: 0.25,
+		Exhausted: 3, Unconfirmed: 4, Unused: []int{7}}
 	app.Depths[0] = -1
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
-		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}},
+		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4",
+			Since: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
 		Queue: &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9},
 			Apps: []queue.View{app}},
 		Segment: &segment.Status{Issued: 8, Tags: heldOf(fakeViews()...).Used()},
 		Snowflake: &SnowflakeStatus{Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving",
-			ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: lifetime, Error: "away"},
-		UID: &uid.Status{Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000, AheadSeconds: 7,
-			LastSecond: uid.Second(loaded.Unix()), MarkedUntil: uid.Second(loaded.Unix() + 3600), RemainingSeconds: lifetime},
+			ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: lifetime,
+			Error: "away"},
+		UID: &uid.Status{Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000,
+			AheadSeconds: 7, LastSecond: uid.Second(loaded.Unix()), MarkedUntil: uid.Second(loaded.Unix() + 3600),
+			RemainingSeconds: lifetime},
 	}
 }
 
@@ -148,7 +152,8 @@ func TestReadiness(t *testing.T) {
 		away     = "database: read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		starting = "next: not initialised yet"
 	)
-	database, lost, young := fakeConditions{"database"}, fmt.Errorf("%w: lost", model.ErrNoLease), wrap(model.ErrNotReady)
+	database, lost, young := fakeConditions{"database"}, fmt.Errorf("%w: lost", model.ErrNoLease),
+		wrap(model.ErrNotReady)
 	for _, c := range []struct {
 		name                         string
 		failing                      fakeConditions
@@ -157,7 +162,8 @@ func TestReadiness(t *testing.T) {
 		readyz, readyzOfUID, healthz string // status, then what the body begins with
 	}{
 		{"all well", nil, nil, nil, nil, false, false, well, well, well},
-		{"a store is away, and every mode serves", database, nil, nil, nil, false, false, degraded + away, degraded, sick + away},
+		{"a store is away, and every mode serves", database, nil, nil, nil, false, false, degraded + away, degraded,
+			sick + away},
 		{"the queue cannot serve", nil, young, nil, nil, false, false, degraded + "queue: " + starting, degraded,
 			sick + "queue: " + starting},
 		{"one mode serves alone", database, young, lost, nil, false, false, degraded + away, degraded, sick + away},
@@ -182,8 +188,9 @@ func TestReadiness(t *testing.T) {
 			if !c.young {
 				api.startedAt = api.startedAt.Add(-startPatience)
 			}
-			for path, want := range map[string]string{"/readyz": c.readyz, "/readyz/uid": c.readyzOfUID, "/healthz": c.healthz,
-				"/livez": `200 {"status":"ok"}`, "/readyz/segment": `404 {"code":-9,`, "/readyz/sequence": `404 {"code":-9,`} {
+			for path, want := range map[string]string{"/readyz": c.readyz, "/readyz/uid": c.readyzOfUID,
+				"/healthz": c.healthz, "/livez": `200 {"status":"ok"}`, "/readyz/segment": `404 {"code":-9,`,
+				"/readyz/sequence": `404 {"code":-9,`} {
 				wantHealth(t, api, path, want)
 			}
 		})
@@ -230,8 +237,10 @@ func TestReadinessSince(t *testing.T) {
 		want  string
 	}{
 		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"},{"name":"uid","ok":true,`},
-		{model.ErrNoLease, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
-		{model.ErrClockBack, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
+		{model.ErrNoLease,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
+		{model.ErrClockBack,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
 		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T03:00:00Z"}`},
 	} {
 		snowflake = step.ready

@@ -150,10 +150,12 @@ func issuedByBody() []exchange {
 		{target: ids + "?count=3", send: `{}`, body: three},
 		{target: ids + "?count=3", kind: "application/json", body: three},
 		{target: ids, send: `{"count":2,"ranges":true}`, says: `"count":2`},
-		{target: ids, lax: true, send: `{"count":1,"padded":"true"}`, body: `{"code":0,"ids":["` + oneSnowflake + `"]}`},
+		{target: ids, lax: true, send: `{"count":1,"padded":"true"}`,
+			body: `{"code":0,"ids":["` + oneSnowflake + `"]}`},
 		{target: ids, body: `{"code":0,"ids":["` + oneSnowflake + `"]}`},
 		{target: "/v1/queue/1/ids", send: `{"gatePass":"alice","count":1}`, body: oneV1},
-		{target: "/v1/queue/1/ids?count=2", lax: true, send: `{"gatePass":13800138000}`, says: `"ids":["`, asked: person},
+		{target: "/v1/queue/1/ids?count=2", lax: true, send: `{"gatePass":13800138000}`, says: `"ids":["`,
+			asked: person},
 		{target: "/v1/queue/1/ids", send: "gatePass=alice", kind: formBody, body: oneV1},
 		{target: segmentV1, send: `{"count":1}`, body: `{"code":0,"ids":["1"]}`},
 		{target: uidV1, send: `{"count":1}`, body: `{"code":0,"ids":["` + oneUID + `"]}`},
@@ -171,9 +173,10 @@ func issuedByBody() []exchange {
 		x := &all[i]
 		x.name, x.method, x.status = fmt.Sprintf("with %.50s", x.send), http.MethodPost, http.StatusOK
 	}
-	return append(all, exchange{name: "GET with a body", target: ids, send: `{"count":3}`, lax: true, status: 200, body: three},
-		exchange{name: "in chunks", method: http.MethodPost, target: ids, send: `{"count":3}`, kind: "chunked",
-			status: 200, body: three})
+	return append(all, exchange{name: "GET with a body", target: ids, send: `{"count":3}`, lax: true, status: 200,
+		body: three}, exchange{name: "in chunks", method: http.MethodPost, target: ids, send: `{"count":3}`,
+		kind:   "chunked",
+		status: 200, body: three})
 }
 
 // badParameters are all answered 400 with code -6.
@@ -263,8 +266,8 @@ func badParameters() (all []exchange) {
 func badBodies() (all []exchange) {
 	add := func(target, says string, status int, kind string, bodies ...string) {
 		for _, body := range bodies {
-			all = append(all, exchange{name: fmt.Sprintf("%s with %.50q", kind, body), method: http.MethodPost, target: target,
-				send: body, kind: kind, status: status, code: -6, says: says})
+			all = append(all, exchange{name: fmt.Sprintf("%s with %.50q", kind, body), method: http.MethodPost,
+				target: target, send: body, kind: kind, status: status, code: -6, says: says})
 		}
 	}
 	const ids, json = snowflakeV1, "application/json"
@@ -297,14 +300,15 @@ func badBodies() (all []exchange) {
 		"--x\r\nContent-Disposition: form-data; name=\"count\"\r\n\r\n100\r\n--x--\r\n")
 	add(segmentURL+"?count=3", unreadable, 415, "application/xml", "<count>3</count>")
 	for _, target := range idPaths() {
-		all = append(all, exchange{name: "zipped", method: http.MethodPost, target: target, send: `{}`, status: 415, code: -6,
-			header: []string{"Content-Encoding", "gzip"}, says: "this body cannot be read: send it without Content-Encoding"})
+		all = append(all, exchange{name: "zipped", method: http.MethodPost, target: target, send: `{}`, status: 415,
+			code: -6, header: []string{"Content-Encoding", "gzip"},
+			says: "this body cannot be read: send it without Content-Encoding"})
 	}
 	return all
 }
 
-// failing are the errors of the modes. Where an error wraps several, what the service lacks comes before what the caller
-// did.
+// failing are the errors of the modes. Where an error wraps several, what the service lacks comes before what the
+// caller did.
 func failing() (all []exchange) {
 	const internal = "internal error: it has been logged"
 	for _, c := range []struct {
@@ -314,21 +318,26 @@ func failing() (all []exchange) {
 		says         string
 	}{
 		{"starting", wrap(model.ErrNotReady), 503, -1, "next: not initialised yet"},
-		{"starting, as it has no lease", fmt.Errorf("%w: %w", model.ErrNotReady, model.ErrNoLease), 503, -1, "no worker ID"},
+		{"starting, as it has no lease", fmt.Errorf("%w: %w", model.ErrNotReady, model.ErrNoLease), 503, -1,
+			"no worker ID"},
 		{"no app", wrap(model.ErrUnknownApp), 404, -2, "next: app is not provisioned"},
 		{"no tag", wrap(model.ErrUnknownTag), 404, -2, "next: tag is not provisioned"},
 		{"no shard", wrap(model.ErrUnknownShard), 404, -3, "next: shard is not provisioned"},
 		{"empty", wrap(model.ErrQueueEmpty), 503, -4, "next: queue is empty"},
-		{"empty, until an operator's word", fmt.Errorf("%w: %w", model.ErrQueueEmpty, model.ErrUnconfirmed), 503, -4, awaits},
+		{"empty, until an operator's word", fmt.Errorf("%w: %w", model.ErrQueueEmpty, model.ErrUnconfirmed), 503, -4,
+			awaits},
 		{"no segment", wrap(model.ErrSegmentEmpty), 503, -4, "next: no segment is left"},
-		{"no segment, as the row is bad", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, model.ErrInvalidArgument), 503, -4, "no segment"},
-		{"no segment, as the store is away", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway()), 503, -4, "refused"},
+		{"no segment, as the row is bad", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, model.ErrInvalidArgument), 503,
+			-4, "no segment"},
+		{"no segment, as the store is away", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway()), 503, -4,
+			"refused"},
 		{"limit", wrap(model.ErrLimitReached), 409, -5, "next: app reached its limit"},
 		{"bad argument", wrap(model.ErrInvalidArgument), 400, -6, "next: invalid argument"},
 		{"clock back", wrap(model.ErrClockBack), 503, -8, "next: the clock went back"},
 		{"time exhausted", wrap(model.ErrTimeExhausted), 503, -8, "next: the time does not fit"},
 		{"no lease", wrap(model.ErrNoLease), 503, -8, "next: no worker ID is held"},
-		{"no lease, as the tag is unknown", fmt.Errorf("%w: %w", model.ErrUnknownTag, model.ErrNoLease), 503, -8, "no worker ID"},
+		{"no lease, as the tag is unknown", fmt.Errorf("%w: %w", model.ErrUnknownTag, model.ErrNoLease), 503, -8,
+			"no worker ID"},
 		{"too early", wrap(model.ErrTooEarly), 503, -8, "next: this time may have been used"},
 		{"saturated", wrap(model.ErrSaturated), 503, -8, "next: every ID of each millisecond is taken"},
 		{"ring empty", wrap(model.ErrRingEmpty), 503, -8, "next: the ring is empty"},
@@ -362,10 +371,12 @@ func decodeExchanges() (all []exchange) {
 		{"/decode?id=0g-ol&format=crockford", first}, // as somebody typed it
 		{"/decode?id=7fffffffffffffff", last},        // can only be hex
 		{"/decode?kind=queue&id=9223372036854775807", last},
-		{"/decode?kind=snowflake&id=1169786042799259000", `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000",` +
-			`"kind":"snowflake","timestamp":1567733700834,"time":"2019-09-06T01:35:00.834Z","workerId":39,"sequenceId":3448}`},
-		{"/decode?kind=uid&id=3200169789968523265", `{"code":0,"id":3200169789968523265,"idStr":"3200169789968523265",` +
-			`"kind":"uid","timestamp":1556810799,"time":"2019-05-02T15:26:39Z","workerId":21,"sequence":1}`},
+		{"/decode?kind=snowflake&id=1169786042799259000",
+			`{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000",` +
+				`"kind":"snowflake","timestamp":1567733700834,"time":"2019-09-06T01:35:00.834Z","workerId":39,"sequenceId":3448}`},
+		{"/decode?kind=uid&id=3200169789968523265",
+			`{"code":0,"id":3200169789968523265,"idStr":"3200169789968523265",` +
+				`"kind":"uid","timestamp":1556810799,"time":"2019-05-02T15:26:39Z","workerId":21,"sequence":1}`},
 		{"/api/uid/parse/3200169789968523265",
 			`{"UID":"3200169789968523265","timestamp":"2019-05-02 23:26:39","workerId":"21","sequence":"1"}`},
 		{"/api/uid/parse/9223372036854775807",
@@ -388,8 +399,9 @@ func nowhereExchanges() (all []exchange) {
 		ModeUID:     {uidURL, uidV1}, ModeSnowflake: {snowflakeURL, snowflakeV1},
 	} {
 		for _, target := range targets {
-			all = append(all, exchange{name: "off", target: target, accept: "text/plain", change: disableModes, status: 404, code: -9,
-				says: "mode is disabled: set " + mode + ".enabled to true and restart to use it"})
+			all = append(all, exchange{name: "off", target: target, accept: "text/plain", change: disableModes,
+				status: 404, code: -9, says: "mode is disabled: set " + mode +
+					".enabled to true and restart to use it"})
 		}
 	}
 	for target, says := range map[string]string{
@@ -439,10 +451,11 @@ func nowhereExchanges() (all []exchange) {
 			path, _, _ := strings.Cut(target, "?")
 			all = append(all,
 				exchange{name: "OPTIONS", method: http.MethodOptions, target: target, status: 204, says: allow})
-			for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodTrace, "get", http.MethodPost} {
+			for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodTrace, "get",
+				http.MethodPost} {
 				if !strings.Contains(allow, method) {
-					all = append(all, exchange{name: "no such method", method: method, target: target, status: 405, code: -10,
-						says: path + " takes " + allow + " only: nothing was issued"})
+					all = append(all, exchange{name: "no such method", method: method, target: target, status: 405,
+						code: -10, says: path + " takes " + allow + " only: nothing was issued"})
 				}
 			}
 		}
@@ -450,12 +463,14 @@ func nowhereExchanges() (all []exchange) {
 	for _, target := range append(idPaths(), "/decode?id=", "/", "/api/segment/get/", "/api/uid/parse/", sequenceURL,
 		tinyidURL, tinyidSimpleURL, tinyidRunURL, tinyidClientURL, "/v1/leases/orders?instance=") {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			if method == http.MethodGet && strings.Contains(target, "leases") || method == http.MethodPost && !ofIDs(target) {
+			if method == http.MethodGet && strings.Contains(target, "leases") || method == http.MethodPost &&
+				!ofIDs(target) {
 				continue
 			}
 			all = append(all, exchange{name: "too long", method: method, target: target + strings.Repeat("1", maxURL),
 				status: 414, code: -6,
-				says: fmt.Sprintf("the request target has %d bytes, at most %d are allowed", len(target)+maxURL, maxURL)})
+				says: fmt.Sprintf("the request target has %d bytes, at most %d are allowed", len(target)+maxURL,
+					maxURL)})
 		}
 	}
 	return all

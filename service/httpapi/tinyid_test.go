@@ -51,8 +51,8 @@ func tinyidExchanges() []exchange {
 			body: "0,20,100,1,0"},
 	}
 	add := func(path, method, query string, change func(*Options), code int, says string) {
-		all = append(all, exchange{name: says, method: method, target: "/tinyid/id/" + path + "?" + query, change: change,
-			code: code, says: says, text: strings.HasSuffix(path, "Simple")})
+		all = append(all, exchange{name: says, method: method, target: "/tinyid/id/" + path + "?" + query,
+			change: change, code: code, says: says, text: strings.HasSuffix(path, "Simple")})
 	}
 	paths := []string{"nextId", "nextSegmentId", "nextIdSimple", "nextSegmentIdSimple"}
 	for _, c := range []struct {
@@ -88,8 +88,8 @@ func tinyidExchanges() []exchange {
 			add(path, get, c.query, c.change, c.code, c.says)
 		}
 	}
-	for text, says := range map[string]string{"0": `not "0"`, "-1": `not "-1"`, "abc": `not "abc"`, "2147483648": "in 1…2147483647",
-		"%2B1": `not "+1"`, "1&batchSize=2": "given twice"} {
+	for text, says := range map[string]string{"0": `not "0"`, "-1": `not "-1"`, "abc": `not "abc"`,
+		"2147483648": "in 1…2147483647", "%2B1": `not "+1"`, "1&batchSize=2": "given twice"} {
 		add("nextId", get, tag+"&batchSize="+text, nil, -6, says)
 		add("nextIdSimple", post, tag+"&batchSize="+text, nil, -6, says)
 	}
@@ -106,8 +106,8 @@ func tinyidExchanges() []exchange {
 	return all
 }
 
-// The counters of the mode and those of the table know our own code of an answer. A token is good for one request of its
-// rate, and its name is in the log.
+// The counters of the mode and those of the table know our own code of an answer. A token is good for one request of
+// its rate, and its name is in the log.
 func TestTinyidIsCounted(t *testing.T) {
 	api, log := logging(&fakeQueue{}, func(o *Options) {
 		metered(o)
