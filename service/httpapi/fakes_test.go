@@ -196,6 +196,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000},
 		uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
+	store := &fakeAdmin{}
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
@@ -207,8 +208,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 		},
 		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		LogLevel: &fakeAdmin{},
-		Names:    (&fakeAdmin{}).Names, Holders: (&fakeAdmin{}).Holders, Spaces: (&fakeAdmin{}).Spaces,
+		LogLevel: store, Names: store.Names, Holders: store.Holders, Spaces: store.Spaces,
 		Segments: heldOf(fakeViews()...), Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }
