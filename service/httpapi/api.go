@@ -209,14 +209,14 @@ func routeGet(r gin.IRoutes, path string, handler gin.HandlerFunc) {
 // routeIDs adds the paths of each mode for IDs.
 func (a *API) routeIDs(e *gin.Engine) {
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    a.timed(access.Queue, a.ids(access.Queue, &ofGet)),
-		"/api/segment/get/*key":   a.timed(access.Segment, a.getSegment),
-		"/api/snowflake/get/*key": a.timed(access.Snowflake, a.getSnowflake),
-		"/api/uid/get":            a.timed(access.UID, a.ids(access.UID, &ofLeaf)),
-		"/v1/queue/:appId/ids":    a.timed(access.Queue, a.ids(access.Queue, &ofV1Queue)),
-		"/v1/segment/*tag":        a.timed(access.Segment, a.getV1Segment),
-		"/v1/snowflake/ids":       a.timed(access.Snowflake, a.ids(access.Snowflake, &ofV1)),
-		"/v1/uid/ids":             a.timed(access.UID, a.ids(access.UID, &ofV1)),
+		"/get":                    a.ids(access.Queue, &ofGet, nil),
+		"/api/segment/get/*key":   a.ids(access.Segment, &ofLeaf, leafKey),
+		"/api/snowflake/get/*key": a.ids(access.Snowflake, &ofLeafSnowflake, leafKey),
+		"/api/uid/get":            a.ids(access.UID, &ofLeaf, nil),
+		"/v1/queue/:appId/ids":    a.ids(access.Queue, &ofV1Queue, nil),
+		"/v1/segment/*tag":        a.ids(access.Segment, &ofV1, v1Tag),
+		"/v1/snowflake/ids":       a.ids(access.Snowflake, &ofV1, nil),
+		"/v1/uid/ids":             a.ids(access.UID, &ofV1, nil),
 
 		"/tinyid/id/nextId":              a.timed(access.Segment, a.tinyidIDs(false)),
 		"/tinyid/id/nextIdSimple":        a.timed(access.Segment, a.tinyidIDs(true)),

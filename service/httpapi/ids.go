@@ -52,55 +52,35 @@ func (a *API) serve(c *gin.Context, q asked, p *protocol) {
 	}
 }
 
-// ids issues IDs of a mode for which the path says nothing more that p does not read.
-func (a *API) ids(mode access.Modes, p *protocol) gin.HandlerFunc {
-	return func(c *gin.Context) { a.serve(c, of(mode), p) }
+// ids issues IDs of a mode, and counts what it answers. key is what the path says of them beside what p reads, nil for
+// nothing; its error means that there is no such path.
+func (a *API) ids(mode access.Modes, p *protocol, key func(*gin.Context) (string, error)) gin.HandlerFunc {
+	return a.timed(mode, func(c *gin.Context) {
+		q := of(mode)
+		if key != nil {
+			var err error
+			if q.Tag, err = key(c); err != nil {
+				a.noRoute(c)
+				return
+			}
+		}
+		a.serve(c, q, p)
+	})
 }
 
 // of is what a request for an ID of a mode asks for at least.
 func of(mode access.Modes) asked { return asked{Request: issuer.Request{Mode: mode, Count: 1}} }
 
-// getSegment issues IDs of a tag.
-func (a *API) getSegment(c *gin.Context) {
-	tag, err := lastSegment(c, "key")
-	if err != nil {
-		a.noRoute(c)
-		return
-	}
-	q := of(access.Segment)
-	q.Tag = tag
-	a.serve(c, q, &ofLeaf)
-}
+// leafKey is the key at the end of Leaf's paths.
+func leafKey(c *gin.Context) (string, error) { return lastSegment(c, "key") }
 
-// getSnowflake issues snowflakes. The key must be there, as Leaf has it, and is
-// not used.
-func (a *API) getSnowflake(c *gin.Context) {
-	key, err := lastSegment(c, "key")
-	if err != nil {
-		a.noRoute(c)
-		return
-	}
-	if key == "" && a.opts.Snowflake != nil {
-		if _, ok := a.admit(c, access.Snowflake); ok {
-			a.fail(c, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument))
-		}
-		return
-	}
-	a.serve(c, of(access.Snowflake), &ofLeaf)
-}
-
-// getV1Segment issues IDs of the tag in /v1/segment/{tag}/ids, of which an encoded slash may be
-// a part.
-func (a *API) getV1Segment(c *gin.Context) {
+// v1Tag is the tag in /v1/segment/{tag}/ids, of which an encoded slash may be a part.
+func v1Tag(c *gin.Context) (string, error) {
 	raw, found := strings.CutSuffix(strings.TrimPrefix(c.Request.URL.EscapedPath(), "/v1/segment/"), "/ids")
-	tag, err := url.PathUnescape(raw)
-	if err != nil || !found || strings.Contains(raw, "/") {
-		a.noRoute(c)
-		return
+	if !found || strings.Contains(raw, "/") {
+		return "", errNoRoute.err
 	}
-	q := of(access.Segment)
-	q.Tag = tag
-	a.serve(c, q, &ofV1)
+	return url.PathUnescape(raw)
 }
 
 // bytesPerID is what most answers have for an ID: its digits, quotes and a comma.

@@ -52,10 +52,11 @@ type protocol struct {
 
 // The protocols of the ID routes, but for that of tinyid.
 var (
-	ofGet     = protocol{[]string{"count", "stringify", "appId", "gatePass", "format"}, false, readGet}
-	ofLeaf    = protocol{ofGet.known[:2], false, readLeaf}
-	ofV1Queue = protocol{[]string{"count", "ranges", "format", "padded", "gatePass"}, true, readV1}
-	ofV1      = protocol{ofV1Queue.known[:4], true, readV1}
+	ofGet           = protocol{[]string{"count", "stringify", "appId", "gatePass", "format"}, false, readGet}
+	ofLeaf          = protocol{ofGet.known[:2], false, readLeaf}
+	ofLeafSnowflake = protocol{ofLeaf.known, false, readLeafSnowflake}
+	ofV1Queue       = protocol{[]string{"count", "ranges", "format", "padded", "gatePass"}, true, readV1}
+	ofV1            = protocol{ofV1Queue.known[:4], true, readV1}
 )
 
 // readGet reads the parameters of /get.
@@ -94,6 +95,15 @@ func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 		q.form = asNumber
 	}
 	return q, err
+}
+
+// readLeafSnowflake is readLeaf where the path must have a key, which is not used.
+func readLeafSnowflake(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+	if q.Tag == "" {
+		return q, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument)
+	}
+	q.Tag = ""
+	return readLeaf(c, q, given)
 }
 
 // readBatch reads count and stringify, the first two of given.

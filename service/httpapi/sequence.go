@@ -17,10 +17,10 @@ var (
 
 // routeSequences adds the routes of sequences.
 func (a *API) routeSequences(e *gin.Engine) {
-	ids := a.timed(access.Sequence, a.ids(access.Sequence, &ofSequence))
+	ids := a.ids(access.Sequence, &ofSequence, nil)
 	routeGet(e, "/v1/sequence/:space/ids", ids)
 	e.POST("/v1/sequence/:space/ids", ids)
-	routeGet(e, "/v1/sequence/:space/current", a.timed(access.Sequence, a.ids(access.Sequence, &ofCurrent)))
+	routeGet(e, "/v1/sequence/:space/current", a.ids(access.Sequence, &ofCurrent, nil))
 }
 
 // readSequence reads the parameters of /v1/sequence/{space}/ids.
