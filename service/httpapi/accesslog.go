@@ -31,7 +31,8 @@ func (l *accessLog) logged(c *gin.Context) {
 		return
 	}
 	l.write(skipped, []slog.Attr{
-		slog.String("method", cut(c.Request.Method, maxLogged)), slog.String("path", cut(c.Request.URL.Path, maxLogged)),
+		slog.String("method", cut(c.Request.Method, maxLogged)),
+		slog.String("path", cut(c.Request.URL.Path, maxLogged)),
 		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)), milliseconds(time.Since(began)),
 		slog.Int("bytes", max(0, c.Writer.Size())),
 	}, slog.String("request_id", knownID(c)), slog.String("trace_id", traceID(c)), slog.String("token", caller(c)))

@@ -381,7 +381,8 @@ func TestDocumentRefusesBadParameters(t *testing.T) {
 	// The schema counts characters, the service bytes; kin-openapi takes the first of two values, and signs, exponents
 	// and bad encodings as they come. What a text counts depends on its format.
 	beyond := regexp.MustCompile(
-		`UTF-8|twice|bytes|percent-encoded|not "\+|e1|\.0|queue ID|below 2\^63|can be|is no ID|leave format|unknown parameter`)
+		`UTF-8|twice|bytes|percent-encoded|not "\+|e1|\.0|queue ID|below 2\^63|can be|is no ID|` +
+			`leave format|unknown parameter`)
 	for _, x := range badParameters() {
 		route, params := routeOf(doc, x)
 		if route == nil || beyond.MatchString(x.says) {

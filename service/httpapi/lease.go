@@ -36,7 +36,8 @@ type leaseAnswer struct {
 func answerLease(l model.NameLease, err error) (leaseAnswer, error) {
 	ms := func(t int64) string { return strconv.FormatInt(t, 10) }
 	return leaseAnswer{Lease: &leaseItem{
-		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Epoch: ms(l.Name.EpochMs), WorkerBits: l.Name.WorkerBits, SeqBits: l.Name.SeqBits,
+		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Epoch: ms(l.Name.EpochMs),
+		WorkerBits: l.Name.WorkerBits, SeqBits: l.Name.SeqBits,
 		After: ms(l.After), Until: ms(l.Until), Now: ms(l.Now), RenewMs: l.Renew().Milliseconds(),
 	}}, err
 }
@@ -115,8 +116,8 @@ func (a *API) releaseLease(ctx context.Context, r leaseRequest) (leaseAnswer, er
 	if last := r.given[1]; last.given {
 		n, err := strconv.ParseUint(last.text, 10, 63)
 		if lastUsed = int64(n); err != nil || n == 0 || n == math.MaxInt64 {
-			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, not %s: leave it out if nothing is known of it",
-				model.ErrInvalidArgument, quote(last.text))
+			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, not %s: "+
+				"leave it out if nothing is known of it", model.ErrInvalidArgument, quote(last.text))
 		}
 	}
 	return leaseAnswer{}, a.opts.Leases.Release(ctx, r.by, r.key, lastUsed)

@@ -51,7 +51,8 @@ var manual = sync.OnceValue(func() map[string]asset {
 			markdown, language, docsFolder = chinese, "zh-CN", "../"
 		}
 		var body bytes.Buffer
-		err = markdown.Convert(withoutOutside(name, source), &body, parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
+		err = markdown.Convert(withoutOutside(name, source), &body,
+			parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 		page := strings.NewReplacer("{title}", html.EscapeString(name), "{language}", language, "{docs}", docsFolder,
 			"{body}", alarmRow.ReplaceAllString(body.String(), `<tr id="$2"$1`)).Replace(manualHTML)
 		pages[name] = newAsset("page.html", []byte(page))

@@ -186,7 +186,9 @@ func once[T any](a *API, read func(context.Context) (T, error)) func(context.Con
 }
 
 // page answers with a body that is costly to make, and is made once in readingAge.
-func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) gin.HandlerFunc {
+func (a *API) page(
+	read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte),
+) gin.HandlerFunc {
 	get := once(a, read)
 	return func(c *gin.Context) { a.answer(c, get, write) }
 }
@@ -262,7 +264,8 @@ func (a *API) cache() gin.HandlerFunc {
 	return leafPage(a, a.opts.Segments != nil, tags, view, func(views []segment.View) table {
 		t := table{
 			Title: "Segments",
-			Note:  "What this replica holds of each tag: two buffers, of which pos is in use. IDs from value up to max, without max, are left.",
+			Note: "What this replica holds of each tag: two buffers, of which pos is in use. " +
+				"IDs from value up to max, without max, are left.",
 			Columns: []column{
 				{"name", false}, {"init", false}, {"next", false}, {"pos", true},
 				{"value0", true}, {"max0", true}, {"step0", true}, {"value1", true}, {"max1", true}, {"step1", true},
@@ -294,13 +297,16 @@ func (a *API) db() gin.HandlerFunc {
 	row := func(t model.Tag) dbTag { return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt} }
 	return leafPage(a, a.opts.Tags != nil, a.sortedTags, row, func(rows []dbTag) table {
 		t := table{
-			Title:   "leaf_alloc",
-			Note:    "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are in " + a.opts.Location.String() + ".",
-			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"update_time", false}, {"description", false}},
+			Title: "leaf_alloc",
+			Note: "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are in " +
+				a.opts.Location.String() + ".",
+			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"update_time", false},
+				{"description", false}},
 		}
 		for _, r := range rows {
 			t.Rows = append(t.Rows, []string{
-				r.Key, strconv.FormatInt(r.MaxID, 10), strconv.FormatInt(r.Step, 10), a.local(r.UpdateTime, time.DateTime), r.Description,
+				r.Key, strconv.FormatInt(r.MaxID, 10), strconv.FormatInt(r.Step, 10),
+				a.local(r.UpdateTime, time.DateTime), r.Description,
 			})
 		}
 		return t
@@ -316,8 +322,8 @@ func (a *API) sortedTags(ctx context.Context) ([]model.Tag, error) {
 // leafPage answers with tags in the form that the client wants. That of a browser is
 // escaped, without a script, and has a policy that would let none run. Of the tags that are
 // shown it has the items.
-func leafPage[Item any](a *API, enabled bool, tags func(context.Context) ([]model.Tag, error), item func(model.Tag) Item,
-	show func([]Item) table,
+func leafPage[Item any](a *API, enabled bool, tags func(context.Context) ([]model.Tag, error),
+	item func(model.Tag) Item, show func([]Item) table,
 ) gin.HandlerFunc {
 	items := func(w window, all []model.Tag) (items []Item, total int, next string) {
 		shown, total, next := through(w, all, func(t model.Tag) string { return t.Name })

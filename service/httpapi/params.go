@@ -224,7 +224,8 @@ func errEncoding(name string, err error) error {
 func parseRange(name, value string, low, high int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil || int(n) < low || int(n) > high {
-		return -1, fmt.Errorf("%w: %s must be a whole number in %d…%d, not %s", model.ErrInvalidArgument, name, low, high, quote(value))
+		return -1, fmt.Errorf("%w: %s must be a whole number in %d…%d, not %s", model.ErrInvalidArgument, name, low,
+			high, quote(value))
 	}
 	return int(n), nil
 }
@@ -237,7 +238,8 @@ func parseID(name, value, example string) (int64, error) {
 	}
 	id, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || value[0] == '+' {
-		return 0, fmt.Errorf("%w: %s must be a whole number below 2^63, not %s", model.ErrInvalidArgument, name, quote(value))
+		return 0, fmt.Errorf("%w: %s must be a whole number below 2^63, not %s", model.ErrInvalidArgument, name,
+			quote(value))
 	}
 	return id, nil
 }

@@ -65,7 +65,8 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 		current := first - region.Stride()
 		loading := current + (last-current)*tinyidLoading/100
 		if simple { // currentId, loadingId, maxId, delta, remainder
-			_ = a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,%d,%d", current, loading, last, region.Stride(), region.ID)) // fails when the client has gone
+			body := fmt.Appendf(nil, "%d,%d,%d,%d,%d", current, loading, last, region.Stride(), region.ID)
+			_ = a.write(c, http.StatusOK, typeText, body) // fails when the client has gone
 			return
 		}
 		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":%d,"remainder":%d}`

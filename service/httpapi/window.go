@@ -79,7 +79,9 @@ func through[Row any](w window, rows []Row, name func(Row) string) (shown []Row,
 
 // windowed answers with a window of what is read once in readingAge. Without parameters the
 // body is made as often, and not for each request.
-func windowed[T any](a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error), write func(*gin.Context, []byte)) gin.HandlerFunc {
+func windowed[T any](
+	a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error), write func(*gin.Context, []byte),
+) gin.HandlerFunc {
 	part := func(w window, read func(context.Context) (T, error)) func(context.Context) ([]byte, error) {
 		return func(ctx context.Context) ([]byte, error) {
 			what, err := read(ctx)
@@ -103,7 +105,9 @@ func windowed[T any](a *API, read func(context.Context) (T, error), encode func(
 }
 
 // byName is a page of all that read gives, by name, in windows.
-func byName[T any](a *API, read func(context.Context) ([]T, error), name func(T) string, show func([]T) list) gin.HandlerFunc {
+func byName[T any](
+	a *API, read func(context.Context) ([]T, error), name func(T) string, show func([]T) list,
+) gin.HandlerFunc {
 	sorted := func(ctx context.Context) ([]T, error) {
 		all, err := read(ctx)
 		slices.SortFunc(all, func(x, y T) int { return cmp.Compare(name(x), name(y)) }) // databases have other orders
