@@ -69,6 +69,7 @@ type App struct {
 	startedAt time.Time
 	looks     *background.Group // looks at the modes
 	changes   int64             // of the database server, that the queue knows of; of the database's probe
+	checked   time.Time         // when the tables of the database were looked at last; of the same probe
 
 	failed   chan error
 	teardown []step

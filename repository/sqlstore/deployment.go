@@ -42,7 +42,7 @@ type deploymentRow struct {
 	NodeAt     int64
 	NodeChange int64
 	NodeLost   int64
-	// Changes is the number of the last change of the server (change.go), Witness who
+	// Changes is the number of the last change of the server (witness.go), Witness who
 	// knows all numbers that were taken since it was named, and WitnessPlace where it is.
 	Changes      int64
 	Witness      string
@@ -77,15 +77,17 @@ type moment struct {
 	// listRate and tagRate are the highest rates that this process may use at present;
 	// 0 is no bound.
 	listRate, tagRate int64
-	changes           []changeRow // read so far, see Store.readChanges
+	changes           []changeRow // read so far, see moment.readChanges
+	members           []memberRow // see toSeeOthers
 	settled           bool        // see toDecide
 	region            model.Region
 }
 
 // seen holds what this process last read of the row; a row that has less went back.
 type seen struct {
-	mu    sync.Mutex
-	times model.ServerTimes
+	mu         sync.Mutex
+	times      model.ServerTimes
+	deployment string // see Store.Deployment
 	// changes is the number of the last change that was seen; the row that says so is of times.Since.
 	changes int64
 	rates   struct{ list, tag int64 } // the highest
@@ -110,6 +112,8 @@ const (
 	// toDecide is for an operator's word, which takes no numbers: where nothing is left to be settled the
 	// rows have all that the witness knows, and it need not be asked.
 	toDecide
+	// toSeeOthers reads the rows of all replicas with the same statement, and without a lock.
+	toSeeOthers
 )
 
 // moment reads the row for a transaction that writes, on its own connection, as a proxy may send another one
@@ -118,14 +122,14 @@ const (
 // model.ErrLayoutChanged for another region; for times and numbers model.ErrClockApart, and for numbers
 // model.ErrJumping.
 func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
-	lock := ""
+	lock, others := "", slices.Contains(needs, toSeeOthers)
 	switch {
 	case slices.Contains(needs, toOwn):
 		lock = exclusive
 	case slices.Contains(needs, toShare):
 		lock = share
 	}
-	m, err := s.readMoment(tx, s.either(lock, ""))
+	m, err := s.readRow(tx, s.either(lock, ""), others)
 	if err != nil {
 		return m, err
 	}
@@ -183,19 +187,33 @@ const (
 		"WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup + "')) AS status"
 )
 
+// readMoment reads the row and checks nothing.
 func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
+	return s.readRow(tx, lock, false)
+}
+
+func (s *Store) readRow(tx *gorm.DB, lock string, others bool) (moment, error) {
 	var m moment
 	columns := s.either(serverNow+" AS now, @@global.read_only AS frozen, "+identityColumns, "0 AS now, '0' AS frozen")
 	before := s.opts.Now()
-	rows, err := query[[]deploymentRow](tx, "read "+deploymentTable,
-		"SELECT "+deploymentColumns+", "+columns+" FROM "+deploymentTable+lock)
+	from := deploymentTable
+	if others {
+		columns, from = columns+", "+memberColumns, from+" LEFT JOIN "+members+" ON TRUE"
+	}
+	rows, err := query[[]struct {
+		Row    deploymentRow `gorm:"embedded"`
+		Member memberRow     `gorm:"embedded"`
+	}](tx, "read "+deploymentTable, "SELECT "+deploymentColumns+", "+columns+" FROM "+from+lock)
 	switch {
 	case err != nil:
 		return m, err
 	case len(rows) == 0:
 		return m, fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
 	}
-	m.deploymentRow, m.region = rows[0], s.opts.Region
+	m.deploymentRow, m.region = rows[0].Row, s.opts.Region
+	for _, row := range rows {
+		m.members = append(m.members, row.Member)
+	}
 	if s.server == nil {
 		m.now = s.opts.Now()
 		m.local = m.now
@@ -336,6 +354,7 @@ func (s *Store) changed(tx *gorm.DB, m moment) (changed, lacks bool, err error) 
 		s.seen.hold = hold{}
 	}
 	s.seen.times, s.seen.changes, s.seen.changedAt = m.times(), m.Changes, time.Time{}
+	s.seen.deployment = m.Deployment
 	s.seen.rates.list, s.seen.rates.tag = max(s.seen.rates.list, m.ListRate), max(s.seen.rates.tag, m.TagRate)
 	return false, false, nil
 }
@@ -348,9 +367,15 @@ func (s *Store) Changes() int64 {
 	return s.seen.changes
 }
 
-// Deployment is the random ID of the deployment that the database belongs to. Errors:
-// *model.StoreError.
+// Deployment is the random ID of the deployment that the database belongs to, as the last transaction on a server
+// has read it; the first call asks. Errors: *model.StoreError.
 func (s *Store) Deployment(ctx context.Context) (id string, err error) {
+	s.seen.mu.Lock()
+	id = s.seen.deployment
+	s.seen.mu.Unlock()
+	if id != "" {
+		return id, nil
+	}
 	err = s.gorm.WithContext(ctx).Raw("SELECT deployment FROM " + deploymentTable).Row().Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
@@ -384,6 +409,9 @@ func (s *Store) Adopt(ctx context.Context, deployment, present string) (database
 			return 0, err
 		}
 		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE deployment <> ?", deployment, unknownSecret, deployment)
+		s.seen.mu.Lock()
+		defer s.seen.mu.Unlock()
+		s.seen.deployment = "" // it is read anew
 		return res.RowsAffected, res.Error
 	})
 }

@@ -346,13 +346,13 @@ func TestHolderIsWaitedFor(t *testing.T) {
 	nextTag(t, s)
 	back(t, s)
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-	check.Is(t, one(fresh, key(1, 0), 0).Err, errVouching, "one that holds nothing")
+	check.Is(t, one(fresh, key(1, 0), 0).Err, errWaitingForHolder, "one that holds nothing")
 	check.Must(t, s.Beat(t.Context()))
 	waited(t, s)
 	if seg := nextTag(t, fresh); seg.First != 1001 || seg.Jumped != 0 {
 		t.Errorf("after the holder has noted it: %+v", seg)
 	}
-	s.giveUp("", time.Time{}) // as a process that was killed
+	s.giveUpHold("", time.Time{}) // as a process that was killed
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
 	for _, each := range []*Store{s, fresh} {
 		each.seen.mu.Lock()

@@ -10,7 +10,7 @@
 //   - shardid_scramble, which apps have scrambled IDs;
 //   - shardid_number, which tags have business numbers;
 //   - shardid_deployment and shardid_change, which server wrote last, and what it may have
-//     lost (deployment.go, change.go);
+//     lost (deployment.go, witness.go);
 //   - shardid_name and shardid_lease, which worker IDs of a name are leased (leases.go);
 //   - shardid_sequence, shardid_section and shardid_fence, which numbers of sequences have been
 //     handed out, and which life of Redis may give them (sections.go, spaces.go);
@@ -171,7 +171,7 @@ func gormConfig() *gorm.Config {
 // Close says goodbye to the other replicas and closes the connections. It may be called
 // twice.
 func (s *Store) Close() error {
-	s.leave()
+	s.leaveDeployment()
 	return s.explain("close", s.pool.Close())
 }
 

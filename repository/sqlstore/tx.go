@@ -74,7 +74,7 @@ func (s *Store) inTx(ctx context.Context, op string, body func(*gorm.DB) error) 
 			}
 			again = true
 		}
-		again = again || errors.Is(err, errMarkAhead)
+		again = again || errors.Is(err, errMarkMoved)
 		if err == nil || !again || try == txRetries || ctx.Err() != nil {
 			return err
 		}
