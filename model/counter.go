@@ -6,13 +6,24 @@ import (
 	"time"
 )
 
-// The bounds that make a jump safe. A counter hands out at most burst·Rate + Rate·x
-// numbers in any x seconds. A copy of its row that is complete up to a moment g ago
-// therefore lacks at most burst·Rate + Rate·g of them, and a jump by 2·Rate·g covers
-// that. The factor 2 and the wait are for a second doubt whose copy knows nothing of
-// the first: it jumps 2·Rate further for each second after the first one, while at most
-// Rate is used up in each. That pays for two bursts, and for what g is larger because
-// clocks differ, when so much time has passed; no number is taken until then.
+// What a jump must leave out. A counter hands out at most burst·Rate + Rate·x numbers in any x seconds. So a copy of
+// its row that is complete up to a moment lacks a bounded number of them, and that is its doubt. A jump over twice as
+// many numbers, and a wait before it, also cover a second failover to a copy that knows nothing of the first.
+//
+// An example, of a counter whose Rate is 100 and whose row says 5,000:
+//
+//	12:00:00  The last heartbeat that the copy has. All that was stored before is in it.
+//	12:00:20  The server dies. It has handed out at most 2·100 + 100·20 = 2,200 numbers that the copy lacks: up to
+//	          7,200. The copy's server notes the change. Each clock may be 5 s off, so that the 20 s may have been 30:
+//	          the doubt is 2·100·30 + 1 = 6,001 (Gap.Doubt).
+//	12:00:44  After jumpWait and twice the 10 s (ServerTimes.Note), the first number is taken: 5,000 + 6,001 + 1 = 11,002.
+//	12:01:00  That server dies, too. It has handed out at most 2·100 + 100·16 = 1,800 numbers: up to 12,801. Another
+//	          copy of 12:00:00 takes over, which knows no jump. Its doubt is 2·100·70 + 1 = 14,001, so it goes on
+//	          above 19,001.
+//
+// For each second that passes, the second jump becomes 200 longer, while 100 numbers are taken at most. Without the
+// wait it would be too short at first: at 12:00:21 the first server may have come to 11,001 + 200 + 100 = 11,301,
+// and the jump of the second, 2·100·31 + 1, would end at 11,201.
 const (
 	// burst is how many seconds' worth of numbers may be taken at once. A segment
 	// has at most one second's worth.
@@ -89,23 +100,22 @@ type Gap struct {
 	Again bool
 }
 
-// Note returns the times to store when another life of the server is noted at now, and
-// the gap that is left. same says that the server is the one that wrote last and has
-// restarted, lacks that the database does not know of the last change that was seen. A jump
-// after that went further than one from the database's own heartbeat would, so that the gap
-// has to begin where that one's did.
-func (t ServerTimes) Note(seen ServerTimes, now time.Time, same, lacks bool) (ServerTimes, Gap) {
+// Note returns the times to store when another life of the server is noted at now, and the gap that is left. restarted
+// says that the server that wrote last came back. missedChange says that this copy does not have the last change of the
+// server that was seen: a jump that was made after that change may be longer than one from the copy's heartbeat, so the
+// gap begins where that jump began.
+func (t ServerTimes) Note(seen ServerTimes, now time.Time, restarted, missedChange bool) (ServerTimes, Gap) {
 	gap := Gap{Known: t.Beat, Now: now, Slack: 2 * MaxClockApart}
-	if same {
+	if restarted {
 		gap.Slack = sameClock
 	}
 	gap.Again = now.Add(gap.Slack).Before(t.JumpFrom)
 	oldest := earlier(t.Oldest, t.Beat)
-	if lacks {
+	if missedChange {
 		gap.Reach, gap.Slack = earlier(t.Beat, seen.Oldest), 2*MaxClockApart
-		// The jump begins at rows that have gone on since, by 2·Rate a second from oldest to
-		// Beat and by Rate before, and ends 2·Rate further for each second from Reach. An older
-		// copy's jump comes as far if it begins twice as much before oldest.
+		// Rows have gone on by 2·Rate a second between oldest and Beat, and by Rate before. The jump begins there,
+		// and ends 2·Rate further for each second from Reach. An older copy's jump comes as far if it begins
+		// twice as long before oldest.
 		oldest = oldest.Add(2 * (gap.Reach.Sub(t.Beat) - gap.Slack))
 	}
 	oldest = earlier(oldest, seen.Oldest)
