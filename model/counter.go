@@ -16,7 +16,7 @@ import (
 //	12:00:20  The server dies. It has handed out at most 2·100 + 100·20 = 2,200 numbers that the copy lacks: up to
 //	          7,200. The copy's server notes the change. Each clock may be 5 s off, so that the 20 s may have been 30:
 //	          the doubt is 2·100·30 + 1 = 6,001 (Gap.Doubt).
-//	12:00:44  After jumpWait and twice the 10 s (ServerTimes.Note), the first number is taken: 5,000 + 6,001 + 1 = 11,002.
+//	12:00:44  After jumpWait and twice the 10 s (ServerTimes.Note), the first number is taken: 11,002.
 //	12:01:00  That server dies, too. It has handed out at most 2·100 + 100·16 = 1,800 numbers: up to 12,801. Another
 //	          copy of 12:00:00 takes over, which knows no jump. Its doubt is 2·100·70 + 1 = 14,001, so it goes on
 //	          above 19,001.
@@ -201,7 +201,8 @@ func (c Counter) TakeNumbers(floor, want, limit int64, now time.Time) (first, n 
 	}
 	if next.Doubt > 0 {
 		if next.asks(limit) {
-			return 0, 0, c, fmt.Errorf("%w: the database may be a copy that lacks up to %d numbers above %d", ErrUnconfirmed, next.Doubt, next.Last)
+			return 0, 0, c, fmt.Errorf("%w: the database may be a copy that lacks up to %d numbers above %d",
+				ErrUnconfirmed, next.Doubt, next.Last)
 		}
 		if wait := next.JumpFrom.Sub(now); wait > 0 {
 			return 0, 0, c, fmt.Errorf("%w: %v to go", ErrJumping, wait.Round(time.Millisecond))

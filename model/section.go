@@ -33,10 +33,12 @@ type SectionRow struct {
 	Unsure bool
 }
 
-// Next answers a request under the row's lock, and says what to store before that is used. floor
-// is the highest number that is known to be taken, limit the highest that may be. fenced says that leases of earlier terms may
-// live. Errors: ErrFence, ErrSectionBusy, those of Counter.TakeNumbers.
-func (r SectionRow) Next(req SectionRequest, floor, step, limit int64, fenced bool, now time.Time) (grant SectionGrant, next SectionRow, err error) {
+// Next answers a request under the row's lock, and says what to store before that is used. floor is the highest number
+// that is known to be taken, limit the highest that may be. fenced says that leases of earlier terms may live. Errors:
+// ErrFence, ErrSectionBusy, those of Counter.TakeNumbers.
+func (r SectionRow) Next(
+	req SectionRequest, floor, step, limit int64, fenced bool, now time.Time,
+) (grant SectionGrant, next SectionRow, err error) {
 	lacks := r.Unsure && (r.Doubt > 0 || floor > r.Last)
 	claim := lacks || r.Life != req.Life
 	known := r.Life != "" && r.Life != UnknownLife

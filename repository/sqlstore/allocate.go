@@ -29,7 +29,7 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 	err := s.inTx(ctx, op, func(tx *gorm.DB) error {
 		m, err := s.moment(tx, toShare, toTake)
 		if err == nil {
-			out, err = s.takeLists(tx, m, reqs, model.AllocState.Next)
+			out, err = s.takeLists(tx, &m, reqs, model.AllocState.Next)
 		}
 		return err
 	})
@@ -40,10 +40,14 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 }
 
 // listChoice is what becomes of a row; its error is that of the one list.
-type listChoice func(state model.AllocState, req model.AllocRequest, now time.Time) (model.Allocation, model.AllocState, error)
+type listChoice func(
+	state model.AllocState, req model.AllocRequest, now time.Time,
+) (model.Allocation, model.AllocState, error)
 
 // takeLists locks the rows of the requests, lets choose decide about each, and stores that.
-func (s *Store) takeLists(tx *gorm.DB, m moment, reqs []model.AllocRequest, choose listChoice) ([]model.Allocation, error) {
+func (s *Store) takeLists(
+	tx *gorm.DB, m *moment, reqs []model.AllocRequest, choose listChoice,
+) ([]model.Allocation, error) {
 	rows, err := s.lockLists(tx, reqs)
 	if err != nil {
 		return nil, err
@@ -68,10 +72,10 @@ func (s *Store) takeLists(tx *gorm.DB, m moment, reqs []model.AllocRequest, choo
 			out[i].Err = err
 			continue
 		}
-		locked, counted = append(locked, lockedList{row, list, i}), append(counted, row.counted(&m))
+		locked, counted = append(locked, lockedList{row, list, i}), append(counted, row.counted(m))
 	}
 	var changed []storedRow
-	err = s.take(tx, &m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
+	err = s.take(tx, m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
 		row, list, i := locked[at].allocRow, locked[at].list, locked[at].of
 		req := reqs[i]
 		if mark > req.Floor {

@@ -49,7 +49,8 @@ func (r allocRow) config() (model.ListConfig, error) {
 		err = fmt.Errorf("%w: max_limit_id %d is negative", model.ErrInvalidArgument, r.MaxLimitID)
 	}
 	if err != nil {
-		return model.ListConfig{}, fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID, r.ShardID, err)
+		return model.ListConfig{}, fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID,
+			r.ShardID, err)
 	}
 	return model.ListConfig{
 		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
@@ -126,7 +127,8 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 	var rows []summaryRow
 	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
 		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
-			"MAX(max_limit_id) AS max_limit_id, MIN(max_limit_id) <> MAX(max_limit_id) AS mixed, MIN(limit_policy) AS limit_policy, " +
+			"MAX(max_limit_id) AS max_limit_id, MIN(max_limit_id) <> MAX(max_limit_id) AS mixed, " +
+			"MIN(limit_policy) AS limit_policy, " +
 			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
 	if err != nil {
 		return nil, err
@@ -174,7 +176,8 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 // *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
-	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description), s.opts.Region.Refuses(app.Limit)); err != nil {
+	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description),
+		s.opts.Region.Refuses(app.Limit)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
 	rows := make([]allocRow, model.Shards)
@@ -224,7 +227,9 @@ func (s *Store) lockApp(tx *gorm.DB, id uint8) (rows map[model.ListKey]allocRow,
 // change.MinIndex, in one transaction under their locks. It answers the app as it was
 // and as it is. Errors: model.ErrUnknownApp, ErrInvalidArgument, ErrRefused,
 // *model.StoreError.
-func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
+func (s *Store) ChangeApp(
+	ctx context.Context, id uint8, change model.AppChange,
+) (before, after model.AppSummary, err error) {
 	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
 		m, err := s.moment(tx, toShare)
 		if err != nil {
@@ -245,7 +250,8 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 			return err
 		}
 		if sets, args := changes(next, change); len(sets) > 0 {
-			sql := "UPDATE " + table + " SET " + strings.Join(sets, ", ") + ", update_time = CURRENT_TIMESTAMP WHERE app_id = ?"
+			sql := "UPDATE " + table + " SET " + strings.Join(sets, ", ") +
+				", update_time = CURRENT_TIMESTAMP WHERE app_id = ?"
 			if err := write(tx, "store", sql, append(args, id)...); err != nil {
 				return err
 			}
@@ -255,7 +261,7 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 			for key := range rows {
 				marks = append(marks, model.Mark{Counter: listCounter(key), Value: *change.MinIndex})
 			}
-			if err := s.raiseMarks(ctx, m, marks, nil); err != nil {
+			if err := s.raiseMarks(ctx, &m, marks, nil); err != nil {
 				return err
 			}
 		}
@@ -278,7 +284,8 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 	add(change.Step != nil, "step = ?", next.Step)
 	add(change.MaxLimitID != nil, "max_limit_id = ?", next.Limit.MaxID)
 	add(change.LimitPolicy != nil, "limit_policy = ?", string(next.Limit.Policy))
-	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END", change.MinIndex, change.MinIndex)
+	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END",
+		change.MinIndex, change.MinIndex)
 	add(change.MaxRate != nil, "max_rate = ?", change.MaxRate)
 	return sets, args
 }
@@ -288,17 +295,15 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 // should it come back. It answers what was deleted. Errors: model.ErrUnknownApp,
 // ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error) {
-	return within(ctx, s, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) (model.AppSummary, error) {
-		m, err := s.moment(tx, toOwn, toDecide)
-		if err != nil {
-			return model.AppSummary{}, err
-		}
+	op, needs := fmt.Sprintf("delete app %d", id), []need{toOwn, toDecide}
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (model.AppSummary, error) {
 		rows, app, err := s.lockApp(tx, id)
 		if err == nil && name != app.Name {
-			err = fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, app.Name)
+			err = fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument,
+				app.Name)
 		}
 		if err == nil {
-			err = s.bury(tx, &m, id, rows)
+			err = s.bury(tx, m, id, rows)
 		}
 		if err == nil {
 			err = write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
@@ -312,11 +317,8 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 // how many lists waited for it, and changes nothing when none did. Errors:
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, error) {
-	return within(ctx, s, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) (lists int64, err error) {
-		m, err := s.moment(tx, toShare, toDecide)
-		if err != nil {
-			return 0, err
-		}
+	op, needs := fmt.Sprintf("confirm app %d", app), []need{toShare, toDecide}
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (lists int64, err error) {
 		_, err = s.takeLists(tx, m, wholeApp(app), func(
 			state model.AllocState, req model.AllocRequest, _ time.Time,
 		) (model.Allocation, model.AllocState, error) {

@@ -171,7 +171,9 @@ const (
 )
 
 const (
-	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, witness, witness_place, server_life, region"
+	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, " +
+		"tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, " +
+		"witness, witness_place, server_life, region"
 	// serverNow is the server's clock, Unix ms.
 	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 	// identityColumns are the server's own name, its life, the name of its group, if it is a member of
@@ -265,7 +267,8 @@ func clockApart(server, before, after time.Time) error {
 	if apart <= model.MaxClockApart {
 		return nil
 	}
-	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is handed out until then", model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
+	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is handed out until then",
+		model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
 }
 
 // sentInGroup counts, since the start of a server, what it has sent to its group: MySQL 8.1 and newer
@@ -326,7 +329,8 @@ func (r deploymentRow) recorded() model.Server {
 }
 
 func (r deploymentRow) times() model.ServerTimes {
-	return model.ServerTimes{Since: atMilli(r.Since), Beat: atMilli(r.BeatAt), Oldest: atMilli(r.OldestCopy), JumpFrom: atMilli(r.JumpFrom)}
+	return model.ServerTimes{Since: atMilli(r.Since), Beat: atMilli(r.BeatAt), Oldest: atMilli(r.OldestCopy),
+		JumpFrom: atMilli(r.JumpFrom)}
 }
 
 // changed says whether the row was written by another life of the server, or says less
@@ -394,21 +398,21 @@ func (s *Store) Deployment(ctx context.Context) (id string, err error) {
 // *model.StoreError.
 func (s *Store) Adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
 	if !regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`).MatchString(deployment) {
-		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument, deployment)
+		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument,
+			deployment)
 	}
-	return within(ctx, s, "take the place of another deployment", func(tx *gorm.DB) (int64, error) {
-		m, err := s.moment(tx, toOwn)
-		if err != nil {
-			return 0, err
-		}
+	const op = "take the place of another deployment"
+	return withMoment(ctx, s, op, []need{toOwn}, func(tx *gorm.DB, m *moment) (int64, error) {
 		if m.Deployment != deployment && m.Deployment != present {
-			return 0, fmt.Errorf("%w: this database is that of deployment %s, whose lists its replicas will refuse from then on: name it too, with --confirm %[2]s",
+			return 0, fmt.Errorf("%w: this database is that of deployment %s, whose lists its replicas will refuse "+
+				"from then on: name it too, with --confirm %[2]s",
 				model.ErrInvalidArgument, m.Deployment)
 		}
 		if err := refuseScrambled(tx, deployment); err != nil {
 			return 0, err
 		}
-		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE deployment <> ?", deployment, unknownSecret, deployment)
+		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE "+
+			"deployment <> ?", deployment, unknownSecret, deployment)
 		s.seen.mu.Lock()
 		defer s.seen.mu.Unlock()
 		s.seen.deployment = "" // it is read anew

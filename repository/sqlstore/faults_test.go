@@ -244,14 +244,14 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 			})
 		}
 		err := s.inTx(context.Background(), "test", func(tx *gorm.DB) error {
-			return s.storeRows(tx, moment{}, s.listStorage(), rows)
+			return s.storeRows(tx, &moment{}, s.listStorage(), rows)
 		})
 		check.Is(t, err, errRowChanged)
 		wantAdvice(t, s.explain("allocate", err), "engine is not InnoDB")
 		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 10, "stored")
 		addTag(t, s, "a", 1000)
 		err = s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
-			return storeTag(tx, moment{}, tagRow{BizTag: "a", Stored: 2}, model.Counter{Last: 100})
+			return storeTag(tx, &moment{}, tagRow{BizTag: "a", Stored: 2}, model.Counter{Last: 100})
 		})
 		check.Is(t, err, errRowChanged)
 		check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), 1, "stored")

@@ -59,9 +59,9 @@ func (s *Store) MoveFrom(ctx context.Context, from *Store) (moved []Moved, err e
 	if err != nil {
 		return nil, err
 	}
-	moved, err = within(ctx, s, "move into the database", func(tx *gorm.DB) ([]Moved, error) {
-		m, err := s.moment(tx, toOwn)
-		if err == nil && m.Region != region {
+	const op = "move into the database"
+	moved, err = withMoment(ctx, s, op, []need{toOwn}, func(tx *gorm.DB, m *moment) (_ []Moved, err error) {
+		if m.Region != region {
 			err = fmt.Errorf("%w: its IDs are of region %q, and those of this one of %q: "+
 				"set region.id and region.bits to the former", model.ErrRefused, region, m.Region)
 		}

@@ -52,17 +52,21 @@ func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.
 	if err != nil {
 		return model.Node{}, err
 	}
-	return model.Node{ID: row.ID, WorkerID: row.ID, Token: row.Token, AfterSecond: max(row.UsedUntil, start.UsedUntil)}, nil
+	after := max(row.UsedUntil, start.UsedUntil)
+	return model.Node{ID: row.ID, WorkerID: row.ID, Token: row.Token, AfterSecond: after}, nil
 }
 
 func checkStart(n model.NodeStart) error {
 	switch {
 	case n.Token == "" || len(n.Token) > maxNodeText || len(n.Host) > maxNodeText || len(n.Port) > maxNodeText:
-		return fmt.Errorf("%w: host %q, port %q and the token may have %d bytes, the token may not be empty", model.ErrInvalidArgument, n.Host, n.Port, maxNodeText)
+		return fmt.Errorf("%w: host %q, port %q and the token may have %d bytes, the token may not be empty",
+			model.ErrInvalidArgument, n.Host, n.Port, maxNodeText)
 	case n.Type != model.NodeContainer && n.Type != model.NodeActual:
-		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, n.Type, model.NodeContainer, model.NodeActual)
+		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, n.Type,
+			model.NodeContainer, model.NodeActual)
 	case n.Workers < 1 || n.UsedUntil < 1:
-		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument, n.Workers, n.UsedUntil)
+		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument,
+			n.Workers, n.UsedUntil)
 	}
 	return nil
 }
@@ -96,7 +100,7 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 		return nodeRow{}, err
 	}
 	var next model.Counter
-	err = s.take(tx, &m, []countedRow{counted}, func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
+	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
 		last := starts.Last
 		number, taken, err := nextStart(starts, mark, start.Workers, m.now)
 		if err != nil {
@@ -122,9 +126,9 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 		}
 		// What is refused up to here must not look like a start that the database has lost: it marks nothing.
 		return next, true, err
-	})
-	if err == nil {
-		err = storeStarts(tx, m, next, 0)
+	}
+	if err = s.take(tx, &m, []countedRow{counted}, begin); err == nil {
+		err = storeStarts(tx, &m, next, 0)
 	}
 	return row, err
 }
@@ -147,8 +151,10 @@ func (s *Store) countStarts(tx *gorm.DB, m *moment) (countedRow, error) {
 }
 
 // storeStarts stores the counter, and how many of its starts WORKER_NODE may lack.
-func storeStarts(tx *gorm.DB, m moment, c model.Counter, lost int64) error {
-	return write(tx, "store the number of the start", "UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_change = ?, node_lost = ?, node_tokens = ?, node_at = ?",
+func storeStarts(tx *gorm.DB, m *moment, c model.Counter, lost int64) error {
+	return write(tx, "store the number of the start",
+		"UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_change = ?, node_lost = ?, "+
+			"node_tokens = ?, node_at = ?",
 		c.Last, c.Doubt, m.Changes, lost, c.Tokens, max(0, c.At.UnixMilli()))
 }
 
@@ -164,7 +170,8 @@ func nextStart(starts model.Counter, mark, workers int64, now time.Time) (number
 		number, _, next, err = starts.TakeNumbers(mark, 1, math.MaxInt64, now)
 	}
 	if errors.Is(err, model.ErrUnconfirmed) {
-		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", err)
+		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, "+
+			"then run `shardid confirm --uid`", err)
 	}
 	return number, next, err
 }
@@ -184,7 +191,8 @@ func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found
 // insertNode adds a row of the start's own. Its ID is the auto-increment when id is nil:
 // that knows of rows that other programs inserted, and that were removed.
 func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, id any) (nodeRow, error) {
-	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
+	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, "+
+		"MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
 		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.UsedUntil)
 	if err != nil {
@@ -224,11 +232,13 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 	case err != nil:
 		return nodeRow{}, err
 	case skip > int64(len(rows))/jumpShare:
-		return nodeRow{}, fmt.Errorf("%w: %d worker IDs may have been taken over by starts that the database has lost, of %d that are free: "+
-			"make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
+		return nodeRow{}, fmt.Errorf("%w: %d worker IDs may have been taken over by starts that the database has "+
+			"lost, of %d that are free: make sure that no instance of the UID mode is running that the table does "+
+			"not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
 	}
 	for _, old := range rows[:skip] {
-		if err := write(tx, "leave out a row", "UPDATE "+nodeTable+" SET USED_UNTIL = 0 WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil); err != nil {
+		if err := write(tx, "leave out a row", "UPDATE "+nodeTable+" SET USED_UNTIL = 0 "+
+			"WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil); err != nil {
 			return nodeRow{}, err
 		}
 	}
@@ -238,15 +248,17 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 			return nodeRow{ID: old.ID, Token: start.Token, UsedUntil: old.UsedUntil}, err
 		}
 	}
-	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that passed long enough ago: "+
-		"wait until the marks of instances that are gone have passed, or set more uid.worker_bits together with a new uid.epoch",
+	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that "+
+		"passed long enough ago: wait until the marks of instances that are gone have passed, or set more "+
+		"uid.worker_bits together with a new uid.epoch",
 		model.ErrNoWorkerID, start.Workers-1, nodeTable)
 }
 
 // takeNode says whether the row was still as it was read and is the start's now.
 func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
-	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, MODIFIED = CURRENT_TIMESTAMP, "+
-		"CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
+	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, "+
+		"MODIFIED = CURRENT_TIMESTAMP, CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? "+
+		"WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
 		start.Host, start.Port, start.Type, launchDate(start), start.Token, max(start.UsedUntil, old.UsedUntil),
 		old.ID, old.UsedUntil, old.Token)
 	if res.Error != nil {
@@ -281,22 +293,20 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 	if until <= row.UsedUntil {
 		return nil
 	}
-	return updateRows(tx, 1, "store the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
+	return updateRows(tx, 1, "store the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, "+
+		"MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
 }
 
 // ConfirmNodes ends the doubt about the starts of the UID mode: the caller says
 // that WORKER_NODE has all instances that are running.
 func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
-	return within(ctx, s, "confirm the starts of the UID mode", func(tx *gorm.DB) (int64, error) {
-		m, err := s.moment(tx, toOwn, toDecide)
+	const op = "confirm the starts of the UID mode"
+	return withMoment(ctx, s, op, []need{toOwn, toDecide}, func(tx *gorm.DB, m *moment) (int64, error) {
+		counted, err := s.countStarts(tx, m)
 		if err != nil {
 			return 0, err
 		}
-		counted, err := s.countStarts(tx, &m)
-		if err != nil {
-			return 0, err
-		}
-		starts, mark, err := s.readCounter(tx, &m, counted)
+		starts, mark, err := s.readCounter(tx, m, counted)
 		if err != nil || starts.Doubt+m.NodeLost == 0 && starts.Last >= mark {
 			return 0, err
 		}

@@ -40,8 +40,9 @@ func (r sectionRow) counted(m *moment) countedRow {
 }
 
 // at is what the row says, beside its counter, at a moment.
-func (r sectionRow) at(m moment, c model.Counter) model.SectionRow {
-	return model.SectionRow{Counter: c, Life: r.Life, Term: r.Term, Open: r.Open, Unsure: r.Counter.LastChange < m.Changes}
+func (r sectionRow) at(m *moment, c model.Counter) model.SectionRow {
+	return model.SectionRow{Counter: c, Life: r.Life, Term: r.Term, Open: r.Open,
+		Unsure: r.Counter.LastChange < m.Changes}
 }
 
 // The names of a section and of its space at the witness. That of the space is as high as
@@ -61,7 +62,9 @@ func spaceCounter(space string) string { return spaceMark + ":" + space }
 // the numbers are never handed out. place says how the servers of the requests are reached, and
 // sure that most of those that decide about it take them for the present ones. Safe for
 // concurrent use, over processes too.
-func (s *Store) AllocateSections(ctx context.Context, reqs []model.SectionRequest, place string, sure bool) []model.SectionGrant {
+func (s *Store) AllocateSections(
+	ctx context.Context, reqs []model.SectionRequest, place string, sure bool,
+) []model.SectionGrant {
 	const op = "allocate numbers of sequences"
 	var out []model.SectionGrant
 	err := s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
@@ -74,7 +77,9 @@ func (s *Store) AllocateSections(ctx context.Context, reqs []model.SectionReques
 	return out
 }
 
-func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place string, sure bool) ([]model.SectionGrant, error) {
+func (s *Store) allocateSections(
+	tx *gorm.DB, reqs []model.SectionRequest, place string, sure bool,
+) ([]model.SectionGrant, error) {
 	m, err := s.moment(tx, toShare, toTake)
 	if err != nil {
 		return nil, err
@@ -110,7 +115,7 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		old := fences[model.ServerOf(row.Life)]
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
-		before := row.at(m, c)
+		before := row.at(&m, c)
 		most := s.opts.Region.MaxNumber(model.MaxSequence)
 		grant, next, err := before.Next(req, max(mark, req.Bound), row.Step, most, s.server != nil, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {
@@ -129,7 +134,7 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		return next.Counter, true, nil
 	})
 	if err == nil {
-		err = s.storeRows(tx, m, s.sectionStorage(), changed)
+		err = s.storeRows(tx, &m, s.sectionStorage(), changed)
 	}
 	if err != nil || len(lost) == 0 {
 		return out, err
@@ -147,7 +152,8 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 // before asks anew for the terms of its sections when it renews it.
 func endLeases(tx *gorm.DB, servers map[string]bool) (number int64, err error) {
 	number = rand.Int64()
-	return number, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", number, slices.Collect(maps.Keys(servers)))
+	return number, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", number,
+		slices.Collect(maps.Keys(servers)))
 }
 
 // lockSections locks the rows, in one order, so that no two wait for each other.
@@ -200,7 +206,9 @@ type fenceRow struct {
 }
 
 // fencesOf reads the rows of the lives that give numbers of the sections, or shall.
-func (s *Store) fencesOf(tx *gorm.DB, reqs []model.SectionRequest, rows map[model.SectionKey]sectionRow) (map[string]fenceRow, error) {
+func (s *Store) fencesOf(
+	tx *gorm.DB, reqs []model.SectionRequest, rows map[model.SectionKey]sectionRow,
+) (map[string]fenceRow, error) {
 	if s.server == nil {
 		return nil, nil //nolint:nilnil // nothing is fenced
 	}
@@ -225,11 +233,8 @@ func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow
 // it has under the number that it gets last from the beginning of the call on. It knows all
 // spaces that there are. Errors: *model.StoreError.
 func (s *Store) RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error) {
-	return within(ctx, s, "renew the fence of sequences", func(tx *gorm.DB) (f model.Fence, err error) {
-		m, err := s.moment(tx, toShare, toCount)
-		if err != nil {
-			return f, err
-		}
+	const op = "renew the fence of sequences"
+	return withMoment(ctx, s, op, []need{toShare, toCount}, func(tx *gorm.DB, m *moment) (f model.Fence, err error) {
 		f = model.Fence{Changes: m.Changes, Numbers: map[string]int64{}}
 		if s.server != nil && len(servers) > 0 {
 			f.Numbers, err = renewFences(tx, m, servers, place)
@@ -241,7 +246,7 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 	})
 }
 
-func renewFences(tx *gorm.DB, m moment, servers []string, place string) (map[string]int64, error) {
+func renewFences(tx *gorm.DB, m *moment, servers []string, place string) (map[string]int64, error) {
 	rows, err := readFences(tx, servers, exclusive)
 	if err != nil {
 		return nil, err
@@ -253,7 +258,8 @@ func renewFences(tx *gorm.DB, m moment, servers []string, place string) (map[str
 			continue
 		}
 		numbers[server] = rand.Int64()
-		err := write(tx, "begin a lease", "INSERT INTO "+fenceTable+" (server, number, place, renewed_at) VALUES (?, ?, ?, ?)",
+		err := write(tx, "begin a lease", "INSERT INTO "+fenceTable+" (server, number, place, renewed_at) "+
+			"VALUES (?, ?, ?, ?)",
 			server, numbers[server], place, m.Now)
 		if err != nil {
 			return nil, err
@@ -261,7 +267,8 @@ func renewFences(tx *gorm.DB, m moment, servers []string, place string) (map[str
 	}
 	const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
 	return numbers, cmp.Or(
-		write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?", place, m.Now, servers),
+		write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?", place,
+			m.Now, servers),
 		write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
 }
 
@@ -294,7 +301,7 @@ func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]i
 					}))
 				}
 			}
-			return s.storeRows(tx, m, s.sectionStorage(), changed)
+			return s.storeRows(tx, &m, s.sectionStorage(), changed)
 		})
 		if err != nil {
 			return err

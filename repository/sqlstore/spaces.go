@@ -32,33 +32,36 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		if err != nil {
 			return err
 		}
-		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)", space.Name, space.Sections, space.Step)
+		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)",
+			space.Name, space.Sections, space.Step)
 		if isDuplicate(err) {
 			err = fmt.Errorf("%w: %q", model.ErrSpaceExists, space.Name)
 		}
 		if err != nil {
 			return err
 		}
-		grave, err := query[spaceTombstone](tx, "read what was handed out before a deletion", "SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", space.Name)
+		grave, err := query[spaceTombstone](tx, "read what was handed out before a deletion",
+			"SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", space.Name)
 		if err != nil {
 			return err
 		}
 		if wait := grave.DeletedAt + spaceRests.Milliseconds() - m.Now; wait > 0 && grave.DeletedAt > 0 {
-			return fmt.Errorf("%w: the space %q was deleted a moment ago, and replicas may still have it: add it again in %d s", model.ErrRefused, space.Name, wait/1000+1)
+			return fmt.Errorf("%w: the space %q was deleted a moment ago, and replicas may still have it: add it "+
+				"again in %d s", model.ErrRefused, space.Name, wait/1000+1)
 		}
 		known, err := s.readMarks(tx, &m, []string{spaceCounter(space.Name)}, 0)
 		if err != nil {
 			return err
 		}
-		return s.insertSections(tx, m, space, max(grave.MaxID, known[0]))
+		return s.insertSections(tx, &m, space, max(grave.MaxID, known[0]))
 	})
 }
 
 // insertSections makes the rows of a space whose numbers up to one are taken. A copy of the
 // database may lack that there was one of that name: the doubt of that is the rows', and for a
 // while others may give its numbers.
-func (s *Store) insertSections(tx *gorm.DB, m moment, space model.Space, taken int64) error {
-	c := m.listCounted(counterRow{}, taken, "").counter(&m)
+func (s *Store) insertSections(tx *gorm.DB, m *moment, space model.Space, taken int64) error {
+	c := m.listCounted(counterRow{}, taken, "").counter(m)
 	life := ""
 	if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
 		life = model.UnknownLife
@@ -72,8 +75,9 @@ func (s *Store) insertSections(tx *gorm.DB, m moment, space model.Space, taken i
 		for _, section := range part {
 			args = append(args, space.Name, section, taken, c.Doubt, m.Changes, life)
 		}
-		err := write(tx, "insert the sections", "INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, life) VALUES "+
-			strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(part))[2:], args...)
+		err := write(tx, "insert the sections",
+			"INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, life) VALUES "+
+				strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(part))[2:], args...)
 		if err != nil {
 			return err
 		}
@@ -101,7 +105,8 @@ func (s *Store) lockSpace(tx *gorm.DB, name string) (m moment, space model.Space
 	if m, err = s.moment(tx, toOwn, toDecide); err != nil {
 		return m, space, err
 	}
-	found, err := query[[]model.Space](tx, "read the space", "SELECT name, sections, step FROM "+sequenceTable+" WHERE name = ?", name)
+	found, err := query[[]model.Space](tx, "read the space",
+		"SELECT name, sections, step FROM "+sequenceTable+" WHERE name = ?", name)
 	if err == nil && len(found) == 0 {
 		err = unknownSpace(name)
 	}
@@ -135,7 +140,8 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 			c := row.counted(&m).counter(&m).Raise(highest)
 			lost[model.ServerOf(row.Life)] = true
 			if c.Doubt > model.MaxSequence-c.Last {
-				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid confirm --space %[2]s` before the deletion", model.ErrRefused, name)
+				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid "+
+					"confirm --space %[2]s` before the deletion", model.ErrRefused, name)
 			}
 			highest = max(highest, c.Last+c.Doubt)
 		}
@@ -173,14 +179,18 @@ func (s *Store) lockSpaceSections(tx *gorm.DB, m *moment, space model.Space) ([]
 
 // burySpace leaves a tombstone for a space. One that is there only rises.
 func burySpace(tx *gorm.DB, name string, highest, now int64) error {
-	before, err := query[spaceTombstone](tx, "read what was handed out before a deletion", "SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", name)
+	before, err := query[spaceTombstone](tx, "read what was handed out before a deletion",
+		"SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", name)
 	if err != nil {
 		return err
 	}
-	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedSequenceTable+" WHERE name = ?", name); err != nil {
+	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedSequenceTable+" WHERE name = ?",
+		name); err != nil {
 		return err
 	}
-	return write(tx, "remember what was handed out", "INSERT INTO "+deletedSequenceTable+" (name, max_id, deleted_at) VALUES (?, ?, ?)", name, max(highest, before.MaxID), now)
+	return write(tx, "remember what was handed out",
+		"INSERT INTO "+deletedSequenceTable+" (name, max_id, deleted_at) VALUES (?, ?, ?)",
+		name, max(highest, before.MaxID), now)
 }
 
 // ConfirmSpace ends the doubts about the sections of a space: the caller says that max_id of each
@@ -198,12 +208,12 @@ func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 		for part := range slices.Chunk(rows, 64) {
 			var changed []storedRow
 			for _, row := range part {
-				if next := row.at(m, row.counted(&m).counter(&m)); next.Doubt > 0 {
+				if next := row.at(&m, row.counted(&m).counter(&m)); next.Doubt > 0 {
 					next.Doubt, next.Life = 0, model.UnknownLife
 					changed = append(changed, row.stored(next))
 				}
 			}
-			if err := s.storeRows(tx, m, s.sectionStorage(), changed); err != nil {
+			if err := s.storeRows(tx, &m, s.sectionStorage(), changed); err != nil {
 				return 0, err
 			}
 			confirmed += int64(len(changed))
@@ -258,11 +268,14 @@ func usesOf(tx *gorm.DB, where string, args ...any) ([]model.SpaceUse, error) {
 		Count   int
 		Used    int
 		Highest int64
-	}](tx, "read the spaces", "SELECT name, step AS steps, sections AS count, (SELECT COUNT(*) FROM "+sectionTable+" WHERE space = name AND term > 0) AS used, "+
-		"(SELECT COALESCE(MAX(max_id), 0) FROM "+sectionTable+" WHERE space = name) AS highest FROM "+sequenceTable+where+" ORDER BY name", args...)
+	}](tx, "read the spaces", "SELECT name, step AS steps, sections AS count, "+
+		"(SELECT COUNT(*) FROM "+sectionTable+" WHERE space = name AND term > 0) AS used, "+
+		"(SELECT COALESCE(MAX(max_id), 0) FROM "+sectionTable+" WHERE space = name) AS highest FROM "+
+		sequenceTable+where+" ORDER BY name", args...)
 	all := make([]model.SpaceUse, len(rows))
 	for i, r := range rows {
-		all[i] = model.SpaceUse{Space: model.Space{Name: r.Name, Sections: r.Count, Step: r.Steps}, Used: r.Used, Highest: r.Highest}
+		all[i] = model.SpaceUse{Space: model.Space{Name: r.Name, Sections: r.Count, Step: r.Steps}, Used: r.Used,
+			Highest: r.Highest}
 	}
 	return all, err
 }

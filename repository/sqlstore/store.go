@@ -147,7 +147,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	case SQLite:
 		return s, s.openSQLite(ctx)
 	}
-	return nil, fmt.Errorf("%w: database driver %q is neither %s nor %s", model.ErrInvalidArgument, s.opts.Driver, MySQL, SQLite)
+	return nil, fmt.Errorf("%w: database driver %q is neither %s nor %s", model.ErrInvalidArgument, s.opts.Driver,
+		MySQL, SQLite)
 }
 
 // limitPool sets the pool's bounds, the given ones or the driver's defaults.
@@ -177,12 +178,21 @@ func (s *Store) Close() error {
 
 // probe reads every column that is used, and no row.
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
-	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens, max_rate FROM " + table +
-	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")" +
-	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ") AND NOT EXISTS (SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM " + replicaTable + ") AND NOT EXISTS (SELECT number FROM " + changeTable + ")" +
-	" AND NOT EXISTS (SELECT " + nameColumns + " FROM " + nameTable + ") AND NOT EXISTS (SELECT " + leaseColumns + " FROM " + leaseTable + ")" +
-	" AND NOT EXISTS (SELECT name, sections, step FROM " + sequenceTable + ") AND NOT EXISTS (SELECT space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open FROM " + sectionTable + ")" +
-	" AND NOT EXISTS (SELECT server, number, place, renewed_at FROM " + fenceTable + ") AND NOT EXISTS (SELECT name, max_id, deleted_at FROM " + deletedSequenceTable + ")"
+	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens, max_rate FROM " +
+	table +
+	" WHERE 1 = 0" +
+	" AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ")" +
+	" AND NOT EXISTS (SELECT scramble_secret, " + deploymentColumns + " FROM " + deploymentTable + ")" +
+	" AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ")" +
+	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ")" +
+	" AND NOT EXISTS (SELECT " + memberColumns + " FROM " + members + ")" +
+	" AND NOT EXISTS (SELECT number FROM " + changeTable + ")" +
+	" AND NOT EXISTS (SELECT " + nameColumns + " FROM " + nameTable + ")" +
+	" AND NOT EXISTS (SELECT " + leaseColumns + " FROM " + leaseTable + ")" +
+	" AND NOT EXISTS (SELECT name, sections, step FROM " + sequenceTable + ")" +
+	" AND NOT EXISTS (SELECT " + sectionColumns + " FROM " + sectionTable + ")" +
+	" AND NOT EXISTS (SELECT server, number, place, renewed_at FROM " + fenceTable + ")" +
+	" AND NOT EXISTS (SELECT name, max_id, deleted_at FROM " + deletedSequenceTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable
 // primary, and has id_alloc with all its columns and the tombstones. It is cheap: two

@@ -48,9 +48,11 @@ func checkNewTag(tag model.Tag) error {
 	}
 	switch {
 	case tag.MaxID < 1 || tag.MaxID > model.MaxTagID-tag.Step:
-		return fmt.Errorf("%w: max_id %d is not in 1…2^63-1-step: it is the first ID to hand out", model.ErrInvalidArgument, tag.MaxID)
+		return fmt.Errorf("%w: max_id %d is not in 1…2^63-1-step: it is the first ID to hand out",
+			model.ErrInvalidArgument, tag.MaxID)
 	case utf8.RuneCountInString(tag.Description) > maxTagDescription:
-		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument, maxTagDescription)
+		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument,
+			maxTagDescription)
 	}
 	return nil
 }
@@ -63,11 +65,10 @@ func checkNewTag(tag model.Tag) error {
 // programs. Errors: model.ErrUnknownTag, model.ErrLimitReached,
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
 func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
-	return within(ctx, s, "allocate a segment", func(tx *gorm.DB) (segment model.TagSegment, err error) {
-		m, err := s.moment(tx, toShare, toTake)
-		if err != nil {
-			return segment, err
-		}
+	const op = "allocate a segment"
+	return withMoment(ctx, s, op, []need{toShare, toTake}, func(
+		tx *gorm.DB, m *moment,
+	) (segment model.TagSegment, err error) {
 		row, err := s.lockTag(tx, req.Tag)
 		if err != nil {
 			return segment, err
@@ -77,7 +78,8 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 		}
 		req.Region, req.Changed = s.opts.Region, m.Changes > row.Counter.LastChange
 		var next model.Counter
-		err = s.take(tx, &m, []countedRow{row.counted(&m)}, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
+		counted := []countedRow{row.counted(m)}
+		err = s.take(tx, m, counted, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
 			segment, next, err = req.Next(c, row.Step, mark, m.now, m.local)
 			if errors.Is(err, model.ErrUnconfirmed) {
 				err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; "+
@@ -121,8 +123,9 @@ func (s *Store) lockExactly(tx *gorm.DB, name string) (row tagRow, tag model.Tag
 // counted is what the row keeps of its counter. Where another program has raised max_id since, no mark covers it.
 func (r tagRow) counted(m *moment) countedRow {
 	row := countedRow{
-		counterRow: r.Counter, last: max(r.MaxID, 1) - 1, mark: r.mark(), unmarked: r.OwnMaxID != 0 && r.OwnMaxID != r.Stored,
-		rate: m.tagRate, rateBefore: func(c model.Change) int64 { return c.TagRate },
+		counterRow: r.Counter, last: max(r.MaxID, 1) - 1, mark: r.mark(),
+		unmarked: r.OwnMaxID != 0 && r.OwnMaxID != r.Stored,
+		rate:     m.tagRate, rateBefore: func(c model.Change) int64 { return c.TagRate },
 	}
 	if numbers, err := r.Numbering.Numbers(); err == nil && numbers != nil {
 		row.periodBits = numbers.Bits()
@@ -138,15 +141,17 @@ func (r tagRow) mark() string { return "t:" + r.BizTag }
 func (r tagRow) sameNumbers(numbers *model.Numbers) error {
 	stored, err := r.Numbering.Numbers()
 	if err == nil && !stored.Same(numbers) {
-		err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a pattern never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable)
+		err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a pattern "+
+			"never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable)
 	}
 	return err
 }
 
 // storeTag writes what a tag has handed out, if its max_id is still the one that was
 // read.
-func storeTag(tx *gorm.DB, m moment, row tagRow, c model.Counter) error {
-	return updateRows(tx, 1, "store", "UPDATE "+tagTable+" SET doubt = ?, last_change = ?, tokens = ?, taken_at = ?, own_max_id = ?, max_id = ?, "+
+func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
+	return updateRows(tx, 1, "store", "UPDATE "+tagTable+" SET doubt = ?, last_change = ?, tokens = ?, "+
+		"taken_at = ?, own_max_id = ?, max_id = ?, "+
 		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
 		c.Doubt, m.Changes, c.Tokens, max(0, c.At.UnixMilli()), c.Last+1, c.Last+1, row.BizTag, row.Stored)
 }
@@ -177,13 +182,10 @@ func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, 
 			return nil, fmt.Errorf("add tag %q: %w", tag.Name, err)
 		}
 	}
-	return within(ctx, s, op, func(tx *gorm.DB) (made []model.Tag, err error) {
-		m, err := s.moment(tx, toShare, toDecide)
-		if err != nil {
-			return nil, err
-		}
+	needs := []need{toShare, toDecide}
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (made []model.Tag, err error) {
 		for _, tag := range tags {
-			one, err := s.createTag(tx, &m, tag)
+			one, err := s.createTag(tx, m, tag)
 			if err != nil && len(tags) > 1 {
 				err = fmt.Errorf("tag %q: %w", tag.Name, err)
 			}
@@ -256,7 +258,9 @@ func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag,
 // ChangeTag changes a tag and answers it as it was and as it is. Errors:
 // model.ErrUnknownTag, ErrInvalidArgument, ErrRefused for a max_id that would go
 // down, *model.StoreError.
-func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error) {
+func (s *Store) ChangeTag(
+	ctx context.Context, name string, change model.TagChange,
+) (before, after model.Tag, err error) {
 	err = s.do(ctx, fmt.Sprintf("change tag %q", name), func(tx *gorm.DB) error {
 		m, err := s.moment(tx, toShare)
 		if err != nil {
@@ -274,13 +278,14 @@ func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChan
 		if err := m.checkRaise(current, next.MaxID); err != nil {
 			return err
 		}
-		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
+		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, "+
+			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
 			next.MaxID, next.Step, next.Description, name)
 		if err == nil && change.MaxRate != nil {
 			err = write(tx, "store", "UPDATE "+tagTable+" SET max_rate = ? WHERE biz_tag = ?", *change.MaxRate, name)
 		}
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
-			err = s.raiseMarks(ctx, m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
+			err = s.raiseMarks(ctx, &m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}
 		if err == nil {
 			after, err = s.oneTag(tx, name)
@@ -294,16 +299,13 @@ func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChan
 // out, so that it goes on above that should it come back. It answers what was
 // deleted. Errors: model.ErrUnknownTag, *model.StoreError.
 func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
-	return within(ctx, s, fmt.Sprintf("delete tag %q", name), func(tx *gorm.DB) (model.Tag, error) {
-		m, err := s.moment(tx, toShare, toDecide)
-		if err != nil {
-			return model.Tag{}, err
-		}
+	op, needs := fmt.Sprintf("delete tag %q", name), []need{toShare, toDecide}
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (model.Tag, error) {
 		row, tag, err := s.lockExactly(tx, name)
 		if err != nil {
 			return tag, err
 		}
-		c, mark, err := s.readCounter(tx, &m, row.counted(&m))
+		c, mark, err := s.readCounter(tx, m, row.counted(m))
 		c = c.Raise(mark)
 		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
 		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
@@ -322,16 +324,13 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 
 // ConfirmTag is ConfirmApp for a tag.
 func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
-	return within(ctx, s, fmt.Sprintf("confirm tag %q", tag), func(tx *gorm.DB) (int64, error) {
-		m, err := s.moment(tx, toShare, toDecide)
-		if err != nil {
-			return 0, err
-		}
+	op, needs := fmt.Sprintf("confirm tag %q", tag), []need{toShare, toDecide}
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (int64, error) {
 		row, _, err := s.lockExactly(tx, tag)
 		if err != nil {
 			return 0, err
 		}
-		c, mark, err := s.readCounter(tx, &m, row.counted(&m))
+		c, mark, err := s.readCounter(tx, m, row.counted(m))
 		if err != nil || c.Doubt == 0 {
 			return 0, err
 		}

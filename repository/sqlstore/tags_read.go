@@ -113,7 +113,8 @@ func (s *Store) findTag(g *gorm.DB, name string) (model.Tag, error) {
 // the connection changes. A NULL reads as zero.
 func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (tags []model.Tag, err error) {
 	updated := s.either("UNIX_TIMESTAMP(update_time)", "CAST(strftime('%s', update_time) AS INTEGER)")
-	rows, err := g.Raw("SELECT biz_tag, COALESCE(max_id, 0), COALESCE(step, 0), COALESCE(description, ''), COALESCE("+updated+", 0) FROM "+tagTable+
+	rows, err := g.Raw("SELECT biz_tag, COALESCE(max_id, 0), COALESCE(step, 0), COALESCE(description, ''), "+
+		"COALESCE("+updated+", 0) FROM "+tagTable+
 		" WHERE "+where, args...).Rows()
 	if err != nil {
 		return nil, err
@@ -157,7 +158,8 @@ type tagKept struct {
 func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
 	return query[tagKept](tx, "read what outlives a tag",
 		"SELECT d.max_id AS buried, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM (SELECT 1) AS one "+
-			"LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?", name, name)
+			"LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?",
+		name, name)
 }
 
 // numbersOf is how the IDs of the tags of a condition are shown.
@@ -180,14 +182,18 @@ func keepNumber(tx *gorm.DB, tag model.Tag, kept tagKept) error {
 	case was == model.Numbering{} && tag.Numbering == model.Numbering{}:
 		return nil
 	case was == tag.Numbering: // its name may differ by what the collation ignores
-		return write(tx, "note how the tag's IDs are shown", "UPDATE "+numberTable+" SET biz_tag = ? WHERE biz_tag = ?", tag.Name, tag.Name)
+		return write(tx, "note how the tag's IDs are shown", "UPDATE "+numberTable+" SET biz_tag = ? WHERE biz_tag = ?",
+			tag.Name, tag.Name)
 	case was != model.Numbering{}:
-		return fmt.Errorf("%w: tag %q had the pattern %s with reset %s, zone %s and overflow %s before it was deleted, and texts of another could repeat its texts: give the same, or add a tag of another name",
+		return fmt.Errorf("%w: tag %q had the pattern %s with reset %s, zone %s and overflow %s before it was "+
+			"deleted, and texts of another could repeat its texts: give the same, or add a tag of another name",
 			model.ErrRefused, tag.Name, was.Pattern, was.Reset, was.Zone, was.Overflow)
 	case kept.Buried > 0:
-		return fmt.Errorf("%w: tag %q had plain IDs before it was deleted: add one with a pattern under another name", model.ErrRefused, tag.Name)
+		return fmt.Errorf("%w: tag %q had plain IDs before it was deleted: add one with a pattern under another "+
+			"name", model.ErrRefused, tag.Name)
 	}
-	return write(tx, "note how the tag's IDs are shown", "INSERT INTO "+numberTable+" ("+numberColumns+") VALUES (?, ?, ?, ?, ?)",
+	return write(tx, "note how the tag's IDs are shown",
+		"INSERT INTO "+numberTable+" ("+numberColumns+") VALUES (?, ?, ?, ?, ?)",
 		tag.Name, tag.Pattern, string(tag.Reset), tag.Zone, string(tag.Overflow))
 }
 
@@ -200,7 +206,8 @@ func checkNumber(tag *model.Tag) error {
 	}
 	tag.Numbering = numbers.Numbering
 	if tag.MaxID != 1 && tag.Reset != model.ResetNone {
-		return fmt.Errorf("%w: the sequence of a tag with reset %s begins at 1, so max_id cannot be given", model.ErrInvalidArgument, tag.Reset)
+		return fmt.Errorf("%w: the sequence of a tag with reset %s begins at 1, so max_id cannot be given",
+			model.ErrInvalidArgument, tag.Reset)
 	}
 	return nil
 }

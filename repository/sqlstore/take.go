@@ -133,7 +133,7 @@ func (s *Store) take(tx *gorm.DB, m *moment, rows []countedRow, choose choice) e
 	for group, highest := range groups {
 		marks = append(marks, model.Mark{Counter: group, Value: highest})
 	}
-	return s.raiseMarks(tx.Statement.Context, *m, marks, before)
+	return s.raiseMarks(tx.Statement.Context, m, marks, before)
 }
 
 // storage says how the rows of a table are stored.
@@ -154,13 +154,14 @@ type storedRow struct {
 }
 
 // storeRows writes all rows with one statement. The error may be errRowChanged.
-func (s *Store) storeRows(tx *gorm.DB, m moment, in storage, rows []storedRow) error {
+func (s *Store) storeRows(tx *gorm.DB, m *moment, in storage, rows []storedRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	values := make([][]any, len(rows))
 	for i, r := range rows {
-		values[i] = append(slices.Clip(r.further), r.next.Doubt, r.next.Tokens, max(0, r.next.At.UnixMilli()), r.next.Last)
+		values[i] = append(slices.Clip(r.further), r.next.Doubt, r.next.Tokens, max(0, r.next.At.UnixMilli()),
+			r.next.Last)
 	}
 	var sql strings.Builder
 	var args []any

@@ -52,7 +52,8 @@ func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]a
 	for i := range lists {
 		c := counters[i].Raise(marks[i])
 		if c.Doubt > model.MaxIndex-c.Last {
-			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion",
+			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm "+
+				"--app %d` before the deletion",
 				model.ErrRefused, lists[i].Key, app)
 		}
 		lists[i].Floor = c.Last + c.Doubt
@@ -126,9 +127,11 @@ func (s *Store) resume(tx *gorm.DB, m *moment, app model.App, rows []allocRow) (
 	if len(before) == 0 {
 		return summary, nil
 	}
-	const grave = "FROM " + deletedTable + " AS d WHERE d.app_id = " + table + ".app_id AND d.shard_id = " + table + ".shard_id"
+	const grave = "FROM " + deletedTable + " AS d WHERE d.app_id = " + table + ".app_id AND d.shard_id = " + table +
+		".shard_id"
 	return summary, write(tx, "go on above what was handed out before",
-		"UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID)
+		"UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? "+
+			"AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID)
 }
 
 // accountedFor is the change up to which a new row accounts for: none, as the database may lack one
@@ -151,8 +154,10 @@ func buryTag(tx *gorm.DB, name string, maxID int64) error {
 	if err != nil || kept.Buried >= maxID {
 		return err
 	}
-	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", name); err != nil {
+	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?",
+		name); err != nil {
 		return err
 	}
-	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", name, maxID)
+	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)",
+		name, maxID)
 }

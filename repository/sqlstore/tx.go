@@ -47,6 +47,18 @@ func within[T any](ctx context.Context, s *Store, op string, body func(*gorm.DB)
 	return value, nil
 }
 
+// withMoment is within for a body that needs something of the row of the deployment, which it gets.
+func withMoment[T any](ctx context.Context, s *Store, op string, needs []need,
+	body func(tx *gorm.DB, m *moment) (T, error)) (T, error) {
+	return within(ctx, s, op, func(tx *gorm.DB) (none T, err error) {
+		m, err := s.moment(tx, needs...)
+		if err != nil {
+			return none, err
+		}
+		return body(tx, &m)
+	})
+}
+
 // inTx runs body in one transaction and commits it, which is observed as op. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock
@@ -151,7 +163,8 @@ func discard(conn *sql.Conn) {
 // row is locked and never changed. Errors: errNoLockRow, and those of moment.
 func (s *Store) lockNamed(tx *gorm.DB, name string) (moment, error) {
 	if s.server != nil {
-		found, err := query[[]string](tx, "lock "+name, "SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(), name)
+		found, err := query[[]string](tx, "lock "+name, "SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(),
+			name)
 		if err != nil {
 			return moment{}, err
 		}
@@ -206,10 +219,8 @@ func updateRows(tx *gorm.DB, rows int, what, sql string, args ...any) error {
 // confirm runs a statement that an operator's word stands for, and gives how many rows
 // it changed.
 func (s *Store) confirm(ctx context.Context, op, statement string, args ...any) (int64, error) {
-	return within(ctx, s, op, func(tx *gorm.DB) (int64, error) {
-		if _, err := s.moment(tx); err != nil { // a change that is not noted yet comes first
-			return 0, err
-		}
+	// A change that is not noted yet comes first.
+	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, _ *moment) (int64, error) {
 		res := tx.Exec(statement, args...)
 		return res.RowsAffected, res.Error
 	})

@@ -35,7 +35,8 @@ import (
 //     Redis may be lost again.
 
 // errWitnessAway: the row names a witness that does not answer, or not to this process.
-var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out, or for the database to do without it")
+var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out, or for the database " +
+	"to do without it")
 
 // errNoWitness is why it does not answer to a process without Redis.
 var errNoWitness = errors.New("this process has no Redis, and others have")
@@ -259,7 +260,8 @@ type memberRow struct {
 
 const (
 	memberColumns = "member, uses, holds, max_list_rate, max_tag_rate, seen_at"
-	members       = "(SELECT id AS member, uses, holds, list_rate AS max_list_rate, tag_rate AS max_tag_rate, seen_at FROM " +
+	members       = "(SELECT id AS member, uses, holds, list_rate AS max_list_rate, tag_rate AS max_tag_rate, " +
+		"seen_at FROM " +
 		replicaTable + ") AS r"
 )
 
@@ -332,7 +334,8 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 			return err
 		}
 		// Under the lock: a replica may have said meanwhile that it holds the witness.
-		m.members, err = query[[]memberRow](tx, "read what the other replicas use", "SELECT "+memberColumns+" FROM "+members)
+		m.members, err = query[[]memberRow](tx, "read what the other replicas use",
+			"SELECT "+memberColumns+" FROM "+members)
 		if err != nil {
 			return err
 		}
@@ -345,19 +348,24 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 			witness, place = uses+" "+rand.Text()[:16], s.opts.Witness.Place()
 		}
 		if witness != m.Witness {
-			err = write(tx, "name the witness", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?", witness, place)
+			err = write(tx, "name the witness", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?",
+				witness, place)
 		}
 		if err == nil && m.heartbeatDue() {
-			err = write(tx, "beat", "UPDATE "+deploymentTable+" SET beat_at = ?, server_life = ? WHERE beat_at < ?", m.Now, m.server.Life, m.Now)
+			err = write(tx, "beat", "UPDATE "+deploymentTable+" SET beat_at = ?, server_life = ? WHERE beat_at < ?",
+				m.Now, m.server.Life, m.Now)
 			if err == nil && d.forget {
-				err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?", m.Now-4*model.HoldLasts.Milliseconds())
+				err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?",
+					m.Now-4*model.HoldLasts.Milliseconds())
 			}
 		}
 		if m.ListRate < d.listRate || m.TagRate < d.tagRate {
 			m.RatesFrom = m.Now + model.RaiseDelay.Milliseconds()
 		}
 		if err == nil && (m.ListRate != d.listRate || m.TagRate != d.tagRate) {
-			err = write(tx, "store the rates", "UPDATE "+deploymentTable+" SET rates_from = ?, list_rate = ?, tag_rate = ?", m.RatesFrom, d.listRate, d.tagRate)
+			err = write(tx, "store the rates",
+				"UPDATE "+deploymentTable+" SET rates_from = ?, list_rate = ?, tag_rate = ?",
+				m.RatesFrom, d.listRate, d.tagRate)
 		}
 		return err
 	})
@@ -380,7 +388,7 @@ func (s *Store) leaveDeployment() {
 // marks asks the witness that the row names how far counters have come. Where none is
 // named, marks that are there all the same count too: they vouch for nothing, but what they
 // say was handed out. The moment must be locked.
-func (s *Store) marks(ctx context.Context, m moment, counters []string) ([]int64, error) {
+func (s *Store) marks(ctx context.Context, m *moment, counters []string) ([]int64, error) {
 	marks, err := make([]int64, len(counters)), errNoWitness
 	if s.opts.Witness != nil && (m.Witness != "" || s.reached.Load()) {
 		asking, cancel := context.WithTimeout(ctx, witnessTimeout)
@@ -398,7 +406,7 @@ func (s *Store) marks(ctx context.Context, m moment, counters []string) ([]int64
 
 // readMarks is marks of counters that account for the changes up to oldest: those after it are read.
 func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int64) ([]int64, error) {
-	marks, err := s.marks(tx.Statement.Context, *m, counters)
+	marks, err := s.marks(tx.Statement.Context, m, counters)
 	if err != nil {
 		return nil, err
 	}
@@ -408,7 +416,7 @@ func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int6
 // raiseMarks raises marks at the witness that the row names. It must come before the
 // transaction is committed, and so before its numbers are used. known, if it is not nil, are
 // the marks that were read: higher ones refuse.
-func (s *Store) raiseMarks(ctx context.Context, m moment, marks []model.Mark, known []int64) error {
+func (s *Store) raiseMarks(ctx context.Context, m *moment, marks []model.Mark, known []int64) error {
 	if m.Witness == "" || m.settled || len(marks) == 0 {
 		return nil
 	}
@@ -445,7 +453,8 @@ func (r changeRow) change() model.Change {
 	return model.Change{
 		Number: r.Number, ListRate: r.ListRate, TagRate: r.TagRate, Witness: r.Witness,
 		Gap: model.Gap{
-			Known: time.UnixMilli(r.KnownAt), Now: time.UnixMilli(r.NotedAt), Slack: time.Duration(r.Slack) * time.Millisecond,
+			Known: time.UnixMilli(r.KnownAt), Now: time.UnixMilli(r.NotedAt),
+			Slack: time.Duration(r.Slack) * time.Millisecond,
 			Reach: atMilli(r.ReachAt), Again: r.Again,
 		},
 	}
@@ -528,15 +537,18 @@ func (s *Store) witnessKnows(ctx context.Context, m moment, lacks bool) (bool, e
 		s.seen.changedAt = s.opts.Now()
 	}
 	if s.opts.Now().Sub(s.seen.changedAt) < patience {
-		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w", errServerChanged, patience, err)
+		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w",
+			errServerChanged, patience, err)
 	}
 	return false, nil
 }
 
 // storeServer makes the row that of the server that holds it.
 func storeServer(tx *gorm.DB, m moment, t model.ServerTimes) error {
-	return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, server_life = ?, since = ?, beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?",
-		m.server.ID, max(0, m.server.BootedAt.Unix()), m.server.Life, t.Since.UnixMilli(), t.Beat.UnixMilli(), max(0, t.Oldest.UnixMilli()), max(0, t.JumpFrom.UnixMilli()),
+	return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, server_life = ?, since = ?, "+
+		"beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?",
+		m.server.ID, max(0, m.server.BootedAt.Unix()), m.server.Life, t.Since.UnixMilli(), t.Beat.UnixMilli(),
+		max(0, t.Oldest.UnixMilli()), max(0, t.JumpFrom.UnixMilli()),
 		m.ListRate, m.TagRate).Error
 }
 
@@ -550,13 +562,16 @@ func (s *Store) storeChange(tx *gorm.DB, m *moment, gap model.Gap, vouched bool)
 	s.seen.mu.Lock()
 	list, tag := max(m.ListRate, s.seen.rates.list, s.opts.ListRate), max(m.TagRate, s.seen.rates.tag, s.opts.TagRate)
 	s.seen.mu.Unlock()
-	err := write(tx, "note a change of the server", "UPDATE "+deploymentTable+" SET changes = changes + 1, witness = ?", m.Witness)
+	err := write(tx, "note a change of the server", "UPDATE "+deploymentTable+" SET changes = changes + 1, witness = ?",
+		m.Witness)
 	if err != nil {
 		return err
 	}
 	return write(tx, "note a change of the server", "INSERT INTO "+changeTable+
-		" (number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		m.Changes+1, gap.Now.UnixMilli(), gap.Known.UnixMilli(), gap.Slack.Milliseconds(), max(0, gap.Reach.UnixMilli()), gap.Again, list, tag, m.Witness)
+		" (number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		m.Changes+1, gap.Now.UnixMilli(), gap.Known.UnixMilli(), gap.Slack.Milliseconds(),
+		max(0, gap.Reach.UnixMilli()), gap.Again, list, tag, m.Witness)
 }
 
 // readChanges makes the moment know the changes after one that a row accounts for.
@@ -610,7 +625,9 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 		if _, err := s.moment(tx); err != nil {
 			return err
 		}
-		return write(tx, "note that the rows are settled", "UPDATE "+changeTable+" SET settled = 1 WHERE witness = ? AND number <= ? AND settled = 0", m.Witness, at.changes)
+		return write(tx, "note that the rows are settled",
+			"UPDATE "+changeTable+" SET settled = 1 WHERE witness = ? AND number <= ? AND settled = 0", m.Witness,
+			at.changes)
 	})
 	if err == nil {
 		at.done = at.changes
@@ -648,7 +665,8 @@ func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
 			}
 		}
 	}
-	return cmp.Or(s.settleLists(ctx, lists), s.settleTags(ctx, tags), s.settleSections(ctx, sections), s.settleSpaces(ctx, spaces))
+	return cmp.Or(s.settleLists(ctx, lists), s.settleTags(ctx, tags), s.settleSections(ctx, sections),
+		s.settleSpaces(ctx, spaces))
 }
 
 func (s *Store) settleStarts(ctx context.Context, mark int64) error {
@@ -665,7 +683,7 @@ func (s *Store) settleStarts(ctx context.Context, mark int64) error {
 		if err != nil || starts.Last >= mark {
 			return err
 		}
-		return storeStarts(tx, m, starts.Raise(mark), m.NodeLost+mark-starts.Last)
+		return storeStarts(tx, &m, starts.Raise(mark), m.NodeLost+mark-starts.Last)
 	})
 }
 
@@ -678,7 +696,9 @@ func (s *Store) settleLists(ctx context.Context, lists []model.AllocRequest) err
 		if err != nil {
 			return err
 		}
-		out, err := s.takeLists(tx, m, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+		out, err := s.takeLists(tx, &m, lists, func(
+			state model.AllocState, req model.AllocRequest, _ time.Time,
+		) (model.Allocation, model.AllocState, error) {
 			state.Counter = state.Raise(req.Floor)
 			return model.Allocation{}, state, nil
 		})
@@ -712,7 +732,8 @@ func (s *Store) settleTags(ctx context.Context, tags map[string]int64) error {
 		}
 	}
 	for name, mark := range tags {
-		if err := s.inTx(ctx, "raise a tag", func(tx *gorm.DB) error { return s.settleTag(tx, name, mark) }); err != nil {
+		err := s.inTx(ctx, "raise a tag", func(tx *gorm.DB) error { return s.settleTag(tx, name, mark) })
+		if err != nil {
 			return err
 		}
 	}
@@ -735,5 +756,5 @@ func (s *Store) settleTag(tx *gorm.DB, name string, mark int64) error {
 	if err != nil || c.Last >= mark {
 		return err
 	}
-	return storeTag(tx, m, row, c.Raise(mark))
+	return storeTag(tx, &m, row, c.Raise(mark))
 }
