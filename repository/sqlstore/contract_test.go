@@ -14,6 +14,7 @@ import (
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
 
 	"shardid/model"
 	"shardid/scripts/check"
@@ -113,28 +114,70 @@ func TestAllocateAllOrNothing(t *testing.T) {
 		run(t, s, stop)
 		for i, got := range s.Allocate(context.Background(), ask(key(1, 0), key(1, 9), key(1, 1))) {
 			var want *model.StoreError
-			var notBegun *model.NotBegunError
-			if !errors.As(got.Err, &want) || errors.As(got.Err, &notBegun) || got.Segment != (model.Segment{}) {
+			var begun *model.NotBegunError
+			if !errors.As(got.Err, &want) || errors.As(got.Err, &begun) || got.Segment != (model.Segment{}) {
 				t.Errorf("answer %d: %+v", i, got)
 			}
 		}
 		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 0, "stored")
 		run(t, s, "DROP TRIGGER stop")
 		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var notBegun *model.NotBegunError
+		if err := s.Allocate(ctx, ask(key(1, 0)))[0].Err; !errors.Is(err, context.Canceled) || !errors.As(err, &notBegun) {
+			t.Errorf("after the context has ended: %v", err)
+		}
+		addSpace(t, s, "s", 2)
+		run(t, s, "DROP TABLE shardid_section")
+		for i, g := range grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0)) {
+			if store := new(model.StoreError); !errors.As(g.Err, &store) || g.Segment.Len() > 0 || g.Term != 0 {
+				t.Errorf("section %d: %+v", i, g)
+			}
+		}
 	})
 }
 
-func TestAllocateAfterTheContextEnded(t *testing.T) {
+// However many lists or sections a call is for, it is one transaction of four statements at most, beside BEGIN and
+// COMMIT. One more looks for the age of the tables after each heartbeat.
+func TestStatementsOfAnAllocation(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(1))
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		var notBegun *model.NotBegunError
-		got := s.Allocate(ctx, ask(key(1, 0)))
-		if err := got[0].Err; !errors.Is(err, context.Canceled) || !errors.As(err, &notBegun) {
-			t.Fatalf("got %+v", got)
+		addTag(t, s, "a", 10)
+		addSpace(t, s, "s", model.Shards)
+		var keys []model.ListKey
+		var sections []model.SectionRequest
+		for n := range model.Shards {
+			keys = append(keys, key(1, uint8(n)))
+			sections = append(sections, sectionAsk(model.Shards-1-n, "a-1", 0, int64(1000*n)))
 		}
-		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+		for n, g := range grants(t, s, sections...) { // the first claim ends leases, too
+			sections[n].Term, sections[n].Bound = g.Term, g.Segment.Last
+		}
+		statements := 0
+		counts := func(*gorm.DB) { statements++ }
+		check.Must(t, s.gorm.Callback().Raw().After("gorm:raw").Register("counts", counts))
+		check.Must(t, s.gorm.Callback().Row().After("gorm:row").Register("counts", counts))
+		check.Must(t, s.gorm.Callback().Query().After("gorm:query").Register("counts", counts))
+		for name, take := range map[string]func(){
+			"lists": func() {
+				for _, a := range s.Allocate(t.Context(), ask(keys...)) {
+					wantSegment(t, a, 1, 1000)
+				}
+			},
+			"a tag": func() { wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 11, Step: 10}) },
+			"sections": func() {
+				for n, g := range grants(t, s, sections...) {
+					wantGrant(t, g, int64(1000*n)+1, true, int64(1000*n)+11)
+				}
+			},
+		} {
+			statements = 0
+			take()
+			if statements > 4 {
+				t.Errorf("%s: %d statements", name, statements)
+			}
+		}
 	})
 }
 

@@ -155,7 +155,10 @@ func TestServerChange(t *testing.T) {
 		t.Fatalf("the first: %+v, %+v", a, b)
 	}
 	back(t, s)
-	anotherServer(t, s, 10*time.Second)
+	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+	check.Must(t, s.Beat(t.Context()))
+	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "while others may object")
+	waited(t, s)
 	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 ||
 		a.Jumped+b.Jumped != 0 || a.Lifted != 1000 || b.Lifted != 1000 {
 		t.Errorf("the witness vouches: %+v, %+v", a, b)
@@ -191,6 +194,37 @@ func TestFailedCommitIsNoLift(t *testing.T) {
 	}
 	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 2001 || b.First != 2001 || a.Lifted+b.Lifted+a.Jumped+b.Jumped != 0 {
 		t.Errorf("after a failed commit: %+v, %+v", a, b)
+	}
+}
+
+// An operator's word needs no Redis, unless the witness knows what the rows may lack.
+func TestDecisionWithoutRedis(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	remove := func() error { return check.Err(s.DeleteTag(t.Context(), "t")) }
+	nextTag(t, s)
+	anotherServer(t, s, 10*time.Second)
+	w.err = errors.New("away")
+	check.Is(t, remove(), errWitnessAway, "before the rows are settled")
+	w.err = nil
+	check.Must(t, s.Beat(t.Context())) // settles
+	w.err = errors.New("away")
+	check.OK(t, remove(), "once they are")
+}
+
+// What another program has taken of a tag has no mark: the witness cannot vouch for it.
+func TestTagOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{Witness: aWitness()})
+	nextTag(t, s)
+	run(t, s, "UPDATE leaf_alloc SET max_id = max_id + 500") // as Leaf does
+	anotherServer(t, s, 10*time.Second)
+	if seg := nextTag(t, s); seg.Jumped < DefaultTagRate || seg.First != 1501+seg.Jumped {
+		t.Errorf("%+v", seg)
+	}
+	if seg := nextTag(t, s); seg.Jumped != 0 {
+		t.Errorf("it jumps once: %+v", seg)
 	}
 }
 

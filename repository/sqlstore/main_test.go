@@ -46,10 +46,14 @@ func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
 	onBothEmpty(t, func(t *testing.T, opts Options) { test(t, openMigrated(t, opts)) })
 }
 
-// onBothEmpty runs a test over an empty database of each kind.
+// onBothEmpty runs a test over an empty database of each kind, beside others.
 func onBothEmpty(t *testing.T, test func(t *testing.T, opts Options)) {
+	t.Parallel()
 	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) { test(t, b.empty(t)) })
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, b.empty(t))
+		})
 	}
 }
 

@@ -3,12 +3,8 @@
 package sqlstore
 
 import (
-	"errors"
-	"strings"
 	"testing"
 	"time"
-
-	"gorm.io/gorm"
 
 	"shardid/model"
 	"shardid/scripts/check"
@@ -93,28 +89,6 @@ func TestAllocateSections(t *testing.T) {
 		wantGrant(t, grant(t, s, look), 1, true, 0)
 		check.Equal(t, count(t, s, "SELECT max_id FROM shardid_section WHERE space = 's' AND section = 3"), 30, "max_id")
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_section WHERE term > 0"), 3, "sections that were used")
-	})
-}
-
-// Sixty-four sections are one transaction, whose rows are written by one statement.
-func TestAllocateManySections(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		addSpace(t, s, "s", 64)
-		reqs := make([]model.SectionRequest, 64)
-		for i := range reqs {
-			reqs[i] = sectionAsk(63-i, "a-1", 0, int64(1000*i))
-		}
-		updates := 0
-		check.Must(t, s.gorm.Callback().Raw().After("gorm:raw").Register("count", func(db *gorm.DB) {
-			if strings.HasPrefix(db.Statement.SQL.String(), "UPDATE "+sectionTable) {
-				updates++
-			}
-		}))
-		for i, g := range grants(t, s, reqs...) {
-			wantGrant(t, g, int64(1000*i)+1, true, int64(1000*i)+1)
-		}
-		check.Equal(t, updates, 1, "statements that wrote")
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_section WHERE max_id = term + 9 AND max_id = (63 - section) * 1000 + 10"), 64, "rows")
 	})
 }
 
@@ -262,17 +236,4 @@ func TestSettleSections(t *testing.T) {
 	addSpace(t, s, "lost", 1)
 	g := grant(t, s, model.SectionRequest{Key: model.SectionKey{Space: "lost"}, Life: "a-1", Want: 1})
 	check.Equal(t, g.Segment.First, 901, "the first number")
-}
-
-// A transaction whose database is gone answers nobody, and names the store.
-func TestSectionErrors(t *testing.T) {
-	s := openMigrated(t, backends()[1].empty(t))
-	addSpace(t, s, "s", 1)
-	run(t, s, "DROP TABLE shardid_section")
-	var store *model.StoreError
-	for i, g := range grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0)) {
-		if !errors.As(g.Err, &store) || g.Segment.Len() > 0 || g.Term != 0 {
-			t.Errorf("%d: %+v", i, g)
-		}
-	}
 }
