@@ -90,7 +90,7 @@ func (s *Store) takeLists(
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest index in use; "+
 				"then run `shardid confirm --app %d --name %q`", err, list.Key.App, list.AppName)
 		}
-		if out[i], out[i].Err = allocation, err; err != nil || next == state && row.Stored == row.MaxID {
+		if out[i], out[i].Err = allocation, err; err != nil || next == state {
 			return c, false, nil
 		}
 		changed = append(changed, storedRow{

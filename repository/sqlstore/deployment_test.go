@@ -28,6 +28,7 @@ type fakeWitness struct {
 	err   error
 	reads int
 	next  func() // happens once, after the next Marks
+	asked func() // happens once, after the next Confirm
 }
 
 func aWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
@@ -40,7 +41,13 @@ func (w *fakeWitness) Life(context.Context) (string, error) {
 	return w.life, w.err
 }
 
-func (w *fakeWitness) Confirm(ctx context.Context) (string, error) { return w.Life(ctx) }
+func (w *fakeWitness) Confirm(ctx context.Context) (string, error) {
+	if asked := w.asked; asked != nil {
+		w.asked = nil
+		asked()
+	}
+	return w.Life(ctx)
+}
 
 func (w *fakeWitness) Marks(_ context.Context, life string, counters []string) ([]int64, error) {
 	w.mu.Lock()
@@ -453,6 +460,15 @@ func TestOneWitness(t *testing.T) {
 		check.Equal(t, witness(), "r1", "after "+name)
 	}
 
+	// Each says at once that it has given the witness up, so that another one can retire it.
+	second, third := another(t, first, y), another(t, first, x)
+	for _, s := range []*Store{third, second, first, third} {
+		check.Must(t, s.Beat(t.Context()))
+	}
+	check.Equal(t, witness(), "", "two held it")
+	check.Must(t, errors.Join(second.Close(), third.Close(), first.Beat(t.Context())))
+	check.Equal(t, witness(), "r1", "the only one again")
+
 	// One that vanished keeps it named, but not where it was replaced.
 	vanished := another(t, first, x)
 	check.Must(t, vanished.Beat(t.Context()))
@@ -462,6 +478,41 @@ func TestOneWitness(t *testing.T) {
 	run(t, first, "UPDATE shardid_replica SET seen_at = seen_at - 9000 WHERE id = '"+vanished.id+"'")
 	check.Must(t, first.Beat(t.Context()))
 	check.Equal(t, witness(), "r2", "its place has another life")
+}
+
+// Who decides for all sees, under the lock, what others have said a moment ago.
+func TestDecisionSeesHolds(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	w.lose("r2")
+	w.asked = func() {
+		run(t, s, "INSERT INTO shardid_replica (id, uses, holds, list_rate, tag_rate, seen_at) "+
+			"SELECT 'late', 'r1', witness, list_rate, tag_rate, beat_at + 1000 FROM shardid_deployment")
+	}
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, model.WitnessLife(text(t, s, "SELECT witness FROM shardid_deployment")), "r1", "the witness that is held")
+}
+
+// Most heartbeats write nothing. A replica repeats what it says of itself every 3 s, and one that has been gone for an
+// hour is forgotten.
+func TestMembership(t *testing.T) {
+	t.Parallel()
+	off := time.Duration(0)
+	s := mariaDB(t, Options{Now: func() time.Time { return time.Now().Add(off) }})
+	run(t, s, "UPDATE shardid_replica SET seen_at = 0")
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_replica WHERE seen_at > 0"), 0, "repeated at once")
+	off = 3 * time.Second
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_replica WHERE seen_at > 0"), 1, "repeated")
+	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 9500",
+		"INSERT INTO shardid_replica (id, uses, holds, list_rate, tag_rate, seen_at) VALUES ('gone', '', '', 1, 1, 0)")
+	s.seen.mu.Lock()
+	s.seen.times.Beat = s.seen.times.Beat.Add(-9500 * time.Millisecond)
+	s.seen.mu.Unlock()
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, text(t, s, "SELECT GROUP_CONCAT(id) FROM shardid_replica"), s.id, "replicas")
 }
 
 // What the witness has learned since it was asked counts: a transaction that meets it
