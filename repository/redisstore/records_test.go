@@ -96,11 +96,8 @@ func TestMarks(t *testing.T) {
 	check.Must(t, err)
 	const highest = 1<<63 - 1
 	for _, raise := range []struct{ value, before int64 }{{9, 0}, {100, 9}, {11, 100}, {highest, 100}, {5, highest}} {
-		before, err := one.Raise(
-			ctx,
-			life,
-			[]model.Mark{{Counter: "t:a b", Value: raise.value}, {Counter: "l:1_0", Value: 3}},
-		)
+		marks := []model.Mark{{Counter: "t:a b", Value: raise.value}, {Counter: "l:1_0", Value: 3}}
+		before, err := one.Raise(ctx, life, marks)
 		check.Must(t, err)
 		check.Equal(t, before[0], raise.before, "before", raise.value)
 	}
@@ -158,18 +155,11 @@ func TestReplicas(t *testing.T) {
 
 	const hash = "id.gen.replicas_{one}"
 	now := c.Time(ctx).Val().UnixMilli()
-	do(
-		t,
-		c,
-		"HSET",
-		hash,
-		"old",
-		fmt.Sprint(now-90_000, " old"),
-		"older",
-		fmt.Sprint(now-30_000, " older"),
-		"x",
-		"nonsense",
-	)
+	for field, record := range map[string]string{
+		"old": fmt.Sprint(now-90_000, " old"), "older": fmt.Sprint(now-30_000, " older"), "x": "nonsense",
+	} {
+		do(t, c, "HSET", hash, field, record)
+	}
 	ages, err := r.All(ctx, lasts)
 	check.Must(t, err)
 	check.Equal(t, len(ages), 2, "records that count")

@@ -179,11 +179,8 @@ func TestWorkersArguments(t *testing.T) {
 	for _, o := range []redisstore.WorkersOptions{
 		{}, {Name: "a}b"}, {Name: "a b"}, {Name: "a", TTL: -1}, {Name: "a", TTL: 1}, {Name: "a", Workers: 1025},
 	} {
-		errs = append(
-			errs,
-			check.Err(s.Workers(o).Acquire(t.Context(), owner(0))),
-			check.Err(s.Workers(o).Peers(t.Context())),
-		)
+		w := s.Workers(o)
+		errs = append(errs, check.Err(w.Acquire(t.Context(), owner(0))), check.Err(w.Peers(t.Context())))
 	}
 	for i, err := range errs {
 		_, store := errors.AsType[*model.StoreError](err)
