@@ -75,7 +75,8 @@ func (o Options) askSentinel(ctx context.Context, addr string) (master string, o
 	u := o.universal()
 	simple := u.Simple()
 	simple.Addr, simple.DB, simple.Username, simple.Password = addr, 0, o.SentinelUsername, o.SentinelPassword
-	simple.DialTimeout, simple.ReadTimeout = u.DialTimeout*3/10, u.ReadTimeout*3/10 // three are asked within one timeout
+	// Three are asked within one timeout.
+	simple.DialTimeout, simple.ReadTimeout = u.DialTimeout*3/10, u.ReadTimeout*3/10
 	c := redis.NewSentinelClient(simple)
 	defer c.Close()
 	at, err := c.GetMasterAddrByName(ctx, o.MasterName).Result()

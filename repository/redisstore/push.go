@@ -53,7 +53,8 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 		calls := make([]call, len(batch))
 		for i, p := range batch {
 			r := reqs[p.req] // the cap is raised by the pieces that are already there
-			calls[i] = call{[]string{metaKey(r.Key)}, []any{s.deploymentID(), r.Life, p.First, p.Last, r.Cap + p.offset}}
+			args := []any{s.deploymentID(), r.Life, p.First, p.Last, r.Cap + p.offset}
+			calls[i] = call{[]string{metaKey(r.Key)}, args}
 		}
 		var results []result
 		select {

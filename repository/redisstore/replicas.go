@@ -35,12 +35,14 @@ func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript(s.opts.Obse
 // earlier one. It counts for the time that lasts says, in whole ms. Errors:
 // *model.StoreError, also when 256 others have a record.
 func (r *Replicas) Put(ctx context.Context, replica, record string, lasts time.Duration) error {
+	const op = "write a replica's record"
 	if replica == "" || record == "" || len(replica)+len(record) > maxRecord || strings.Contains(record, "\n") {
-		return explain("write a replica's record", fmt.Errorf("%w: a record is one line of at most %d bytes, this one has %d", model.ErrInvalidArgument, maxRecord, len(record)))
+		return explain(op, fmt.Errorf("%w: a record is one line of at most %d bytes, this one has %d",
+			model.ErrInvalidArgument, maxRecord, len(record)))
 	}
-	reply, err := r.run(ctx, "write a replica's record", replica, record, lasts)
+	reply, err := r.run(ctx, op, replica, record, lasts)
 	if err == nil && reply == "FULL" {
-		err = explain("write a replica's record", errFull)
+		err = explain(op, errFull)
 	}
 	return err
 }

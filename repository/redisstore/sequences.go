@@ -18,7 +18,13 @@ type Sequences struct {
 
 // Sequences gives those of the deployment, over the connections of the store.
 func (s *Store) Sequences() *Sequences {
-	return &Sequences{s, newScript(s.opts.Observe, "prelude", "sequence_state"), newScript(s.opts.Observe, "prelude", "sequence_next"), newScript(s.opts.Observe, "prelude", "sequence_push"), newScript(s.opts.Observe, "prelude", "sequence_forget")}
+	return &Sequences{
+		store:  s,
+		state:  newScript(s.opts.Observe, "prelude", "sequence_state"),
+		next:   newScript(s.opts.Observe, "prelude", "sequence_next"),
+		push:   newScript(s.opts.Observe, "prelude", "sequence_push"),
+		forget: newScript(s.opts.Observe, "prelude", "sequence_forget"),
+	}
 }
 
 func sectionHash(k model.SectionKey) string { return "id.gen.sequence_" + k.String() }
@@ -204,7 +210,8 @@ func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAn
 func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []error {
 	errs, calls := make([]error, len(pushes)), make([]call, len(pushes))
 	for i, p := range pushes {
-		calls[i] = call{[]string{sectionHash(p.Key)}, []any{q.store.deploymentID(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}}
+		args := []any{q.store.deploymentID(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}
+		calls[i] = call{[]string{sectionHash(p.Key)}, args}
 	}
 	for i, r := range q.push.runParts(ctx, q.store.client, calls) {
 		switch {
@@ -226,7 +233,8 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 	calls := make([]call, space.Sections)
 	for i := range calls {
-		calls[i] = call{[]string{sectionHash(model.SectionKey{Space: space.Name, Section: i})}, []any{q.store.deploymentID()}}
+		key := model.SectionKey{Space: space.Name, Section: i}
+		calls[i] = call{[]string{sectionHash(key)}, []any{q.store.deploymentID()}}
 	}
 	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls)))
 }

@@ -67,7 +67,7 @@ end
 -- would be forgotten should it return before its first renewal. Their report is
 -- not its own.
 local e = best.e
-e.reserved, e.expires = best.after, math.max(best.after, e.expires)
+e.reserved = best.after
 if best.rank > 1 then
   e.reported, e.seen, e.identity, e.address = 0, now, identity, address
 end

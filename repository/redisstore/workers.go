@@ -97,18 +97,20 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		return model.Lease{}, explain(op, err)
 	}
 	held, err := w.run(ctx, w.acquire, "none", func(f *fields) (replicas int64) {
-		lease.Node, lease.KeptSince, lease.ServerTime, replicas = strings.Clone(f.word()), f.number(), f.number(), f.number()
+		lease.Node = strings.Clone(f.word())
+		lease.KeptSince, lease.ServerTime, replicas = f.number(), f.number(), f.number()
 		lease.Registry = "redis " + w.o.Name + " " + f.word()
 		lease.WorkerID, lease.After = int(f.number()), f.number()
 		f.bad = f.bad || lease.WorkerID >= w.o.Workers
 		return replicas
-	}, w.keys, w.store.deploymentID(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(), rand.Text())
+	}, w.keys, w.store.deploymentID(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(),
+		rand.Text())
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
 	}
 	if !held {
-		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a crash of one",
-			model.ErrNoWorkerID, w.o.Workers, w.o.Name, w.o.TTL)
+		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a "+
+			"crash of one", model.ErrNoWorkerID, w.o.Workers, w.o.Name, w.o.TTL)
 	}
 	return lease, nil
 }
@@ -130,8 +132,8 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 		return model.Lease{}, w.store.fail(op, err)
 	}
 	if !held {
-		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has another replication ID since",
-			model.ErrLeaseLost, lease.WorkerID, w.o.Name)
+		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has "+
+			"another replication ID since", model.ErrLeaseLost, lease.WorkerID, w.o.Name)
 	}
 	return lease, nil
 }
@@ -163,7 +165,8 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	peers := make([]model.WorkerPeer, 0, strings.Count(reply, "\n")+1)
 	for line := range strings.SplitSeq(reply, "\n") {
 		f := fields{rest: line}
-		peers = append(peers, model.WorkerPeer{WorkerID: int(f.number()), Reported: f.number(), Seen: f.number(), Address: f.word()})
+		id, reported, seen := int(f.number()), f.number(), f.number()
+		peers = append(peers, model.WorkerPeer{WorkerID: id, Reported: reported, Seen: seen, Address: f.word()})
 		if f.bad || f.rest != "" {
 			return nil, explain(op, fmt.Errorf("%w: peers answered %.80q", errMalformed, line))
 		}
@@ -228,7 +231,8 @@ var errTooFewAcks = errors.New("too few replicas have confirmed")
 // server of the registry was seen with. decode reads a lease from the reply, and that
 // number; the reply none holds no lease, and needs no replicas. The first time more
 // have to confirm than were known, the script runs again.
-func (w *Workers) run(ctx context.Context, s script, none string, decode func(*fields) (replicas int64), keys []string, args ...any) (held bool, err error) {
+func (w *Workers) run(ctx context.Context, s script, none string, decode func(*fields) (replicas int64),
+	keys []string, args ...any) (held bool, err error) {
 	c, err := w.store.nodeOf(ctx, keys[0])
 	if err != nil {
 		return false, err
@@ -279,7 +283,8 @@ func (s *Store) nodeOf(ctx context.Context, key string) (redis.UniversalClient, 
 
 // runConfirmed sends cmd and WAIT in one pipeline, which is one connection, and says
 // how many replicas have confirmed. WAIT ends before the client gives up the reply.
-func (w *Workers) runConfirmed(ctx context.Context, c redis.UniversalClient, cmd *redis.StringCmd, acks int) (reply string, confirmed int, err error) {
+func (w *Workers) runConfirmed(ctx context.Context, c redis.UniversalClient, cmd *redis.StringCmd,
+	acks int) (reply string, confirmed int, err error) {
 	pipe := c.Pipeline()
 	_ = pipe.Process(ctx, cmd) // only queues; each command has its own error
 	wait := redis.NewIntCmd(ctx, "wait", acks, w.store.waitLimit.Milliseconds())
