@@ -76,7 +76,7 @@ func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
 		}
 		return sql.OpenDB(c), nil
 	}
-	p := &primary{names: hosts, limit: cfg.Timeout, at: -1, seen: make([]hostRecord, len(hosts))}
+	p := &primary{names: hosts, limit: cfg.Timeout, at: -1}
 	for _, host := range hosts {
 		c, err := newConnector(onHost(cfg, host))
 		if err != nil {

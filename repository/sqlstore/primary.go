@@ -18,36 +18,27 @@ import (
 var errDeployments = errors.New("the hosts of the database belong to different deployments")
 
 const (
-	// othersFirst is how much later than a host that is doubted another one may answer and still be
-	// taken in its place.
-	othersFirst = 300 * time.Millisecond
-	// commitsWithin is how long a host has not committed, at least, that is doubted: as long as
-	// a statement may take.
+	// commitsWithin is how long a host has not committed, at least, that is doubted: as long as a statement may take.
 	commitsWithin = 2 * time.Second
+	// othersWithin is how long the others may take to answer in place of one that is doubted.
+	othersWithin = time.Second
 )
 
-// primary connects to that one of several hosts that takes writes, and stays with the one that it
-// found until a connection to it cannot be made, or one breaks while it commits nothing: a host
-// that the network cut off from its group goes on to take connections. Safe for concurrent use.
+// primary connects to that one of several hosts that takes writes, and stays with the one that it found until a
+// connection to it cannot be made, or one breaks while it commits nothing: a host that the network cut off from its
+// group goes on to take connections. Safe for concurrent use.
 type primary struct {
 	hosts []connector
 	names []string
 	limit time.Duration // for one host: another one may answer
 
 	mu         sync.Mutex
-	at         int          // the host that took writes last; -1 before the first
-	seen       []hostRecord // by host
-	deployment string       // of all hosts; "" until one has said it
-	grouped    bool         // a host was met that is a member of a group, so all are to be
+	at         int       // the host in use; -1 before the first
+	broke      bool      // a connection to it could not be made, or broke, since its last commit
+	committed  time.Time // when it last committed something that was written
+	deployment string    // of all hosts; "" until one has said it
+	grouped    bool      // a host was met that is a member of a group, so all are to be
 }
-
-// hostRecord is what a process has seen of a host.
-type hostRecord struct {
-	broke     bool      // a connection could not be made, or broke, since the last commit
-	committed time.Time // when something that was written was committed last
-}
-
-func (r hostRecord) doubted() bool { return r.broke && time.Since(r.committed) >= commitsWithin }
 
 // onHost is cfg for one of several hosts. A DSN that asks for TLS has had its own host's name put
 // where this one's belongs.
@@ -62,119 +53,107 @@ func onHost(cfg *gosql.Config, address string) *gosql.Config {
 
 func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 
-// Connect tries the host that took writes last, unless that is doubted, and then all at once.
+// Connect tries the host in use, unless that is doubted, and then all others. These are asked at once, and the first
+// answer counts. At the start all are waited for: so a foreign one is found before anything is issued, and should
+// several take writes, every process takes the same. A host that is doubted goes on when there is no other.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
-	p.mu.Lock()
-	at, doubted := p.at, make([]bool, len(p.seen))
-	for i, r := range p.seen {
-		doubted[i] = r.doubted()
-	}
-	p.mu.Unlock()
-	if at >= 0 && !doubted[at] {
-		if conn, err := p.open(ctx, at); err == nil {
+	at, doubted := p.inUse()
+	within := p.limit
+	var failed error
+	switch {
+	case doubted:
+		within = othersWithin
+	case at >= 0:
+		conn, err := p.open(ctx, at)
+		if err == nil {
 			return conn, nil
 		}
-		p.broke(at)
-		doubted[at] = true
+		p.tell(at, false)
+		failed = err
 	}
-	f := p.search(ctx, at, doubted)
+	conn, err := p.search(ctx, at, within)
+	if conn == nil && doubted {
+		conn, failed = p.open(ctx, at)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.conn == nil {
+	if conn == nil {
 		if at < 0 {
 			p.deployment = "" // any of them may have been asked first
 		}
-		return nil, f.err
+		return nil, errors.Join(failed, err)
 	}
-	p.at = f.at
-	return f.conn, nil
+	if p.at != conn.at { // it has as long to commit something
+		p.at, p.broke, p.committed = conn.at, false, time.Now()
+	}
+	return conn, nil
 }
 
-func (p *primary) broke(at int) {
+// inUse is the host in use, and whether it is doubted.
+func (p *primary) inUse() (at int, doubted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen[at].broke = true
+	return p.at, p.broke && time.Since(p.committed) >= commitsWithin
 }
 
-func (p *primary) committed(at int) {
+// tell says of a host that it has committed, or that a connection to it broke or could not be made.
+func (p *primary) tell(at int, committed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen[at] = hostRecord{committed: time.Now()}
+	if at != p.at {
+		return // it is not in use any more
+	}
+	if p.broke = !committed; committed {
+		p.committed = time.Now()
+	}
 }
 
-// found is what became of the connection to a host.
-type found struct {
-	at   int
-	conn *primaryConn // nil with an error
-	rank int
-	err  error
-}
-
-// search asks all hosts at once, and takes the first that takes writes; a doubted one only if no
-// other answers soon, and of those the last one to be used only if no other is there. The first of
-// all times it waits for each: so a foreign one is found before anything is issued, and should
-// several take writes, every process takes the same.
-func (p *primary) search(ctx context.Context, last int, doubted []bool) (best found) {
-	asking, cancel := context.WithCancel(ctx)
+// search asks all hosts but the last one. One that is outside a group is taken only if no other takes writes.
+func (p *primary) search(ctx context.Context, last int, within time.Duration) (*primaryConn, error) {
+	asking, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	answers := make(chan found, len(p.hosts))
-	for i := range p.hosts {
-		go func() {
-			conn, err := p.open(asking, i)
-			f := found{i, conn, rank(i, last, doubted), err}
-			if conn != nil && conn.outside { // rather one that is in a group
-				f.rank += len(p.hosts)
-			}
-			answers <- f
-		}()
+	type answer struct {
+		conn *primaryConn
+		err  error
 	}
-	var late <-chan time.Time
-	for left := len(p.hosts); left > 0; {
-		select {
-		case a := <-answers:
-			left--
-			spare := a.conn
-			if a.conn != nil && (best.conn == nil || a.rank < best.rank) {
-				spare, best.at, best.conn, best.rank = best.conn, a.at, a.conn, a.rank
-			}
-			if best.err = errors.Join(best.err, a.err); spare != nil {
-				_ = spare.Close() // one is enough
-			}
-			switch {
-			case best.conn == nil || last < 0:
-			case best.rank == 0:
-				cancel()
-			case late == nil:
-				late = time.After(othersFirst)
-			}
-		case <-late:
+	answers := make(chan answer, len(p.hosts))
+	asked := 0
+	for i := range p.hosts {
+		if i != last {
+			asked++
+			go func() {
+				conn, err := p.open(asking, i)
+				answers <- answer{conn, err}
+			}()
+		}
+	}
+	var best *primaryConn
+	var err error
+	for range asked {
+		a := <-answers
+		spare := a.conn
+		if a.conn != nil && (best == nil || best.outside && !a.conn.outside ||
+			best.outside == a.conn.outside && a.conn.at < best.at) {
+			spare, best = best, a.conn
+		}
+		if err = errors.Join(err, a.err); spare != nil {
+			_ = spare.mysqlConn.Close() // one is enough
+		}
+		if last >= 0 && best != nil && !best.outside {
 			cancel()
 		}
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	outside := best.conn != nil && best.conn.outside && p.grouped // it answered before those of the group
+	outside := best != nil && best.outside && p.grouped // it answered before those of the group
+	p.mu.Unlock()
 	if outside {
-		best.err = errors.Join(best.err, fmt.Errorf("%s: %w", p.names[best.at], errOutside))
+		err = errors.Join(err, fmt.Errorf("%s: %w", p.names[best.at], errOutside))
 	}
-	if best.conn != nil && (outside || errors.Is(best.err, errDeployments)) { // whose it is is not known
-		_ = best.conn.mysqlConn.Close() // that of primaryConn would lock mu again
-		best.conn = nil
+	if best != nil && (outside || errors.Is(err, errDeployments)) { // whose it is is not known
+		_ = best.mysqlConn.Close()
+		return nil, err
 	}
-	return best
-}
-
-// rank is the lower the rather a host is taken of those that take writes.
-func rank(at, last int, doubted []bool) int {
-	switch {
-	case last < 0:
-		return at
-	case !doubted[at]:
-		return 0
-	case at != last:
-		return 1
-	}
-	return 2
+	return best, err
 }
 
 // open connects to a host that takes writes. Errors: errReadOnly for another one, errOutside,
@@ -219,7 +198,8 @@ func (p *primary) look(ctx context.Context, at int, conn mysqlConn) (outside boo
 	p.grouped = p.grouped || sent != "" && !outside
 	switch {
 	case deployment != "" && deployment != p.deployment:
-		return false, fmt.Errorf("%w: %s has %.20q, and another one %.20q", errDeployments, p.names[at], deployment, p.deployment)
+		return false, fmt.Errorf("%w: %s has %.20q, and another one %.20q",
+			errDeployments, p.names[at], deployment, p.deployment)
 	case isOn(readOnly):
 		return false, errReadOnly
 	case outside && p.grouped:
@@ -275,7 +255,7 @@ type primaryConn struct {
 // only that are given back to it, and a failed transaction discards its connection.
 func (c *primaryConn) Close() error {
 	if !c.IsValid() {
-		c.of.broke(c.at)
+		c.of.tell(c.at, false)
 	}
 	return c.mysqlConn.Close()
 }
@@ -283,11 +263,8 @@ func (c *primaryConn) Close() error {
 // BeginTx implements driver.ConnBeginTx.
 func (c *primaryConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.mysqlConn.BeginTx(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
 	c.wrote = false
-	return &primaryTx{tx, c}, nil
+	return primaryTx{tx, c}, err
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -306,10 +283,10 @@ type primaryTx struct {
 }
 
 // Commit implements driver.Tx. That of a transaction which wrote nothing tells nothing.
-func (t *primaryTx) Commit() error {
+func (t primaryTx) Commit() error {
 	err := t.Tx.Commit()
 	if err == nil && t.conn.wrote {
-		t.conn.of.committed(t.conn.at)
+		t.conn.of.tell(t.conn.at, true)
 	}
 	return err
 }

@@ -122,30 +122,26 @@ func TestHostOutsideItsGroup(t *testing.T) {
 }
 
 // A host is doubted when a connection broke and it has committed nothing for long enough; what only
-// reads commits everywhere.
+// reads commits everywhere, and what others do tells nothing.
 func TestDoubtOfAHost(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
+		at      int
 		wrote   bool
 		err     error
 		doubted bool
-	}{{true, nil, false}, {false, nil, true}, {true, failed, true}} {
-		p := &primary{seen: []hostRecord{{broke: true}, {broke: true}}}
-		check.Is(t, (&primaryTx{ended{c.err}, &primaryConn{of: p, at: 1, wrote: c.wrote}}).Commit(), c.err)
-		check.Equal(t, [2]bool{p.seen[0].doubted(), p.seen[1].doubted()}, [2]bool{true, c.doubted}, "doubted")
-	}
-	now := time.Now()
-	for r, want := range map[hostRecord]bool{
-		{}: false, {broke: true}: true, {committed: now.Add(-time.Hour)}: false,
-		{broke: true, committed: now}: false, {broke: true, committed: now.Add(-commitsWithin)}: true,
-	} {
-		check.Equal(t, r.doubted(), want, r, "doubted")
-	}
-	const last = 1
-	for _, c := range []struct{ better, worse, last int }{{0, last, last}, {2, 0, last}, {2, last, last}, {0, 1, -1}, {1, 2, -1}} {
-		if doubted := []bool{true, true, false}; rank(c.better, c.last, doubted) >= rank(c.worse, c.last, doubted) {
-			t.Errorf("host %d is not taken before %d after %d", c.better, c.worse, c.last)
-		}
+	}{{1, true, nil, false}, {1, false, nil, true}, {1, true, failed, true}, {0, true, nil, true}} {
+		p := &primary{at: 1, broke: true}
+		check.Is(t, primaryTx{ended{c.err}, &primaryConn{of: p, at: c.at, wrote: c.wrote}}.Commit(), c.err)
+		_, doubted := p.inUse()
+		check.Equal(t, doubted, c.doubted, c)
+		p.tell(0, false)
+		_, doubted = p.inUse()
+		check.Equal(t, doubted, c.doubted, c, "another one broke")
+		p.tell(1, false)
+		p.committed = p.committed.Add(-commitsWithin)
+		_, doubted = p.inUse()
+		check.Equal(t, doubted, true, c, "it broke, and commits nothing")
 	}
 }
 
