@@ -87,7 +87,7 @@ func (a asking) resolve(cfg Config) (target string, client *http.Client, err err
 		if target, err = healthURL(a.url); err != nil {
 			return "", nil, err
 		}
-		secure, err := tlsTo("", a.caFile, a.insecure)
+		secure, err := tlsTo(a.caFile, a.insecure)
 		return target, healthClient(secure), err
 	}
 	own, err := serverURL(cfg.Server)
@@ -117,7 +117,7 @@ func healthURL(address string) (string, error) {
 // for the name that callers know and not for the loopback, and nothing is sent that
 // another could use. Where clients must have a certificate, the server's own is shown.
 func ownTLS(s ServerConfig) (*tls.Config, error) {
-	secure, err := tlsTo("", "", true)
+	secure, err := tlsTo("", true)
 	if err != nil || s.TLSClientCAFile == "" {
 		return secure, err
 	}

@@ -58,7 +58,7 @@ func (c *cli) bench() *cobra.Command {
 		if o.Token, err = ask.token(); err != nil {
 			return err
 		}
-		if o.TLS, err = tlsTo("", ask.caFile, ask.insecure); err != nil {
+		if o.TLS, err = tlsTo(ask.caFile, ask.insecure); err != nil {
 			return fmt.Errorf("--ca-file: %w", err)
 		}
 		if o.Raw != "" {

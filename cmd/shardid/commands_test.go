@@ -147,6 +147,7 @@ func TestCommands(t *testing.T) {
 				"apps.yaml":     "- {id: 8, name: eight}\n- {id: 9, name: nine}\n",
 				"mistake.yaml":  "- {id: 1, name: one}\n- {id: 256, name: one too many}\n",
 				"again.yaml":    "- {id: 8, name: other}\n- {id: 9, name: back, step: 77}\n",
+				"redis.yaml":    "redis:\n  url: rediss://127.0.0.1:1\n",
 				"no-token.yaml": "- name: c\n",
 				"tokens.yaml":   "- {name: a, sha256: " + hash("a") + ", may: ['queue:1', 'segment:pre*'], rate: 2.5, ids_per_second: 9, expires: 2027-01-31}\n- {name: b, sha256: " + hash("b") + ", may: [admin]}\n",
 				"empty":         "",
@@ -158,7 +159,7 @@ func TestCommands(t *testing.T) {
 			defer busy.Close()
 			types(t, lines,
 				"SERVE", "serve --set server.addr=127.0.0.1:0 --set log.level=error",
-				"REDIS", "--set redis.mode=single --set redis.addrs=127.0.0.1:1",
+				"REDIS", "--config redis.yaml",
 				"ZOOKEEPER", "--set snowflake.worker.mode=zk --set zookeeper.addrs=127.0.0.1:1",
 				"BUSY", busy.Addr().String())
 		})
@@ -204,14 +205,14 @@ func configurationLines() []line {
 		{"config check --config tab.yaml", 1, "tab.yaml:2: is not YAML: found character … that cannot start any token"},
 		{"config check --config two.yaml --set queue.timeout=1h", 1,
 			"two.yaml:1: foo: unknown key: \nflag --set: queue.timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
-		{"config check --set server.tokens_file=none REDIS --set redis.tls=true --set redis.tls_ca_file=none", 1,
+		{"config check --set server.tokens_file=none REDIS --set redis.tls_ca_file=none", 1,
 			"flag --set: server.tokens_file: none: \nflag --set: redis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},
 		{"migrate --print", 1, "nothing was made"},
 		{"migrate --from data", 2, "--from is for the move to a server: set database.driver to mysql"},
 		{"migrate", 0, "schema is at version"},
 		{"migrate --print", 0, "nothing to do"},
-		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok .*redis.mode +embedded `},
+		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok .*redis.url +embedded `},
 		{"serve --config typo.yaml", 1, unknown},
 		{"apps --config typo.yaml", 1, unknown},
 		{"serve --config none.yaml", 1, "none.yaml: cannot be read"},
@@ -428,7 +429,7 @@ func startLines() []line {
 	const folder = "or set another data_dir"
 	return []line{
 		{"SERVE --set server.tls_cert_file=no.pem --set server.tls_key_file=no.key", 1, "name the PEM files"},
-		{"SERVE REDIS --set redis.tls=true --set redis.tls_ca_file=no.pem", 1, "name a PEM file of authorities"},
+		{"SERVE REDIS --set redis.tls_ca_file=no.pem", 1, "name a PEM file of authorities"},
 		{"SERVE --set data_dir=empty", 1, "not a directory: let the user of this process"},
 		{"SERVE --set data_dir=empty/below", 1, "not a directory: let the user of this process"},
 		{"SERVE --set data_dir=/sys/kernel", 1, folder},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -62,8 +63,8 @@ func (c *cli) configCheck() *cobra.Command {
 	}
 	return c.loading(cmd, func(cmd *cobra.Command, _ []string, l *config.Loaded) error {
 		cfg := l.Config
-		_, database := storeTLS("database", cfg.Database.ClientTLS)
-		_, redis := storeTLS("redis", cfg.Redis.ClientTLS)
+		database := addTLSFiles(&tls.Config{MinVersion: tls.VersionTLS12}, "database", cfg.Database.TLSFiles)
+		redis := addTLSFiles(&tls.Config{MinVersion: tls.VersionTLS12}, "redis", cfg.Redis.TLSFiles)
 		_, tokens := access.NewGuard(access.Options{File: cfg.Server.TokensFile})
 		var own error
 		if s := cfg.Server; s.TLSCertFile != "" {

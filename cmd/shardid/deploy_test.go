@@ -86,16 +86,17 @@ func TestDeployConfigs(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		vars map[string]string
-		want string // driver, mode, address, folder
+		want string // driver, address, folder, and Redis for what is not embedded
 	}{
-		"docker":   {"docker/config.yaml", nil, "sqlite embedded :8080 /data"},
-		"compose":  {"docker/config.yaml", composeEnv(t), "mysql single :8080 /data"},
-		"systemd":  {"../config.yaml", systemdEnv(t), "sqlite embedded 127.0.0.1:8080 /var/lib/shardid"},
-		"packages": {packageSettings(t), systemdEnv(t), "mysql single :8080 /var/lib/shardid"},
+		"docker":   {"docker/config.yaml", nil, "sqlite :8080 /data"},
+		"compose":  {"docker/config.yaml", composeEnv(t), "mysql :8080 /data Redis"},
+		"systemd":  {"../config.yaml", systemdEnv(t), "sqlite 127.0.0.1:8080 /var/lib/shardid"},
+		"packages": {packageSettings(t), systemdEnv(t), "mysql :8080 /var/lib/shardid Redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "systemd" {
 				delete(c.vars, "SHARDID_DATABASE_DSN") // for the driver that the operator writes
+				delete(c.vars, "SHARDID_REDIS_URL")
 			}
 			file := c.file
 			if !filepath.IsAbs(file) {
@@ -108,7 +109,10 @@ func TestDeployConfigs(t *testing.T) {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}
-			got := strings.Join([]string{cfg.Database.Driver, cfg.Redis.Mode, cfg.Server.Addr, cfg.DataDir}, " ")
+			got := strings.Join([]string{cfg.Database.Driver, cfg.Server.Addr, cfg.DataDir}, " ")
+			if cfg.Redis.URL != "" {
+				got += " Redis"
+			}
 			check.Equal(t, got, c.want)
 		})
 	}

@@ -98,7 +98,7 @@ func askLimits(ctx context.Context, db *sqlstore.Store) (found []model.Finding, 
 }
 
 func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error) {
-	if cfg.Redis.Mode == redisEmbedded {
+	if cfg.Redis.URL == "" {
 		return embeddedLists(ctx)
 	}
 	store, err := openRedis(cfg, nil)
@@ -149,7 +149,7 @@ func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) mod
 
 // embeddedLists: they cannot be set up wrongly.
 func embeddedLists(context.Context) ([]model.Finding, error) {
-	return []model.Finding{{Store: "redis", Setting: "redis.mode", Value: redisEmbedded, Want: "any", Level: model.LevelOK,
+	return []model.Finding{{Store: "redis", Setting: "redis.url", Value: "embedded", Want: "any", Level: model.LevelOK,
 		Why: "the lists end with the process, and each start begins a new segment"}}, nil
 }
 

@@ -12,11 +12,11 @@ import (
 
 // errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
 // server would have to ask it for each number.
-var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.mode to single, sentinel or cluster", model.ErrModeDisabled)
+var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.url", model.ErrModeDisabled)
 
 // sequencesServed says whether the stores can have sequences.
 func sequencesServed(cfg Config) bool {
-	return cfg.Sequence.Enabled && (cfg.Redis.Mode != redisEmbedded || cfg.Database.Driver == sqlstore.SQLite)
+	return cfg.Sequence.Enabled && (cfg.Redis.URL != "" || cfg.Database.Driver == sqlstore.SQLite)
 }
 
 func (a *App) wireSequence() (err error) {

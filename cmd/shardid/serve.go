@@ -32,7 +32,7 @@ func (c *cli) serve() *cobra.Command {
 		Example: `  shardid serve --demo
   shardid serve --config /etc/shardid/config.yaml
   shardid serve --set server.addr=:8080 --set log.level=debug
-  SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
+  SHARDID_REDIS_URL=redis://127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name demo and the space chat when the embedded database has none yet")

@@ -22,9 +22,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// redisEmbedded is the redis.mode that keeps the lists in the process.
-const redisEmbedded = "embedded"
-
 // opened is the database for one command.
 type opened struct {
 	cfg     Config
@@ -101,9 +98,12 @@ func reading(ctx context.Context, cfg Config, ask func(*sqlstore.Store) error) (
 // log is told of rows that cannot be used; it and observe may be nil.
 func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store,
 	observe model.Observe) (*sqlstore.Store, error) {
-	secure, err := storeTLS("database", cfg.Database.ClientTLS)
-	if err != nil {
-		return nil, err
+	var secure *tls.Config
+	if cfg.Database.TLS {
+		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+		if err := addTLSFiles(secure, "database", cfg.Database.TLSFiles); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkEmbedded(ctx, cfg); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (a *App) lockEmbedded() error {
 	}
 	a.onStop("lock of the database", func(context.Context) error { return lock.Close() })
 	a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues the same IDs; "+
-		"for more than one set database.driver to mysql and redis.mode to single, sentinel or cluster", "database", file)
+		"for more than one set database.driver to mysql and redis.url", "database", file)
 	return nil
 }
 
@@ -210,7 +210,7 @@ func tellDeployment(ctx context.Context, db *sqlstore.Store, client *redisstore.
 
 // openRedis gives nil for lists in the process.
 func openRedis(cfg Config, observe model.Observe) (*redisstore.Store, error) {
-	if cfg.Redis.Mode == redisEmbedded {
+	if cfg.Redis.URL == "" {
 		return nil, nil
 	}
 	opts, err := redisOptions(cfg.Redis)
@@ -218,17 +218,15 @@ func openRedis(cfg Config, observe model.Observe) (*redisstore.Store, error) {
 		return nil, err
 	}
 	opts.Observe = observe
-	return redisstore.New(opts)
+	return redisstore.New(opts), nil
 }
 
 func redisOptions(c config.Redis) (redisstore.Options, error) {
-	tlsConfig, err := storeTLS("redis", c.ClientTLS)
-	return redisstore.Options{
-		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName,
-		Username: c.Username, Password: c.Password,
-		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
-		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize,
-	}, err
+	o, err := redisstore.ParseURL(c.URL)
+	if err == nil && o.TLS != nil {
+		err = addTLSFiles(o.TLS, "redis", c.TLSFiles)
+	}
+	return o, err
 }
 
 // redisLog takes what go-redis writes by itself; the failures it tells of come
@@ -242,9 +240,9 @@ func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
 
 // tlsTo is for another server, without a certificate of the client; an empty caFile means
 // the system's authorities.
-func tlsTo(serverName, caFile string, insecure bool) (*tls.Config, error) {
+func tlsTo(caFile string, insecure bool) (*tls.Config, error) {
 	cfg := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: serverName,
+		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: insecure, //nolint:gosec // the operator's choice, off by default
 	}
 	if caFile == "" {
@@ -255,27 +253,24 @@ func tlsTo(serverName, caFile string, insecure bool) (*tls.Config, error) {
 	return cfg, err
 }
 
-// storeTLS reads the files of a section. It gives nil without TLS, which is what the
-// stores take for none. The certificate is read again for each connection, so that one
+// addTLSFiles reads the files of a section. The certificate is read again for each connection, so that one
 // that is renewed needs no restart.
-func storeTLS(section string, c config.ClientTLS) (*tls.Config, error) {
-	if !c.TLS {
-		return nil, nil //nolint:nilnil // see above
+func addTLSFiles(cfg *tls.Config, section string, files config.TLSFiles) (err error) {
+	if files.TLSCAFile != "" {
+		if cfg.RootCAs, err = access.ReadPool(files.TLSCAFile); err != nil {
+			return fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", section, err)
+		}
 	}
-	cfg, err := tlsTo(c.TLSServerName, c.TLSCAFile, c.TLSInsecureSkipVerify)
-	if err != nil {
-		return nil, fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", section, err)
-	}
-	if c.TLSCertFile == "" {
-		return cfg, nil
+	if files.TLSCertFile == "" {
+		return nil
 	}
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+		cert, err := tls.LoadX509KeyPair(files.TLSCertFile, files.TLSKeyFile)
 		return &cert, err
 	}
 	if _, err := cfg.GetClientCertificate(nil); err != nil {
-		return nil, fmt.Errorf("%[1]s.tls_cert_file and %[1]s.tls_key_file: %[2]w: "+
+		return fmt.Errorf("%[1]s.tls_cert_file and %[1]s.tls_key_file: %[2]w: "+
 			"name the PEM files of a certificate and its key that this user may read", section, err)
 	}
-	return cfg, nil
+	return nil
 }

@@ -35,28 +35,22 @@ func TestRedisOverTLS(t *testing.T) {
 	a := check.NewAuthority(t)
 	addr := tlsRedis(t, a)
 	cert, key := a.Issue("client", "shardid")
-	good := config.Redis{
-		Mode: "single", Addrs: []string{addr}, ClientTLS: config.ClientTLS{TLS: true, TLSCAFile: a.Path("ca.pem"),
-			TLSCertFile: cert, TLSKeyFile: key, TLSServerName: "redis.test"},
-	}
+	files := config.TLSFiles{TLSCAFile: a.Path("ca.pem"), TLSCertFile: cert, TLSKeyFile: key}
 	for name, c := range map[string]struct {
-		change func(*config.Redis)
-		want   string // in the error; "" means it works
+		url   string
+		files config.TLSFiles
+		want  string // in the error; "" means it works
 	}{
-		"as it should be":     {func(*config.Redis) {}, ""},
-		"any certificate":     {func(c *config.Redis) { c.TLSCAFile, c.TLSServerName, c.TLSInsecureSkipVerify = "", "", true }, ""},
-		"unknown authority":   {func(c *config.Redis) { c.TLSCAFile = "" }, "unknown authority"},
-		"another server name": {func(c *config.Redis) { c.TLSServerName = "other.test" }, "other.test"},
-		"no client key":       {func(c *config.Redis) { c.TLSCertFile, c.TLSKeyFile = "", "" }, "redis: check"},
-		"plain":               {func(c *config.Redis) { c.TLS = false }, "redis.tls"},
+		"as it should be":   {"rediss://" + addr, files, ""},
+		"any certificate":   {"rediss://" + addr + "?skip_verify=true", config.TLSFiles{TLSCertFile: cert, TLSKeyFile: key}, ""},
+		"unknown authority": {"rediss://" + addr, config.TLSFiles{TLSCertFile: cert, TLSKeyFile: key}, "unknown authority"},
+		"no client key":     {"rediss://" + addr, config.TLSFiles{TLSCAFile: files.TLSCAFile}, "redis: check"},
+		"plain":             {"redis://" + addr, config.TLSFiles{}, "rediss://"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := good
-			c.change(&cfg)
-			opts, err := redisOptions(cfg)
+			opts, err := redisOptions(config.Redis{URL: c.url, TLSFiles: c.files})
 			check.Must(t, err)
-			store, err := redisstore.New(opts)
-			check.Must(t, err)
+			store := redisstore.New(opts)
 			defer func() { check.Must(t, store.Close()) }()
 			err = store.Check(t.Context())
 			if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) {
@@ -69,13 +63,12 @@ func TestRedisOverTLS(t *testing.T) {
 func TestRedisTLSFilesThatAreNone(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	check.Must(t, os.WriteFile(empty, nil, 0o600))
-	for _, cfg := range []config.ClientTLS{
-		{TLS: true, TLSCAFile: "/does/not/exist.pem"},
-		{TLS: true, TLSCAFile: empty},
-		{TLS: true, TLSCertFile: empty, TLSKeyFile: empty},
+	for _, files := range []config.TLSFiles{
+		{TLSCAFile: "/does/not/exist.pem"}, {TLSCAFile: empty}, {TLSCertFile: empty, TLSKeyFile: empty},
 	} {
-		if _, err := redisOptions(config.Redis{ClientTLS: cfg}); err == nil || !strings.Contains(err.Error(), "redis.tls_") {
-			t.Errorf("redisOptions(%+v) = %v", cfg, err)
+		_, err := redisOptions(config.Redis{URL: "rediss://h", TLSFiles: files})
+		if err == nil || !strings.Contains(err.Error(), "redis.tls_") {
+			t.Errorf("redisOptions(%+v) = %v", files, err)
 		}
 	}
 }

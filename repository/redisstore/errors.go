@@ -55,15 +55,15 @@ var remedies = []struct{ words, advice string }{
 			"Redis itself instead of a proxy: without master_replid IDs could repeat after a failover",
 	}, {
 		"WRONGPASS|NOAUTH|invalid password|without any password configured",
-		"correct redis.username and redis.password (for sentinels: their own)",
+		"correct user and password in redis.url (for sentinels: sentinel_username and sentinel_password)",
 	}, {
 		"NOPERM|can't run this command",
 		"allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hincrby +hscan +time +llen " +
 			"+lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)",
 	}, {
 		"FOREIGN",
-		"give each deployment a Redis database of its own (redis.db, or another server), or, if this database takes " +
-			"the other's place, run `shardid confirm --deployment ID --confirm ID` with the IDs of the other and of " +
+		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), or, " +
+			"if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with the IDs of the other and of " +
 			"this one: two deployments share this Redis, or this database took the place of another one",
 	}, {
 		"NODEPLOYMENT",
@@ -73,7 +73,7 @@ var remedies = []struct{ words, advice string }{
 		"give shardid a database or server of its own: something else writes to keys named id.gen.*",
 	}, {
 		"READONLY",
-		"give the master's address in redis.addrs, or follow it with redis.mode sentinel or cluster: this is a replica",
+		"give the master's address in redis.url, or let it name sentinels or a cluster, which follow it: this is a replica",
 	}, {
 		"OOM",
 		"raise maxmemory, and set maxmemory-policy noeviction: Redis is full",
@@ -86,23 +86,23 @@ var remedies = []struct{ words, advice string }{
 			"without its replicas may have been replaced",
 	}, {
 		"No such master|sentinel: nil|all sentinels",
-		"correct redis.master_name and redis.addrs (port 26379, as a rule): the sentinels do not know the master, or " +
+		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the master, or " +
 			"cannot be reached",
 	}, {
 		"MOVED|CROSSSLOT|cluster support disabled|unknown command|wrong number of arguments|" + errMode.Error(),
-		"set redis.mode to what the server is: single, sentinel or cluster; in a cluster whose slots are being moved " +
-			"it passes",
+		"write redis.url for what the server is: one server, sentinels (master_name=NAME) or a cluster " +
+			"(cluster=true); in a cluster whose slots are being moved it passes",
 	}, {
 		"connection refused|no such host",
-		"start Redis, or correct redis.addrs",
+		"start Redis, or correct redis.url",
 	}, {
 		"tls:|x509:|EOF|can't parse|invalid reply|connection reset",
-		"correct redis.addrs, and set redis.tls for a server that speaks TLS, and only then, with a CA that is " +
+		"correct redis.url, and begin it with rediss:// for a server that speaks TLS, and only then, with a CA that is " +
 			"trusted: what listens there does not speak as Redis does, or closed the connection",
 	}, {
 		"i/o timeout|deadline exceeded|connection pool timeout",
-		"look whether Redis runs, is reachable, is not busy (SLOWLOG GET), and speaks TLS just when redis.tls says " +
-			"so: no answer in time",
+		"look whether Redis runs, is reachable, is not busy (SLOWLOG GET), and speaks TLS just when redis.url begins " +
+			"with rediss://: no answer in time",
 	},
 }
 

@@ -120,8 +120,7 @@ func TestChecks(t *testing.T) {
 // Pushes take turns. Nothing is sent before one's turn, which ends with the round
 // trip, whatever became of it.
 func TestPushesTakeTurns(t *testing.T) {
-	s, err := New(Options{Mode: ModeSingle, Addrs: []string{"127.0.0.1:1"}})
-	check.Must(t, err)
+	s := New(Options{Mode: ModeSingle, Addrs: []string{"127.0.0.1:1"}})
 	defer s.Close()
 	push := func(ctx context.Context) error {
 		return s.Push(ctx, []model.PushRequest{{Life: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]

@@ -63,8 +63,7 @@ const (
 func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 2*time.Second)
-	s, err := redisstore.New(o)
-	check.Must(t, err)
+	s := redisstore.New(o)
 	s.SetDeployment("ours")
 	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
@@ -210,35 +209,6 @@ func say(t testing.TB, c redis.UniversalClient, want string) {
 func wantAdvice(t testing.TB, err error, words ...string) {
 	t.Helper()
 	workertest.WantAdvice(t, "redis", err, words...)
-}
-
-func TestNewRefusesWhatCannotWork(t *testing.T) {
-	one := []string{"localhost:6379"}
-	for name, test := range map[string]struct {
-		o    redisstore.Options
-		want string
-	}{
-		"no mode":              {redisstore.Options{Addrs: one}, "redis.mode"},
-		"unknown mode":         {redisstore.Options{Mode: "ring", Addrs: one}, "redis.mode"},
-		"no address":           {redisstore.Options{Mode: "cluster"}, "redis.addrs"},
-		"no port":              {redisstore.Options{Mode: "cluster", Addrs: []string{"localhost"}}, "redis.addrs[0]"},
-		"bad port":             {redisstore.Options{Mode: "cluster", Addrs: []string{"a:1", "a:65536"}}, "addrs[1]"},
-		"no host":              {single(":1"), "redis.addrs[0]"},
-		"URL":                  {single("redis://u:secret@h:1"), "URL"},
-		"two for single":       {redisstore.Options{Mode: "single", Addrs: []string{"a:1", "b:1"}}, "single takes one"},
-		"no master name":       {redisstore.Options{Mode: "sentinel", Addrs: one}, "redis.master_name"},
-		"master name, single":  {redisstore.Options{Mode: "single", Addrs: one, MasterName: "m"}, "redis.master_name"},
-		"master name, cluster": {redisstore.Options{Mode: "cluster", Addrs: one, MasterName: "m"}, "redis.master_name"},
-		"database in cluster":  {redisstore.Options{Mode: "cluster", Addrs: one, DB: 1}, "redis.db"},
-		"negative database":    {redisstore.Options{Mode: "single", Addrs: one, DB: -1}, "negative"},
-		"negative timeout":     {redisstore.Options{Mode: "single", Addrs: one, ReadTimeout: -1}, "negative"},
-	} {
-		s, err := redisstore.New(test.o)
-		check.Equal(t, s == nil, true, name)
-		check.Is(t, err, model.ErrInvalidArgument, name)
-		check.Has(t, fmt.Sprint(err), test.want, name)
-		check.Lacks(t, fmt.Sprint(err), "secret", name)
-	}
 }
 
 // TestObserve: a script is observed under the name of its file, and failed when Redis could not be used.

@@ -3,11 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -51,49 +46,6 @@ const (
 	// error tells it to look again.
 	topologyAge = 10 * time.Second
 )
-
-// validate refuses, with model.ErrInvalidArgument, what cannot work. It never
-// quotes an address that may hold a password.
-func (o Options) validate() error {
-	var problems []error
-	refuse := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	single, sentinel, cluster := o.Mode == ModeSingle, o.Mode == ModeSentinel, o.Mode == ModeCluster
-	refuse(!single && !sentinel && !cluster, "redis.mode %q is neither single, sentinel nor cluster", o.Mode)
-	refuse(single && len(o.Addrs) > 1,
-		"redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster",
-		len(o.Addrs))
-	refuse(sentinel && o.MasterName == "",
-		"redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
-	refuse((single || cluster) && o.MasterName != "", "redis.master_name is set: mode %s has no sentinels", o.Mode)
-	refuse(cluster && o.DB != 0, "redis.db is %d: a cluster has only database 0", o.DB)
-	refuse(len(o.Addrs) == 0, "redis.addrs is empty: give at least one host:port")
-	refuse(o.DB < 0 || o.PoolSize < 0, "redis.db and the pool size cannot be negative")
-	refuse(min(o.DialTimeout, o.ReadTimeout, o.WriteTimeout) < 0, "timeouts cannot be negative: every call must end")
-	for i, addr := range o.Addrs {
-		err := checkAddr(addr)
-		refuse(err != nil, "redis.addrs[%d]: %w", i, err)
-	}
-	if len(problems) > 0 {
-		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, errors.Join(problems...))
-	}
-	return nil
-}
-
-func checkAddr(addr string) error {
-	if strings.Contains(addr, "@") || strings.Contains(addr, "://") {
-		return errors.New("is a URL: give host:port, and user and password in their own keys")
-	}
-	host, port, err := net.SplitHostPort(addr)
-	n, notNumber := strconv.ParseUint(port, 10, 16)
-	if err != nil || notNumber != nil || n == 0 || host == "" {
-		return fmt.Errorf("%q is not host:port", addr)
-	}
-	return nil
-}
 
 // connect makes a client. It may repeat a command, see the package documentation.
 func (o Options) connect() redis.UniversalClient {

@@ -76,8 +76,8 @@ func redisChecks() []model.Check[facts] {
 				}
 				return f["role"] // KeyDB's active-replica is a check of its own
 			},
-			Advice: "a replica is refused: give the master's address in redis.addrs, or follow it with redis.mode " +
-				"sentinel or cluster",
+			Advice: "a replica is refused: give the master's address in redis.url, or let it name " +
+				"sentinels or a cluster, which follow it",
 		}, {
 			Setting: "version", Want: "6.2 or newer", Hidden: hiddenInfo,
 			Ask: func(f facts) string { return f["redis_version"] }, // Valkey tells here the Redis that it replaces

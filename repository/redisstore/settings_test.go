@@ -118,23 +118,23 @@ func TestAdvice(t *testing.T) {
 		at    redisstore.Options
 		words string // parted by |
 	}{
-		"no password":            {single(locked.Addr), "NOAUTH|redis.password"},
-		"a wrong password":       {wrong, "WRONGPASS|redis.password"},
-		"an unknown user":        {as("bob"), "WRONGPASS|redis.username"},
+		"no password":            {single(locked.Addr), "NOAUTH|password in redis.url"},
+		"a wrong password":       {wrong, "WRONGPASS|password in redis.url"},
+		"an unknown user":        {as("bob"), "WRONGPASS|user and password in redis.url"},
 		"no rights":              {as("none", "~id.gen.*", "-@all"), "NOPERM|+evalsha"},
 		"no INFO":                {as("blind", "~*", "+@all", "-info"), "replication ID cannot be read|+info"},
 		"a replica":              {single(sentinel.Replica.Addr), "READONLY|master's address"},
 		"nobody":                 {single("127.0.0.1:1"), "connection refused|start Redis"},
-		"no such host":           {single("nowhere.invalid:6379"), "no such host|correct redis.addrs"},
+		"no such host":           {single("nowhere.invalid:6379"), "no such host|correct redis.url"},
 		"nobody, in a cluster":   {otherwise("cluster", "127.0.0.1:1", "127.0.0.1:2"), "start Redis"},
-		"no cluster":             {otherwise("cluster", server.Addr), "cluster support disabled|set redis.mode"},
-		"no sentinels":           {otherwise("sentinel", "127.0.0.1:1", "127.0.0.1:2"), "sentinels|redis.addrs"},
-		"not the sentinels' own": {otherwise("sentinel", sentinel.Addrs...), "redis.master_name"},
-		"a sentinel":             {single(sentinel.Addrs[0]), "unknown command|set redis.mode"},
-		"no TLS":                 {plain, "redis.tls"},
-		"TLS":                    {says("\x15\x03\x01\x00\x02\x02\x16"), "redis.tls"},
+		"no cluster":             {otherwise("cluster", server.Addr), "cluster support disabled|write redis.url"},
+		"no sentinels":           {otherwise("sentinel", "127.0.0.1:1", "127.0.0.1:2"), "sentinels|addresses in redis.url"},
+		"not the sentinels' own": {otherwise("sentinel", sentinel.Addrs...), "correct master_name"},
+		"a sentinel":             {single(sentinel.Addrs[0]), "unknown command|write redis.url"},
+		"no TLS":                 {plain, "rediss://"},
+		"TLS":                    {says("\x15\x03\x01\x00\x02\x02\x16"), "rediss://"},
 		"MariaDB":                {says("\x52\x00\x00\x00\x0a11.8.2-MariaDB\x00"), "does not speak as Redis does"},
-		"HTTP":                   {says("HTTP/1.1 400 Bad Request\r\n\r\n"), "correct redis.addrs"},
+		"HTTP":                   {says("HTTP/1.1 400 Bad Request\r\n\r\n"), "correct redis.url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -149,10 +149,10 @@ func TestAdvice(t *testing.T) {
 	}
 	check.Is(t, popErr(t, open(t, as("blind"))), model.ErrHistoryHidden)
 	inCluster := open(t, single(cluster.Addrs[0]))
-	wantAdvice(t, inCluster.Check(t.Context()), "wrong redis.mode", "set redis.mode")
+	wantAdvice(t, inCluster.Check(t.Context()), "wrong redis.url", "write redis.url")
 	for shard := range uint8(8) { // some of these are on the other nodes
 		if _, err := inCluster.Pop(t.Context(), model.ListKey{App: 1, Shard: shard}, 1); err != nil {
-			wantAdvice(t, err, "MOVED", "set redis.mode")
+			wantAdvice(t, err, "MOVED", "write redis.url")
 		}
 	}
 }

@@ -72,12 +72,8 @@ type Store struct {
 	pop, state, push, remove, marks, check, lock, unlock script
 }
 
-// New validates the options and connects to nothing. Errors:
-// model.ErrInvalidArgument.
-func New(o Options) (*Store, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
+// New connects to nothing. The options are those of ParseURL.
+func New(o Options) *Store {
 	turns := 1
 	if o.Mode == ModeCluster {
 		turns = clusterTurns
@@ -98,7 +94,7 @@ func New(o Options) (*Store, error) {
 		unlock:    newScript(o.Observe, "unlock"),
 	}
 	s.SetDeployment("")
-	return s, nil
+	return s
 }
 
 // SetDeployment says to which deployment the store's user belongs, one word. Before
@@ -143,7 +139,7 @@ func topologyMayHaveChanged(err error) bool {
 }
 
 // errMode reports a server of another kind than Options.Mode says.
-var errMode = errors.New("wrong redis.mode")
+var errMode = errors.New("wrong redis.url")
 
 // Check says whether IDs could be served now: each master is reachable, has
 // loaded its data, runs our scripts and tells its replication ID; a cluster serves all
@@ -180,7 +176,7 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 		return err
 	}
 	if clustered := mode == "cluster"; clustered != (s.opts.Mode == ModeCluster) && mode != "unknown" {
-		return fmt.Errorf("%w: the server says it runs in mode %s, redis.mode is %s", errMode, mode, s.opts.Mode)
+		return fmt.Errorf("%w: the server says it runs in mode %s, redis.url is for %s", errMode, mode, s.opts.Mode)
 	}
 	return nil
 }

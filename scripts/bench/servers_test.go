@@ -37,7 +37,7 @@ const (
 func (c *comparison) deploy() deployment {
 	d := deployment{redis: testserver.Redis(c.t), dsn: testserver.MariaDB(c.t).NewDatabase(c.t)}
 	d.settings = rig.Settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": d.dsn,
-		"REDIS_MODE": "single", "REDIS_ADDRS": d.redis.Addr, "RESP_ADDR": "127.0.0.1:0"}
+		"REDIS_URL": "redis://" + d.redis.Addr, "RESP_ADDR": "127.0.0.1:0"}
 	for _, args := range [][]string{
 		{"migrate"},
 		{"provision", "--app", "1", "--name", "one at a time", "--step", "1000"},

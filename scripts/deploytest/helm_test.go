@@ -194,7 +194,7 @@ func TestChartConfig(t *testing.T) {
 	check.Must(t, json.Unmarshal(out, &got))
 	for key, want := range map[string]string{
 		"server.addr": ":8080", "data_dir": "/data", "database.driver": "mysql", "resp.addr": ":6380",
-		"redis.mode": "sentinel", "redis.addrs": "[sentinel-0:26379 sentinel-1:26379]", "segment.enabled": "false",
+		"redis.url": "(secret)", "segment.enabled": "false",
 		"segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657", "uid.epoch": "2026-01-01",
 		"uid.schedule_interval": "off", "log.access": "off", "snowflake.advertise": "[fd00::1]:8080",
 		"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
@@ -223,7 +223,7 @@ func TestChartFirstID(t *testing.T) {
 		"GRANT ALL ON shardid.* TO shardid")
 	text, err := render(t, chart, "secrets.yaml", "--set", strings.Join([]string{
 		fmt.Sprintf("secrets.databaseDSN=shardid:%s@tcp(127.0.0.1:%d)/shardid", password, db.Port),
-		"secrets.redisPassword=" + password, "config.redis.mode=single", "config.redis.addrs={" + valkey.Addr + "}",
+		"secrets.redisURL=redis://:" + password + "@" + valkey.Addr,
 		"config.snowflake.worker.mode=mysql", "resp.enabled=false"}, ","))
 	all := objects(t, text, err)
 	for range 2 { // an install and an upgrade

@@ -184,7 +184,7 @@ func newTestProxy(t *testing.T, target string) *Proxy {
 }
 
 func (s *single) env(i int) settings {
-	return settings{"REDIS_MODE": "single", "REDIS_ADDRS": s.proxies[i].Addr}
+	return settings{"REDIS_URL": "redis://" + s.proxies[i].Addr}
 }
 
 func (s *single) pairs() []*pair { return []*pair{s.pair} }
@@ -230,8 +230,7 @@ func newSentinel(t *testing.T) *sentinel {
 }
 
 func (s *sentinel) env(int) settings {
-	return settings{"REDIS_MODE": "sentinel", "REDIS_ADDRS": strings.Join(s.setup.Addrs, ","),
-		"REDIS_MASTER_NAME": s.setup.MasterName}
+	return settings{"REDIS_URL": "redis://" + strings.Join(s.setup.Addrs, ",") + "?master_name=" + s.setup.MasterName}
 }
 
 func (s *sentinel) pairs() []*pair { return []*pair{s.pair} }
@@ -291,7 +290,7 @@ func (c *cluster) env(int) settings {
 	for _, p := range c.all {
 		addrs = append(addrs, p.nodes[0].Addr, p.nodes[1].Addr)
 	}
-	return settings{"REDIS_MODE": "cluster", "REDIS_ADDRS": strings.Join(addrs, ",")}
+	return settings{"REDIS_URL": "redis://" + strings.Join(addrs, ",")}
 }
 
 func (c *cluster) pairs() []*pair { return c.all }

@@ -197,7 +197,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tokens.yaml")
 	dsn := strings.Replace(db.DSN("ids"), "root@", "app:"+databaseSecret+"@", 1)
-	s := onMariaDB(dsn).With(onRedis(redis.Addr)).With(settings{"REDIS_USERNAME": "app", "REDIS_PASSWORD": redisSecret,
+	s := onMariaDB(dsn).With(as("app", redisSecret, onRedis(redis.Addr))).With(settings{
 		"SERVER_ADMIN_TOKEN": adminSecret, "LOG_LEVEL": "debug"})
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")

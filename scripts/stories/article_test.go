@@ -172,7 +172,7 @@ func TestBesideTheArticle(t *testing.T) {
 		switch {
 		case words[0] == "export":
 			name, value, _ := strings.Cut(strings.TrimPrefix(words[1], "SHARDID_"), "=")
-			env[name] = map[string]string{"DATABASE_DSN": dsn, "REDIS_ADDRS": server.Addr}[name]
+			env[name] = map[string]string{"DATABASE_DSN": dsn, "REDIS_URL": "redis://" + server.Addr}[name]
 			if env[name] == "" {
 				env[name] = value
 			}

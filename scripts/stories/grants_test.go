@@ -51,10 +51,6 @@ func asUser(db *testserver.MariaDBServer, user string) settings {
 	return onMariaDB(user + ":change-me@tcp(127.0.0.1:" + strconv.Itoa(db.Port) + ")/shardid")
 }
 
-func aclUser() settings {
-	return settings{"REDIS_USERNAME": "shardid", "REDIS_PASSWORD": "change-me"}
-}
-
 // TestGrants: with exactly the grants and ACL of docs/stores.md each mode issues
 // IDs, without its own block it does not, and administration and doctor have what
 // they need.
@@ -73,7 +69,7 @@ func TestGrants(t *testing.T) {
 
 	grant("service")
 	permit(t, redis, "queue")
-	s := asUser(db, "shardid").With(onRedis(redis.Addr)).With(aclUser())
+	s := asUser(db, "shardid").With(as("shardid", "change-me", onRedis(redis.Addr)))
 	d := serve(t, s)
 	answers := func(d *daemon, target string) {
 		t.Helper()
@@ -153,14 +149,11 @@ func TestACLOfTopologies(t *testing.T) {
 	for _, server := range behind.Sentinels {
 		permit(t, server, "sentinel")
 	}
-	for name, s := range map[string]settings{
-		"cluster": onCluster(cluster),
-		"sentinel": onSentinel(behind).With(settings{
-			"REDIS_SENTINEL_USERNAME": "shardid", "REDIS_SENTINEL_PASSWORD": "change-me",
-		}),
-	} {
+	sentinel := onSentinel(behind)
+	sentinel["REDIS_URL"] += "&sentinel_username=shardid&sentinel_password=change-me"
+	for name, s := range map[string]settings{"cluster": onCluster(cluster), "sentinel": sentinel} {
 		t.Run(name, func(t *testing.T) {
-			d := serve(t, s.With(aclUser()), "--demo")
+			d := serve(t, as("shardid", "change-me", s), "--demo")
 			eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
 			d.ready()
 			if name == "sentinel" {

@@ -22,8 +22,8 @@ type mistake struct {
 }
 
 func mistakes() map[string]mistake {
-	onThisRedis := func(addr func(t *testing.T) string, more settings) func(t *testing.T) settings {
-		return func(t *testing.T) settings { return provisioned(t).With(onRedis(addr(t))).With(more) }
+	onThisRedis := func(addr func(t *testing.T) string) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return provisioned(t).With(onRedis(addr(t))) }
 	}
 	onThisDatabase := func(dsn func(t *testing.T) string) func(t *testing.T) settings {
 		return func(t *testing.T) settings { return onMariaDB(dsn(t)).With(onRedis(testserver.Redis(t).Addr)) }
@@ -40,15 +40,17 @@ func mistakes() map[string]mistake {
 	empty := func(t *testing.T) string { return testserver.SharedMariaDB(t).NewDatabase(t) }
 	nowhere := func(t *testing.T) string { return testserver.SharedMariaDB(t).DSN("nowhere") }
 	secret := func(t *testing.T) string { return strings.Replace(empty(t), "root@", "root:"+password+"@", 1) }
-	wrong := settings{"REDIS_PASSWORD": password + "-wrong"}
+	wrong := func(t *testing.T) settings {
+		return provisioned(t).With(as("", password+"-wrong", onRedis(locked(t))))
+	}
 	return map[string]mistake{
-		"wrong redis password":    {onThisRedis(locked, wrong), "WRONGPASS", "redis.password"},
-		"no redis password":       {onThisRedis(locked, nil), "NOAUTH", "redis.password"},
+		"wrong redis password":    {wrong, "WRONGPASS", "redis.url"},
+		"no redis password":       {onThisRedis(locked), "NOAUTH", "redis.url"},
 		"wrong database password": {onThisDatabase(secret), "Access denied", "database.dsn"},
 		"unknown database":        {onThisDatabase(nowhere), "Unknown database", "create the database"},
 		"no migrate":              {onThisDatabase(empty), "id_alloc", "shardid migrate"},
-		"a replica for a master":  {onThisRedis(replica, nil), "READONLY", "master"},
-		"a sentinel for a master": {onThisRedis(sentinel, nil), "redis", "redis.mode"},
+		"a replica for a master":  {onThisRedis(replica), "READONLY", "master"},
+		"a sentinel for a master": {onThisRedis(sentinel), "redis", "master_name"},
 	}
 }
 

@@ -21,16 +21,21 @@ func onMariaDB(dsn string) settings {
 }
 
 func onRedis(addr string) settings {
-	return settings{"REDIS_MODE": "single", "REDIS_ADDRS": addr}
+	return settings{"REDIS_URL": "redis://" + addr}
+}
+
+// as says user and password of Redis.
+func as(user, password string, s settings) settings {
+	return settings{"REDIS_URL": strings.Replace(s["REDIS_URL"], "://", "://"+user+":"+password+"@", 1)}
 }
 
 func onSentinel(s *testserver.SentinelSetup) settings {
 	addrs := strings.Join(s.Addrs, ",")
-	return settings{"REDIS_MODE": "sentinel", "REDIS_ADDRS": addrs, "REDIS_MASTER_NAME": s.MasterName}
+	return settings{"REDIS_URL": "redis://" + addrs + "?master_name=" + s.MasterName}
 }
 
 func onCluster(c *testserver.ClusterSetup) settings {
-	return settings{"REDIS_MODE": "cluster", "REDIS_ADDRS": strings.Join(c.Addrs, ",")}
+	return settings{"REDIS_URL": "redis://" + strings.Join(c.Addrs, ",")}
 }
 
 // migrated is a new database of the shared MariaDB with the schema in place.

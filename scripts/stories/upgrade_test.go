@@ -76,7 +76,7 @@ func TestUpgradeSideBySide(t *testing.T) {
 		"tags add --tag orders --step 100",
 		"tags add --tag bills --step 10 --pattern BILL-{yyyyMMdd}-{seq:6} --reset day",
 	} {
-		if out, err := m.s.Command(t.TempDir(), m.old, strings.Fields(args)...).CombinedOutput(); err != nil {
+		if out, err := m.env(m.s, m.old).Command(t.TempDir(), m.old, strings.Fields(args)...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", args, err, out)
 		}
 	}
@@ -114,6 +114,16 @@ func TestUpgradeSideBySide(t *testing.T) {
 	m.settle()
 }
 
+// env are settings for a binary; none is the present one. 0.3.0 has another key for the address of Redis.
+func (m *mixed) env(s settings, binary string) settings {
+	if binary == "" {
+		return s
+	}
+	old := s.With(settings{"REDIS_MODE": "single", "REDIS_ADDRS": strings.TrimPrefix(s["REDIS_URL"], "redis://")})
+	delete(old, "REDIS_URL")
+	return old
+}
+
 func (m *mixed) slot(name string) *slot {
 	address := settings{"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.1.0.%d:8080", len(m.slots)+1)}
 	p := &slot{name: name, dir: m.TempDir(), settings: m.s.With(address),
@@ -127,13 +137,12 @@ func (m *mixed) slot(name string) *slot {
 // start begins a life by a binary; none is the present one.
 func (m *mixed) start(p *slot, binary string) {
 	m.Helper()
-	version := "0.3.0"
+	env, version := m.env(p.settings, binary).With(settings{"SERVER_ADDR": "127.0.0.1:0"}), "0.3.0"
 	if binary == "" {
 		binary, version = rig.Binary(m.T), "the new"
 	}
 	d := &daemon{t: m.T, client: &http.Client{Timeout: 20 * time.Second}}
 	m.Cleanup(d.client.CloseIdleConnections)
-	env := p.settings.With(settings{"SERVER_ADDR": "127.0.0.1:0"}) // which every version takes
 	d.Process = rig.Start(m.T, env.Command(p.dir, binary, "serve"), filepath.Join(m.TempDir(), version))
 	listening(d).ready()
 	for i := range p.steady {
@@ -271,7 +280,7 @@ func (m *mixed) oldCommands() {
 	for command, says := range map[string]string{
 		"apps": "orders", "tags": "bills", "doctor": "database", "migrate": "",
 	} {
-		out, err := m.s.Command(m.TempDir(), m.old, command).CombinedOutput()
+		out, err := m.env(m.s, m.old).Command(m.TempDir(), m.old, command).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), says) {
 			m.Errorf("%s of 0.3.0: %v: %s, want %q", command, err, out, says)
 		}

@@ -37,7 +37,7 @@ var errorCodes = []errorCode{
 	{-7, http.StatusUnauthorized, false, "the token is missing or unknown", "send `Authorization: Bearer TOKEN`"},
 	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; or a page of another site asks", "use a token that allows it, or change what the message names"},
 	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is away", "try again, another replica first"},
-	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.mode`"},
+	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.url`"},
 	{-10, http.StatusNotFound, false, "no such path", "take one of `/openapi.yaml`"},
 	{-10, http.StatusMethodNotAllowed, false, "the path does not take this method", "use one that the header `Allow` names"},
 	{-11, http.StatusInternalServerError, false, "a fault of shardid", "try again, and report what the log says"},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/repository/redisstore"
 	"shardid/service/access"
 	"shardid/service/queue"
 
@@ -28,6 +29,10 @@ const Placeholder = "CHANGE-ME"
 func formats() map[string]func(text string) error {
 	return map[string]func(string) error{
 		"token": access.CheckToken,
+		"redis": func(text string) error {
+			_, err := redisstore.ParseURL(text)
+			return err
+		},
 		"cron": func(text string) error {
 			_, err := queue.ParseCron(text)
 			return err
@@ -202,9 +207,10 @@ func pairConflict(section, cert, key string) string {
 	return fmt.Sprintf("%[1]s.tls_cert_file and %[1]s.tls_key_file belong together: set both or none", section)
 }
 
-func (t ClientTLS) conflict(section string) string {
-	if !t.TLS && t != (ClientTLS{}) {
-		return fmt.Sprintf("a %[1]s.tls_* key is set but %[1]s.tls is false: set %[1]s.tls to true", section)
+// conflict: encrypted says whether the store is asked over TLS at all.
+func (t TLSFiles) conflict(section string, encrypted bool, advice string) string {
+	if !encrypted && t != (TLSFiles{}) {
+		return fmt.Sprintf("a %s.tls_* key is set, and the connections are not encrypted: %s", section, advice)
 	}
 	return pairConflict(section, t.TLSCertFile, t.TLSKeyFile)
 }
@@ -217,13 +223,13 @@ func (r RESP) conflict(s Server) string {
 }
 
 func (d Database) conflict() string {
-	const write = "write user:password@tcp(host:3306)/shardid"
-	dsn, err := mysql.ParseDSN(d.DSN)
+	const write = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
+	dsn, err := mysql.ParseDSN(d.driverDSN())
 	switch isMySQL := d.Driver == "mysql"; {
 	case isMySQL && d.DSN == "":
 		return "database.driver is mysql but database.dsn is empty: " + write + ", best in SHARDID_DATABASE_DSN"
 	case isMySQL && err != nil:
-		return "database.dsn is not a go-sql-driver data source name: " + write
+		return "database.dsn is no data source name of MySQL: " + write
 	case isMySQL && dsn.DBName == "":
 		return "database.dsn names no database: " + write
 	case isMySQL && d.TLS && dsn.TLSConfig != "":
@@ -241,12 +247,12 @@ func (d Database) conflict() string {
 	case !isMySQL && d.TLS:
 		return "database.tls is true but database.driver is sqlite, a file: set database.driver to mysql"
 	}
-	return d.ClientTLS.conflict("database")
+	return d.TLSFiles.conflict("database", d.TLS, "set database.tls to true")
 }
 
 // verified says whether the certificate of the server is checked.
 func (d Database) verified(dsn *mysql.Config) bool {
-	return d.TLS && !d.TLSInsecureSkipVerify || dsn.TLSConfig != "" && !anybody(dsn)
+	return d.TLS || dsn.TLSConfig != "" && !anybody(dsn)
 }
 
 // anybody says whether a data source name takes every certificate, or none.
@@ -259,16 +265,14 @@ func anybody(dsn *mysql.Config) bool {
 func (c Config) Warnings() []string {
 	const risk = "so whoever is between this service and %s can read and change everything: %s"
 	var all []string
-	if dsn, err := mysql.ParseDSN(c.Database.DSN); c.Database.Driver == "mysql" && err == nil && dsn.TLSConfig != "false" && anybody(dsn) {
+	if dsn, err := mysql.ParseDSN(c.Database.driverDSN()); c.Database.Driver == "mysql" && err == nil && dsn.TLSConfig != "false" && anybody(dsn) {
 		all = append(all, fmt.Sprintf("database.dsn has tls=%s, which checks no certificate, "+risk, dsn.TLSConfig,
 			"the database", "set database.tls to true and database.tls_ca_file to its authority instead"))
 	}
-	for section, t := range map[string]ClientTLS{"database": c.Database.ClientTLS, "redis": c.Redis.ClientTLS} {
-		if t.TLSInsecureSkipVerify {
-			all = append(all, fmt.Sprintf("%s.tls_insecure_skip_verify is true, "+risk, section, section, "set "+section+".tls_ca_file to its authority instead"))
-		}
+	if redis, err := redisstore.ParseURL(c.Redis.URL); err == nil && redis.TLS != nil && redis.TLS.InsecureSkipVerify {
+		all = append(all, fmt.Sprintf("redis.url has skip_verify, which checks no certificate, "+risk, "Redis",
+			"set redis.tls_ca_file to its authority instead"))
 	}
-	slices.Sort(all)
 	return all
 }
 
@@ -280,23 +284,8 @@ func namesServer(dsn string) bool {
 }
 
 func (r Redis) conflict() string {
-	switch sentinel, embedded := r.Mode == "sentinel", r.Mode == "embedded"; {
-	case embedded && len(r.Addrs) > 0:
-		return "redis.addrs is set but redis.mode is embedded: set redis.mode to single, sentinel or cluster"
-	case !embedded && len(r.Addrs) == 0:
-		return "redis.mode is " + r.Mode + " but redis.addrs is empty: list host:port of the servers"
-	case r.Mode == "single" && len(r.Addrs) > 1:
-		return "redis.addrs has several but redis.mode is single: " +
-			"keep one, or set redis.mode to sentinel or cluster"
-	case sentinel && r.MasterName == "":
-		return "redis.mode is sentinel but redis.master_name is empty: set the name of the master"
-	case !sentinel && r.MasterName+r.SentinelUsername+r.SentinelPassword != "":
-		return "redis.master_name or a redis.sentinel_* key is set but redis.mode is " + r.Mode +
-			": set redis.mode to sentinel or remove them"
-	case r.Mode == "cluster" && r.DB != 0:
-		return "redis.db is not 0 but redis.mode is cluster: remove redis.db, a cluster has only database 0"
-	}
-	return r.ClientTLS.conflict("redis")
+	encrypted := strings.HasPrefix(r.URL, "rediss://")
+	return r.TLSFiles.conflict("redis", encrypted, "begin redis.url with rediss://")
 }
 
 func (c Config) snowflakeConflict() string {
@@ -323,9 +312,8 @@ func (c Config) snowflakeConflict() string {
 			"list ip:port with a worker ID for each instance"
 	case strings.HasPrefix(w.Mode, "zk") && len(c.ZooKeeper.Addrs) == 0:
 		return "snowflake.worker.mode is " + w.Mode + " but zookeeper.addrs is empty: list host:port of the servers"
-	case w.Mode == "redis" && c.Redis.Mode == "embedded":
-		return "snowflake.worker.mode is redis but redis.mode is embedded: " +
-			"set redis.mode and redis.addrs, or another snowflake.worker.mode"
+	case w.Mode == "redis" && c.Redis.URL == "":
+		return "snowflake.worker.mode is redis but redis.url is empty: set it, or another snowflake.worker.mode"
 	}
 	return ""
 }

@@ -3,8 +3,14 @@
 package config
 
 import (
+	"cmp"
+	"net"
+	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Config is everything an operator can set. The yaml tags are the keys of
@@ -70,36 +76,26 @@ func (s Server) Scheme() string {
 
 // Database is the store of record.
 type Database struct {
-	Driver          string           `yaml:"driver" default:"sqlite" validate:"oneof=sqlite mysql"`
-	DSN             string           `yaml:"dsn" secret:"true"` // DatabaseDSN is what to read
-	Hosts           []string         `yaml:"hosts" validate:"dive,hostport"`
-	MaxOpenConns    int              `yaml:"max_open_conns" default:"16" validate:"min=1,max=10000"`
-	ConnMaxLifetime time.Duration    `yaml:"conn_max_lifetime" default:"5m" validate:"min=0s,max=24h"`
-	ClientTLS       `yaml:",inline"` // mysql only
+	Driver          string        `yaml:"driver" default:"sqlite" validate:"oneof=sqlite mysql"`
+	DSN             string        `yaml:"dsn" secret:"true"` // DatabaseDSN is what to read
+	Hosts           []string      `yaml:"hosts" validate:"dive,hostport"`
+	MaxOpenConns    int           `yaml:"max_open_conns" default:"16" validate:"min=1,max=10000"`
+	ConnMaxLifetime time.Duration `yaml:"conn_max_lifetime" default:"5m" validate:"min=0s,max=24h"`
+	TLS             bool          `yaml:"tls"` // mysql only, as the files
+	TLSFiles        `yaml:",inline"`
 }
 
-// ClientTLS is TLS to a store; all keys but TLS need it.
-type ClientTLS struct {
-	TLS                   bool   `yaml:"tls"`
-	TLSCAFile             string `yaml:"tls_ca_file"`
-	TLSCertFile           string `yaml:"tls_cert_file"`
-	TLSKeyFile            string `yaml:"tls_key_file"`
-	TLSServerName         string `yaml:"tls_server_name"`
-	TLSInsecureSkipVerify bool   `yaml:"tls_insecure_skip_verify"`
+// TLSFiles are PEM files for TLS to a store.
+type TLSFiles struct {
+	TLSCAFile   string `yaml:"tls_ca_file"`
+	TLSCertFile string `yaml:"tls_cert_file"`
+	TLSKeyFile  string `yaml:"tls_key_file"`
 }
 
-// Redis is where the lists of the queue mode live.
+// Redis is where the lists of the queue mode live: in this process without a URL.
 type Redis struct {
-	Mode             string   `yaml:"mode" default:"embedded" validate:"oneof=embedded single sentinel cluster"`
-	Addrs            []string `yaml:"addrs" validate:"dive,hostport"`
-	MasterName       string   `yaml:"master_name"`
-	Username         string   `yaml:"username"`
-	Password         string   `yaml:"password" secret:"true"`
-	DB               int      `yaml:"db" validate:"min=0,max=65535"`
-	ClientTLS        `yaml:",inline"`
-	SentinelUsername string `yaml:"sentinel_username"`
-	SentinelPassword string `yaml:"sentinel_password" secret:"true"`
-	PoolSize         int    `yaml:"pool_size" validate:"min=0,max=100000"`
+	URL      string `yaml:"url" validate:"redis" secret:"true"`
+	TLSFiles `yaml:",inline"`
 }
 
 // Queue is the queue mode, GET /get.
@@ -191,11 +187,27 @@ type Log struct {
 	Access string `yaml:"access" default:"off" validate:"oneof=off errors sampled all"`
 }
 
-// DatabaseDSN is the data source name to open: the configured one, or for
-// sqlite without one the file shardid.db in the data folder.
+// DatabaseDSN is the data source name to open: for mysql in go-sql-driver's form, for sqlite without
+// one the file shardid.db in the data folder.
 func (c Config) DatabaseDSN() string {
 	if c.Database.DSN == "" && c.Database.Driver == "sqlite" {
 		return filepath.Join(c.DataDir, "shardid.db")
 	}
-	return c.Database.DSN
+	return c.Database.driverDSN()
+}
+
+// driverDSN is the data source name in go-sql-driver's form, of which mysql://user:password@host:3306/name is the
+// same as a URL.
+func (d Database) driverDSN() string {
+	u, err := url.Parse(d.DSN)
+	if err != nil || u.Scheme != "mysql" || d.Driver != "mysql" {
+		return d.DSN
+	}
+	driver := mysql.NewConfig()
+	driver.User = u.User.Username()
+	driver.Passwd, _ = u.User.Password()
+	driver.Net, driver.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
+	driver.DBName = strings.TrimPrefix(u.Path, "/")
+	// The driver takes what follows the last slash as the name of the database.
+	return driver.FormatDSN() + "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
 }

@@ -72,7 +72,10 @@ func TestConfigFileErrors(t *testing.T) {
 			"gives one worker ID to two instances: give each its own",
 		"server: {admin_token: 'hunter 2'}\n":      "config.yaml:1: server.admin_token: the value holds a space, a line end or a character beyond ASCII: use visible ASCII only",
 		"server: {admin_token: hunter2hunter20}\n": "config.yaml:1: server.admin_token: the value has 15 bytes: choose 16 to 512, best from shardid token new or openssl rand -hex 32",
-		"server: {admin_token: CHANGE-ME}\n":       "config.yaml:1: server.admin_token: the value still holds CHANGE-ME of the example: write your own secret",
+		"redis: {url: 'redis://:hunter2@h:x'}\n": "config.yaml:1: redis.url: the value is not where a Redis is: write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
+			"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a cluster; in user and password, " +
+			"write % and two hex digits for signs such as / and #",
+		"server: {admin_token: CHANGE-ME}\n": "config.yaml:1: server.admin_token: the value still holds CHANGE-ME of the example: write your own secret",
 	} {
 		wantProblem(t, file, want)
 	}
@@ -97,17 +100,20 @@ func TestConfigConflicts(t *testing.T) {
 		"server:\n  tls_client_ca_file: c.pem\n": "2: server.tls_client_ca_file is set but server.tls_cert_file is empty: clients show certificates over TLS only",
 		"server:\n  drain_delay: 20s\n":          "2: server.drain_delay 20s leaves nothing of server.shutdown_timeout 15s: raise the timeout or lower the delay",
 		"database:\n  driver: mysql\n": "2: database.driver is mysql but database.dsn is empty: " +
-			"write user:password@tcp(host:3306)/shardid, best in SHARDID_DATABASE_DSN",
-		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n":        "3: database.dsn is not a go-sql-driver data source name: write user:password@tcp(host:3306)/shardid",
-		mysql + "ids?timeout=hunter2\n":                              "3: database.dsn is not a go-sql-driver data source name: write user:password@tcp(host:3306)/shardid",
-		mysql + "\n":                                                 "3: database.dsn names no database: write user:password@tcp(host:3306)/shardid",
+			writeDSN + ", best in SHARDID_DATABASE_DSN",
+		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n":        "3: database.dsn is no data source name of MySQL: " + writeDSN,
+		mysql + "ids?timeout=hunter2\n":                              "3: database.dsn is no data source name of MySQL: " + writeDSN,
+		mysql + "\n":                                                 "3: database.dsn names no database: " + writeDSN,
 		mysql + "ids?tls=true\n  tls: true\n":                        "3: database.dsn has a parameter tls, and database.tls is true too: remove the parameter",
 		mysql + "ids?allowAllFiles=true\n":                           "3: database.dsn has allowAllFiles, by which the server may read every file of this user: remove the parameter",
 		mysql + "ids?allowCleartextPasswords=true\n":                 "3: " + cleartext,
 		mysql + "ids?allowCleartextPasswords=true&tls=skip-verify\n": "3: " + cleartext,
 		mysql + "ids\n  tls: true\n  tls_key_file: k.pem\n":          "5: database.tls_cert_file and database.tls_key_file belong together: set both or none",
 		"database: {tls: true}\n":                                    "1: database.tls is true but database.driver is sqlite, a file: set database.driver to mysql",
-		"database: {tls_ca_file: x}\n":                               "1: a database.tls_* key is set but database.tls is false: set database.tls to true",
+		"database: {tls_ca_file: x}\n":                               "1: a database.tls_* key is set, and the connections are not encrypted: set database.tls to true",
+		"redis: {url: 'redis://h', tls_ca_file: x}\n":                "1: a redis.tls_* key is set, and the connections are not encrypted: begin redis.url with rediss://",
+		"redis: {url: 'rediss://h', tls_key_file: x}\n":              "1: redis.tls_cert_file and redis.tls_key_file belong together: set both or none",
+		"snowflake: {worker: {mode: redis}}\n":                       "1: snowflake.worker.mode is redis but redis.url is empty: set it, or another snowflake.worker.mode",
 		"database:\n  hosts: ['h:1']\n":                              "2: database.hosts is set but database.driver is sqlite, a file: set database.driver to mysql",
 		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids\n":           "2: " + serverForFile,
 		"database:\n  dsn: app:hunter2@/ids\n":                       "2: " + serverForFile,
@@ -129,6 +135,7 @@ func TestConfigConflicts(t *testing.T) {
 const (
 	cleartext = "database.dsn has allowCleartextPasswords, and whoever answers at its address gets the password, " +
 		"as its certificate is not checked: set database.tls to true, or remove the parameter"
+	writeDSN      = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
 	serverForFile = "database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: " +
 		"set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"
 )
@@ -228,6 +235,8 @@ func TestWarnings(t *testing.T) {
 		dsn + "tls=skip-verify'\n":                           "database.dsn has tls=skip-verify, which checks no certificate",
 		dsn + "tls=preferred'\n":                             "database.dsn has tls=preferred, which checks no certificate",
 		"database: {dsn: tls}\n":                             "",
+		"redis: {url: 'rediss://h'}\n":                       "",
+		"redis: {url: 'rediss://h?skip_verify=true'}\n":      "redis.url has skip_verify, which checks no certificate",
 	} {
 		got, err := loadText(t, file, nil)
 		if err != nil {

@@ -63,11 +63,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.secrets.databaseDSN }}
 SHARDID_DATABASE_DSN: {{ . | b64enc | quote }}
 {{- end }}
-{{- with .Values.secrets.redisPassword }}
-SHARDID_REDIS_PASSWORD: {{ . | b64enc | quote }}
-{{- end }}
-{{- with .Values.secrets.sentinelPassword }}
-SHARDID_REDIS_SENTINEL_PASSWORD: {{ . | b64enc | quote }}
+{{- with .Values.secrets.redisURL }}
+SHARDID_REDIS_URL: {{ . | b64enc | quote }}
 {{- end }}
 {{- with .Values.secrets.adminToken }}
 SHARDID_SERVER_ADMIN_TOKEN: {{ . | b64enc | quote }}
