@@ -110,11 +110,11 @@ func newServer(cfg Config, h http.Handler, state func(net.Conn, http.ConnState),
 	s := &http.Server{ //nolint:gosec // the guard has the timeouts
 		Handler:        h,
 		ConnState:      state,
-		MaxHeaderBytes: cfg.Server.MaxHeaderBytes,
+		MaxHeaderBytes: 16 << 10,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if cfg.Server.TLSCertFile != "" {
-		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = requestTimeout(cfg), requestTimeout(cfg), cfg.Server.IdleTimeout
+		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = requestTimeout(cfg), requestTimeout(cfg), idleTimeout
 		s.HTTP2 = &http.HTTP2Config{
 			MaxConcurrentStreams: 100, // the least that RFC 9113 recommends
 			WriteByteTimeout:     slack,
@@ -229,7 +229,7 @@ func (a *App) startRESP(ctx context.Context) error {
 // request may wait, and half of what is left for the stop.
 func (a *App) drainTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, _ := ctx.Deadline() // see tearDown
-	return context.WithTimeout(ctx, min(longestWait(a.cfg)+time.Second, time.Until(last)/2))
+	return context.WithTimeout(ctx, min(a.cfg.Server.RequestTimeout+time.Second, time.Until(last)/2))
 }
 
 func (a *App) run(server *http.Server, listener net.Listener) {

@@ -141,8 +141,8 @@ func TestCommands(t *testing.T) {
 			for file, text := range map[string]string{
 				"tab.yaml":      "server:\n\taddr: ':1'\n",
 				"two.yaml":      "foo: 1\nlog:\n  level: loud\n",
-				"typo.yaml":     "server:\n  addr: 127.0.0.1:0\nqueue:\n  low_watermerk: 0.5\n",
-				"right.yaml":    "queue:\n  timeout: 3s\n",
+				"typo.yaml":     "server:\n  addr: 127.0.0.1:0\nqueue:\n  prefetch_macks: 5\n",
+				"right.yaml":    "server:\n  request_timeout: 3s\n",
 				"ids.txt":       "16385\n32769 16386\n",
 				"apps.yaml":     "- {id: 8, name: eight}\n- {id: 9, name: nine}\n",
 				"mistake.yaml":  "- {id: 1, name: one}\n- {id: 256, name: one too many}\n",
@@ -170,7 +170,7 @@ func usageLines() []line {
 	return []line{
 		{"version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
 		{"--version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
-		{"serve --help", 0, `^(?s)Serve .* database\.dsn +secret: .*DATABASE_DSN\n.* queue\.low_watermark +0\.2\n`},
+		{"serve --help", 0, `^(?s)Serve .* database\.dsn +secret: .*DATABASE_DSN\n.* queue\.prefetch_max +1000\n`},
 		{"srve", 2, `unknown command "srve" for "shardid": did you mean serve: see shardid --help`},
 		{"serve --server.addr :1", 2, "--server.addr is gone since 0.4: write --set server.addr=VALUE"},
 		{"serve --server.adrr :1", 2, "unknown flag: --server.adrr: see shardid --help"},
@@ -195,16 +195,16 @@ func usageLines() []line {
 }
 
 func configurationLines() []line {
-	const unknown = "typo.yaml:4: queue.low_watermerk: unknown key: the keys here are refill_cron, reload_cron, "
+	const unknown = "typo.yaml:4: queue.prefetch_macks: unknown key: the keys here are refill_cron, reload_cron, "
 	return []line{
 		{"config check --config right.yaml", 0, `^the configuration is right: right\.yaml\n$`},
 		{"config print --config right.yaml --set server.addr=:1", 0, `^(?s).*server.addr +:1 +flag --set` +
 			`\n.*server\.admin_token +\(secret\) +environment SHARDID_SERVER_ADMIN_TOKEN\n` +
-			`.*queue\.timeout +3s +right.yaml:2\n.*uid\.epoch +2026-01-01 +default\n`},
-		{"config print --json --config right.yaml", 0, `"queue.timeout":{"value":"3s","from":"right.yaml:2"}`},
+			`.*server\.request_timeout +3s +right.yaml:2\n.*uid\.epoch +2026-01-01 +default\n`},
+		{"config print --json --config right.yaml", 0, `"server.request_timeout":{"value":"3s","from":"right.yaml:2"}`},
 		{"config check --config tab.yaml", 1, "tab.yaml:2: is not YAML: found character … that cannot start any token"},
-		{"config check --config two.yaml --set queue.timeout=1h", 1,
-			"two.yaml:1: foo: unknown key: \nflag --set: queue.timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
+		{"config check --config two.yaml --set server.request_timeout=1h", 1,
+			"two.yaml:1: foo: unknown key: \nflag --set: server.request_timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
 		{"config check --set server.tokens_file=none REDIS --set redis.tls_ca_file=none", 1,
 			"flag --set: server.tokens_file: none: \nflag --set: redis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},

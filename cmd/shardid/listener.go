@@ -18,23 +18,24 @@ func defaultConnections() int {
 	return fit
 }
 
-// slack is for what should take no time: to read a request, to write an answer.
-const slack = 10 * time.Second
-
-// longestWait is how long a request may wait for its IDs.
-func longestWait(cfg Config) time.Duration {
-	return max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout, cfg.Sequence.Timeout)
-}
+const (
+	// headTimeout is how long a connection may take until the head of its first request has come, or the token that a
+	// Redis client needs.
+	headTimeout = 5 * time.Second
+	// idleTimeout is how long a connection is kept between two requests.
+	idleTimeout = time.Minute
+	// slack is for what should take no time: to read a request, to write an answer.
+	slack = 10 * time.Second
+)
 
 // requestTimeout is for a whole request and its answer. Its end would cancel one that waits.
 func requestTimeout(cfg Config) time.Duration {
-	return cfg.Server.ReadHeaderTimeout + longestWait(cfg) + slack
+	return headTimeout + cfg.Server.RequestTimeout + slack
 }
 
 // limits bound the connections of both front ends.
 func limits(cfg Config) guard.Limits {
-	l := guard.Limits{Most: cfg.Server.MaxConnections,
-		New: cfg.Server.ReadHeaderTimeout, Idle: cfg.Server.IdleTimeout, Active: requestTimeout(cfg)}
+	l := guard.Limits{Most: cfg.Server.MaxConnections, New: headTimeout, Idle: idleTimeout, Active: requestTimeout(cfg)}
 	if l.Most == 0 {
 		l.Most = defaultConnections()
 	}

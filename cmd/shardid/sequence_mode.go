@@ -24,7 +24,7 @@ func (a *App) wireSequence() (err error) {
 		return nil
 	}
 	o := sequence.Options{
-		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
+		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Server.RequestTimeout,
 		Registry: a.registry, Alone: a.cfg.Database.Driver == sqlstore.SQLite,
 	}
 	if a.redis != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"shardid/client/idgen"
 	"shardid/model"
@@ -39,6 +40,9 @@ type snowflakeMode struct {
 	service   *snowflake.Service
 	keeper    *worker.Keeper
 }
+
+// registryLease is how long Redis keeps a worker ID, and the ensemble a session, of an instance that says nothing.
+const registryLease = 10 * time.Second
 
 // snowflakeLayout is the layout of the configuration.
 func snowflakeLayout(cfg Config) model.SnowflakeLayout {
@@ -91,7 +95,7 @@ func (a *App) openZooKeeper() (*zkstore.Store, error) {
 func newZooKeeper(cfg Config, log *slog.Logger, observe model.Observe) (*zkstore.Store, error) {
 	return zkstore.New(zkstore.Options{
 		Mode: cfg.Snowflake.Worker.Mode, Addrs: cfg.ZooKeeper.Addrs, Name: cfg.Snowflake.Name,
-		SessionTimeout: cfg.ZooKeeper.SessionTimeout, ReclaimMargin: cfg.Snowflake.MaxClockOffset,
+		SessionTimeout: registryLease, ReclaimMargin: cfg.Snowflake.MaxClockOffset,
 		Workers: registryLayout(cfg).Workers(), Log: log, Observe: observe,
 	})
 }
@@ -115,7 +119,8 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
 	m.generator, err = snowflake.NewGenerator(snowflake.Options{
-		Layout: layout, SequenceStart: s.SequenceStart, Tolerance: s.ClockTolerance, Now: now,
+		// Leaf's start below 100, less where a millisecond has few IDs, and its tolerance.
+		Layout: layout, SequenceStart: min(100, 1<<s.SeqBits/8), Tolerance: 5 * time.Millisecond, Now: now,
 	})
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	if m.keeper, err = a.newKeeper(opts, zoo, lists); err != nil {
 		return err
 	}
-	m.service = snowflake.NewService(m.generator, s.Timeout, m.keeper, a.registry)
+	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake = m
 	a.onStop("snowflake", m.keeper.Stop)
 	return nil
@@ -138,14 +143,15 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redisstore.Store) (_ *worker.Keeper, err error) {
 	s, layout := a.cfg.Snowflake, registryLayout(a.cfg)
 	opts.Condition, opts.Mode, opts.Reporter, opts.Log = worker.Condition, s.Worker.Mode, a.monitor, a.log
-	opts.Expiry, opts.TTL, opts.MaxClockOffset = s.Worker.Expiry, s.Worker.Lease, s.MaxClockOffset
+	opts.Expiry, opts.TTL, opts.MaxClockOffset = s.Worker.Expiry, registryLease, s.MaxClockOffset
 	open := workerfile.Open
 	switch s.Worker.Mode {
 	case workerMySQL:
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
 		opts.Registry = a.db.Workers(workersOptions(a.cfg))
 	case workerRedis:
-		o := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: layout.Workers()}
+		const majority = -1
+		o := redisstore.WorkersOptions{Name: s.Name, TTL: registryLease, Acks: majority, Workers: layout.Workers()}
 		opts.Registry = lists.Workers(o)
 	case workerOrdinal:
 		host, err := os.Hostname()
@@ -167,9 +173,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 		opts.Registry = zoo
 	}
 	switch s.Worker.Mode {
-	case workerZKEphemeral:
-		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
-	case workerRedis:
+	case workerZKEphemeral, workerRedis:
 	default:
 		opts.OpenFile = func(address string) (worker.File, error) {
 			return open(workerFileOptions(a.cfg, s.Name, address, layout))

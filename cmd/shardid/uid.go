@@ -46,7 +46,7 @@ func (a *App) wireUID() error {
 	_, nodes.Workers = region(a.cfg).Workers(layout.WorkerBits)
 	keeper := &uidKeeper{host: nodes.Host}
 	a.uid, err = uid.New(uid.Options{
-		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: c.Timeout,
+		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: a.cfg.Server.RequestTimeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
 		Keeper: keeper, Idle: a.uidIdle, Now: now,

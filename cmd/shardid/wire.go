@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net"
 	"time"
-	_ "time/tzdata" // time_zone works on machines without the database of zones
+	_ "time/tzdata" // TZ works on machines without the database of zones
 
 	"shardid/model"
 	"shardid/repository/memstore"
@@ -79,9 +79,8 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.wireReplicas()
-	options, err := a.apiOptions()
-	a.api = httpapi.New(options)
-	return err
+	a.api = httpapi.New(a.apiOptions())
+	return nil
 }
 
 // checkDatabase is the database's probe, which also sends the heartbeats. Redis must know
@@ -108,11 +107,12 @@ const checkEvery = 10 * time.Second
 
 func queueOptions(a *App, lists listStore) queue.Options {
 	q := a.cfg.Queue
+	const farBack = 100_000 // indices by which max_id goes back only when a database is restored or replaced
 	o := queue.Options{
 		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db,
 		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
-		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
-		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
+		Timeout: a.cfg.Server.RequestTimeout, LowWatermark: 0.2, PrefetchMax: q.PrefetchMax,
+		MaxStep: 100_000, LiftAlarm: farBack,
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg),
 	}
 	if a.tracer != nil {
@@ -199,14 +199,13 @@ func modes() []string {
 }
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
-func (a *App) apiOptions() (httpapi.Options, error) {
-	zone, err := time.LoadLocation(a.cfg.TimeZone)
+func (a *App) apiOptions() httpapi.Options {
 	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
 	o := httpapi.Options{
 		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
-		Metrics: a.metrics(), Registry: a.registry, MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
+		Metrics: a.metrics(), Registry: a.registry,
+		Status: a.status, History: a.monitor, Replicas: a.replicas.View,
 		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
@@ -240,7 +239,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		a.issuer.NoSequence = errNoRedis
 	}
 	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted)
-	return o, err
+	return o
 }
 
 // queueReady is nil while the queue mode can serve any list, as far as is known.
@@ -299,7 +298,7 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.segment, err = segment.New(segment.Options{
 		Table: a.db, Reporter: a.monitor, Log: a.log,
-		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Preload: s.Preload, Runway: s.Runway, Region: region(a.cfg),
+		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg),
 	})
 	if err != nil {
 		return err

@@ -82,8 +82,8 @@ var remedies = []struct{ words, advice string }{
 		"look at CLUSTER INFO and CLUSTER NODES: part of the cluster is down",
 	}, {
 		"replicas have confirmed",
-		"bring the replicas back, or lower snowflake.worker.redis_acks if there are permanently fewer: a master " +
-			"without its replicas may have been replaced",
+		"bring the replicas back, or, when they are gone for good, say how many are left: HSET id.gen.workers_{NAME} r N: " +
+			"a master without its replicas may have been replaced",
 	}, {
 		"No such master|sentinel: nil|all sentinels",
 		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the master, or " +

@@ -142,7 +142,7 @@ func TestWorkerAcks(t *testing.T) {
 	replica.Pause()
 	for _, acks := range []int{-1, 1} {
 		err := check.Err(at(acks).Renew(t.Context(), lease))
-		wantAdvice(t, err, "0 of 1", "bring the replicas back", "worker.redis_acks")
+		wantAdvice(t, err, "0 of 1", "bring the replicas back", "HSET id.gen.workers_{NAME} r")
 		check.Equal(t, errors.Is(err, model.ErrLeaseLost), false, "it is lost", err)
 	}
 	for range 2 { // a repeated call asks anew

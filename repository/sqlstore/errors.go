@@ -71,7 +71,7 @@ func (s *Store) advice(err error) string {
 	case serverSaid(err, 1290, 1792, 1836, 1874), errors.Is(err, errReadOnly):
 		return adviceReadOnly
 	case serverSaid(err, 1040, 1203, 1226):
-		return "lower database.max_open_conns, or raise the server's max_connections"
+		return "raise the server's max_connections: a replica has 16"
 	case serverSaid(err, 3, 1021, 1114), sqliteSaid(err, 13): // FULL
 		return "free space on the disk of " + at
 	case sqliteSaid(err, 5, 6): // BUSY, LOCKED

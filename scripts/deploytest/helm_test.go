@@ -199,7 +199,6 @@ func TestChartConfig(t *testing.T) {
 		"uid.schedule_interval": "off", "log.access": "off", "snowflake.advertise": "[fd00::1]:8080",
 		"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
 		"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt",
-		"time_zone":                 "Asia/Shanghai",
 	} {
 		check.Equal(t, got[key].Value, want, key)
 	}

@@ -77,7 +77,7 @@ func serveImage(t *testing.T, dir string, user syscall.Credential) {
 	check.Has(t, string(version), "+0123456789ab ", "the revision")
 	addr := rig.FreeAddrs(t, 1)[0]
 	var log check.Log
-	server := in("serve", "--demo", "--set", "server.addr="+addr, "--set", "time_zone=Asia/Shanghai")
+	server := in("serve", "--demo", "--set", "server.addr="+addr)
 	server.Stdout, server.Stderr = &log, &log
 	check.Must(t, server.Start())
 	err = rig.Within(time.Minute, func() error { return in("health", "--url", "http://"+addr).Run() })

@@ -251,10 +251,10 @@ func (w *world) startProc(i int) {
 	env := w.site.env(i).With(w.region.settings()).With(settings{
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + database,
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1),
-		"SEGMENT_MAX_STEP":    fmt.Sprint(5 * segmentLen), "SEGMENT_RUNWAY": "1s",
-		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
+		"SEGMENT_RUNWAY":      "1s", "SERVER_REQUEST_TIMEOUT": "1s",
+		"QUEUE_MAX_LIST_RATE": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
 		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
-		"SEQUENCE_TIMEOUT": "1s", "SERVER_DRAIN_DELAY": "0s",
+		"SERVER_DRAIN_DELAY": "0s",
 	})
 	if w.group != nil {
 		env["DATABASE_HOSTS"] = strings.Join(hosts, ",")

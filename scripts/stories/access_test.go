@@ -109,7 +109,7 @@ func TestIntruder(t *testing.T) {
 	file := filepath.Join(dir, "tokens.yaml")
 	token := newToken(t, file, "orders", "queue:1,segment:"+demoTag)
 	closed := settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "SERVER_PROTECT_MONITORING": "true",
-		"SERVER_ADMIN_TOKEN": adminSecret, "SERVER_READ_HEADER_TIMEOUT": "1s"}
+		"SERVER_ADMIN_TOKEN": adminSecret}
 	d := serveIn(t, dir, closed, "--demo")
 	d.ready()
 	last := d.as(token, aliceGet, 200, 0).ID

@@ -81,7 +81,7 @@ func TestDatabaseFailover(t *testing.T) {
 	story(t)
 	db := newMovingDatabase(t)
 	s := db.settings().With(onRedis(testserver.Redis(t).Addr))
-	s = s.With(settings{"SEGMENT_MAX_STEP": "1000", "QUEUE_MAX_STEP": "1000", "QUEUE_PREFETCH_MAX": "1"})
+	s = s.With(settings{"QUEUE_PREFETCH_MAX": "1"})
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
 	must(t, s, "tags", "add", "--tag", "orders", "--step", "1000")
@@ -104,7 +104,7 @@ func TestDatabaseFailover(t *testing.T) {
 // direct makes a process take nothing ahead and refill only on demand, so that what Redis holds is what would
 // be served next.
 func direct() settings {
-	return settings{"QUEUE_PREFETCH_MAX": "1", "QUEUE_REFILL_CRON": "0 0 0 1 1 *", "QUEUE_TIMEOUT": "500ms"}
+	return settings{"QUEUE_PREFETCH_MAX": "1", "QUEUE_REFILL_CRON": "0 0 0 1 1 *", "SERVER_REQUEST_TIMEOUT": "500ms"}
 }
 
 // take gets n IDs for alice, some at a time; the first may need a while.

@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 	for name, m := range mistakes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := serve(t, m.settings(t).With(settings{"QUEUE_TIMEOUT": "300ms"}))
+			d := serve(t, m.settings(t).With(settings{"SERVER_REQUEST_TIMEOUT": "300ms"}))
 			said := pester(d)
 			told := func() int { return len(d.Lines(m.mentions, m.advice)) }
 			eventually(t, startLimit, "the mistake is told", func() bool { return told() > 0 })

@@ -43,7 +43,7 @@ func privateStores(t *testing.T, more ...settings) stores {
 
 // settings shorten the wait for a refill, so that outages take less of it.
 func (s stores) settings() settings {
-	return onMariaDB(s.dsn).With(onRedis(s.redis.Addr)).With(settings{"QUEUE_TIMEOUT": "500ms"})
+	return onMariaDB(s.dsn).With(onRedis(s.redis.Addr)).With(settings{"SERVER_REQUEST_TIMEOUT": "500ms"})
 }
 
 // batch asks for count IDs of app 1 and enters them; it gives the answer.
@@ -241,7 +241,7 @@ func TestOneMasterOfThreeDies(t *testing.T) {
 	story(t)
 	cluster, dsn, books := testserver.Cluster(t), migrated(t), &ledger{}
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
-	d := serve(t, onMariaDB(dsn).With(onCluster(cluster)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
+	d := serve(t, onMariaDB(dsn).With(onCluster(cluster)).With(settings{"SERVER_REQUEST_TIMEOUT": "300ms"}))
 	d.recovers()
 	const lists = 24
 	served := func() (n int) {

@@ -86,7 +86,7 @@ func twoReplicas(t *testing.T, redis settings) *load {
 		}
 	}
 	must(t, onMariaDB(dsn), "provision", "--app", "8", "--name", "hidden", "--scramble")
-	s := onMariaDB(dsn).With(redis).With(settings{"QUEUE_TIMEOUT": "10s"})
+	s := onMariaDB(dsn).With(redis).With(settings{"SERVER_REQUEST_TIMEOUT": "10s"})
 	return &load{apps: []int64{1, 7, 255}, books: &ledger{}, replicas: serveReady(t, 2, s)}
 }
 

@@ -67,7 +67,7 @@ func TestTLS(t *testing.T) {
 	cert, key := a.Issue("server", "server")
 	d := serve(t, secure.With(settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
 		"SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"), "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true",
-		"SERVER_READ_HEADER_TIMEOUT": "1s", "RESP_ADDR": "127.0.0.1:0"}))
+		"RESP_ADDR": "127.0.0.1:0"}))
 	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
 		t.Errorf("without TLS: %d, %v, want 400", status, err)
 	}

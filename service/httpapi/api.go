@@ -55,16 +55,15 @@ type Segments interface {
 }
 
 // Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics,
-// Names, Holders, Spaces and MaxURLBytes are required.
+// Names, Holders and Spaces are required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Decoder        model.Decoder
 	Conditions     func() []model.Condition // how what the service depends on is doing
 	// OldSchema says whether the database lacks tables of this version; nil: it never does.
-	OldSchema   func() bool
-	Log         *slog.Logger
-	Registry    prometheus.Registerer // exports what is counted; nil for none
-	MaxURLBytes int                   // longest request target, in bytes
+	OldSchema func() bool
+	Log       *slog.Logger
+	Registry  prometheus.Registerer // exports what is counted; nil for none
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
 
@@ -119,6 +118,7 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
+	maxURL    int          // longest request target, in bytes
 	changes   atomic.Int64 // by administration
 	accessLog *accessLog   // nil when it is off
 	faults    background.RateLimitedLog
@@ -127,10 +127,13 @@ type API struct {
 	modes     []*watched // those that are enabled
 }
 
+// maxURLBytes is the longest request target. What is longer fits into the body of a POST.
+const maxURLBytes = 8192
+
 // New builds the routes.
 func New(opts Options) *API {
 	a := newBare(opts)
-	a.pages = newPages()
+	a.pages, a.maxURL = newPages(), maxURLBytes
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const maxURL = 4096
+const maxURL = maxURLBytes
 
 // fakeQueue issues 1, 2, 3, … as indices of the list that is asked for, or does
 // what next says.
@@ -200,7 +200,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
-		Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
+		Conditions: failing.Conditions, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,

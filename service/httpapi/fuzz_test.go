@@ -87,8 +87,8 @@ func FuzzTag(f *testing.F) {
 		f.Add(rest)
 	}
 	opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
-	opts.MaxURLBytes = 1 << 20
 	api := New(opts)
+	api.maxURL = 1 << 20
 	f.Fuzz(func(t *testing.T, rest string) {
 		u, err := url.ParseRequestURI("/api/segment/get/" + rest)
 		if err != nil || strings.ContainsAny(rest, "?#") {

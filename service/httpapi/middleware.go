@@ -172,8 +172,8 @@ func (a *API) screen(c *gin.Context) {
 		c.Abort()
 	}
 	r := c.Request
-	if n := len(r.RequestURI); n > a.opts.MaxURLBytes {
-		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.opts.MaxURLBytes))
+	if n := len(r.RequestURI); n > a.maxURL {
+		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.maxURL))
 		return
 	}
 	if isHealth(c.FullPath()) {

@@ -106,7 +106,7 @@ func rows() []row {
 		}},
 		{"ShardidDatabaseWentBack", Critical, func(s *sight) string {
 			return when(s.rose(happened, "shardid_queue_lift_alarms_total"),
-				"the database went back in time by more than queue.lift_alarm: max_id was lifted (%.0f times by so "+
+				"the database went back in time by more than 100000 indices: max_id was lifted (%.0f times by so "+
 					"much); find out what restored it and what else it lost", s.sum("shardid_queue_lift_alarms_total"))
 		}},
 		{"ShardidDatabaseWentBack", Warning, func(s *sight) string {

@@ -105,7 +105,7 @@ func TestRows(t *testing.T) {
 		"lift":             {rose("shardid_queue_lifts_total"), "ShardidDatabaseWentBack", Warning, "no ID repeats"},
 		"lift of a tag":    {rose("shardid_segment_lifts_total"), "ShardidDatabaseWentBack", Warning, "went back"},
 		"far lift": {counts(map[string]float64{"shardid_queue_lifts_total": 1, "shardid_queue_lift_alarms_total": 1}),
-			"ShardidDatabaseWentBack", Critical, "queue.lift_alarm"},
+			"ShardidDatabaseWentBack", Critical, "100000 indices"},
 		"jump": {counts(map[string]float64{"shardid_queue_incarnation_jumps_total": 1,
 			`shardid_queue_wasted_indices_total{reason="jumped"}`: 60_000}), "ShardidIndicesLeftOut", Warning, "60000 indices"},
 		"jump of a tag": {counts(map[string]float64{"shardid_segment_incarnation_jumps_total": 1,

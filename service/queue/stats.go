@@ -30,7 +30,7 @@ type Stats struct {
 
 	Repeated int64 `metric:"shardid_queue_repeated_indices_total" help:"Indices refused because the list gave them before: must stay 0."`
 	Lifts    int64 `metric:"shardid_queue_lifts_total" help:"Times max_id was below what had been handed out: the database went back in time."`
-	FarLifts int64 `metric:"shardid_queue_lift_alarms_total" help:"Lifts by more than queue.lift_alarm."`
+	FarLifts int64 `metric:"shardid_queue_lift_alarms_total" help:"Lifts by more than 100000 indices."`
 	Jumps    int64 `metric:"shardid_queue_incarnation_jumps_total" help:"Times the database server changed and the lists could not tell what was handed out."`
 	Jumped   int64 // indices left out for it
 }

@@ -37,11 +37,6 @@ func formats() map[string]func(text string) error {
 			_, err := queue.ParseCron(text)
 			return err
 		},
-		"zone": func(text string) error {
-			_, err := time.LoadLocation(text)
-			return unless(err == nil,
-				"is not a time zone: write a name such as Asia/Shanghai, UTC, or Local for the machine's")
-		},
 		"name": func(text string) error { // of one folder and one ZooKeeper node
 			return unless(regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(text),
 				"is not a name: use 1 to 128 of letters, digits, '.', '_' and '-', a letter or digit first")
@@ -59,7 +54,8 @@ func formats() map[string]func(text string) error {
 		"zookeeper": func(text string) error {
 			server, chroot, found := strings.Cut(text, "/")
 			host, port, ok := splitAddr(server)
-			return unless(ok && host != "" && port != 0 && (!found || regexp.MustCompile(`^[\w-][\w.-]*(/[\w-][\w.-]*)*$`).MatchString(chroot)),
+			path := regexp.MustCompile(`^[\w-][\w.-]*(/[\w-][\w.-]*)*$`)
+			return unless(ok && host != "" && port != 0 && (!found || path.MatchString(chroot)),
 				"is not host:port: write an address such as 10.0.0.7:2181, with a port from 1 to 65535; "+
 					"a chroot follows the last one, as in 10.0.0.7:2181/leaf")
 		},
@@ -161,11 +157,8 @@ func (k *Key) check(v *validator.Validate) string {
 		return fmt.Sprintf("%s is not one of %s: choose one%s", show(text), choices, advice)
 	case "unique":
 		return "gives one worker ID to two instances: give each its own"
-	case "min", "max", "gt", "lt":
-		ends := regexp.MustCompile(`(?:min|gt)=([^,]+),(?:max|lt)=([^,]+)`).FindStringSubmatch(k.rule)
-		if tag == "gt" || tag == "lt" {
-			ends[2] += " (ends excluded)"
-		}
+	case "min", "max":
+		ends := regexp.MustCompile(`min=([^,]+),max=([^,]+)`).FindStringSubmatch(k.rule)
 		return fmt.Sprintf("%v is not in %s…%s: choose a value in this range%s", value, ends[1], ends[2], advice)
 	default:
 		shown := "the value"
@@ -265,7 +258,8 @@ func anybody(dsn *mysql.Config) bool {
 func (c Config) Warnings() []string {
 	const risk = "so whoever is between this service and %s can read and change everything: %s"
 	var all []string
-	if dsn, err := mysql.ParseDSN(c.Database.driverDSN()); c.Database.Driver == "mysql" && err == nil && dsn.TLSConfig != "false" && anybody(dsn) {
+	dsn, err := mysql.ParseDSN(c.Database.driverDSN())
+	if c.Database.Driver == "mysql" && err == nil && dsn.TLSConfig != "false" && anybody(dsn) {
 		all = append(all, fmt.Sprintf("database.dsn has tls=%s, which checks no certificate, "+risk, dsn.TLSConfig,
 			"the database", "set database.tls to true and database.tls_ca_file to its authority instead"))
 	}
@@ -304,9 +298,6 @@ func (c Config) snowflakeConflict() string {
 	case s.WorkerBits+s.SeqBits > 22:
 		return fmt.Sprintf("snowflake.worker_bits and snowflake.seq_bits add up to %d: make the sum 22 or less, as 41 bits are time",
 			s.WorkerBits+s.SeqBits)
-	case s.SequenceStart > 1<<s.SeqBits:
-		return fmt.Sprintf("snowflake.sequence_start %d is more than the %d IDs that snowflake.seq_bits %d gives a millisecond: "+
-			"lower it, a few leave room for most of them", s.SequenceStart, 1<<s.SeqBits, s.SeqBits)
 	case w.Mode == "local" && len(w.LocalMap) == 0:
 		return "snowflake.worker.mode is local but snowflake.worker.local_map is empty: " +
 			"list ip:port with a worker ID for each instance"
@@ -324,9 +315,11 @@ func (c Config) regionConflict() string {
 	case r.ID >= 1<<r.Bits:
 		return fmt.Sprintf("region.id %d does not fit into region.bits %d: there are the regions 0…%d", r.ID, r.Bits, 1<<r.Bits-1)
 	case c.Snowflake.Enabled && r.Bits >= c.Snowflake.WorkerBits:
-		return fmt.Sprintf("region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower it, or switch snowflake off", r.Bits, c.Snowflake.WorkerBits)
+		return fmt.Sprintf("region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower it, or switch snowflake off",
+			r.Bits, c.Snowflake.WorkerBits)
 	case c.UID.Enabled && r.Bits >= c.UID.WorkerBits:
-		return fmt.Sprintf("region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or switch uid off", r.Bits, c.UID.WorkerBits)
+		return fmt.Sprintf("region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or switch uid off",
+			r.Bits, c.UID.WorkerBits)
 	}
 	return ""
 }

@@ -37,8 +37,7 @@ type Config struct {
 	Region    Region    `yaml:"region"`
 	Log       Log       `yaml:"log"`
 
-	DataDir  string `yaml:"data_dir" default:"data"`
-	TimeZone string `yaml:"time_zone" default:"Local" validate:"zone"`
+	DataDir string `yaml:"data_dir" default:"data"`
 }
 
 // Server is the HTTP server.
@@ -52,16 +51,13 @@ type Server struct {
 	TLSKeyFile        string        `yaml:"tls_key_file"`
 	TLSClientCAFile   string        `yaml:"tls_client_ca_file"`
 	MaxConnections    int           `yaml:"max_connections" validate:"min=0,max=1000000"`
-	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"5s" validate:"min=1ms,max=1h"`
-	IdleTimeout       time.Duration `yaml:"idle_timeout" default:"60s" validate:"min=1ms,max=24h"`
-	MaxHeaderBytes    int           `yaml:"max_header_bytes" default:"16384" validate:"min=1024,max=1048576"`
-	MaxURLBytes       int           `yaml:"max_url_bytes" default:"8192" validate:"min=512,max=65536"`
+	RequestTimeout    time.Duration `yaml:"request_timeout" default:"2s" validate:"min=10ms,max=1m"`
 	DrainDelay        time.Duration `yaml:"drain_delay" default:"2s" validate:"min=0s,max=5m"`
 	ShutdownTimeout   time.Duration `yaml:"shutdown_timeout" default:"15s" validate:"min=1s,max=10m"`
 }
 
-// RESP is the front end for Redis clients. Tokens, TLS, the bound on connections and the
-// idle timeout are those of Server.
+// RESP is the front end for Redis clients. Tokens, TLS, and the bounds on connections and requests
+// are those of Server.
 type RESP struct {
 	Addr string `yaml:"addr" validate:"listen"`
 }
@@ -76,13 +72,11 @@ func (s Server) Scheme() string {
 
 // Database is the store of record.
 type Database struct {
-	Driver          string        `yaml:"driver" default:"sqlite" validate:"oneof=sqlite mysql"`
-	DSN             string        `yaml:"dsn" secret:"true"` // DatabaseDSN is what to read
-	Hosts           []string      `yaml:"hosts" validate:"dive,hostport"`
-	MaxOpenConns    int           `yaml:"max_open_conns" default:"16" validate:"min=1,max=10000"`
-	ConnMaxLifetime time.Duration `yaml:"conn_max_lifetime" default:"5m" validate:"min=0s,max=24h"`
-	TLS             bool          `yaml:"tls"` // mysql only, as the files
-	TLSFiles        `yaml:",inline"`
+	Driver   string   `yaml:"driver" default:"sqlite" validate:"oneof=sqlite mysql"`
+	DSN      string   `yaml:"dsn" secret:"true"` // DatabaseDSN is what to read
+	Hosts    []string `yaml:"hosts" validate:"dive,hostport"`
+	TLS      bool     `yaml:"tls"` // mysql only, as the files
+	TLSFiles `yaml:",inline"`
 }
 
 // TLSFiles are PEM files for TLS to a store.
@@ -100,30 +94,22 @@ type Redis struct {
 
 // Queue is the queue mode, GET /get.
 type Queue struct {
-	RefillCron   string        `yaml:"refill_cron" default:"0 */2 * * * *" validate:"cron"`
-	ReloadCron   string        `yaml:"reload_cron" default:"30 */2 * * * *" validate:"cron"` // half a minute after the sweep
-	LowWatermark float64       `yaml:"low_watermark" default:"0.2" validate:"gt=0,lt=1"`
-	PrefetchMax  int           `yaml:"prefetch_max" default:"1000" validate:"min=1,max=10000"`
-	Timeout      time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
-	MaxStep      int           `yaml:"max_step" default:"100000" validate:"min=1,max=1000000"`
-	MaxListRate  int           `yaml:"max_list_rate" default:"100000" validate:"min=1,max=10000000"`
-	LiftAlarm    int           `yaml:"lift_alarm" default:"100000" validate:"min=0,max=1000000000"`
+	RefillCron  string `yaml:"refill_cron" default:"0 */2 * * * *" validate:"cron"`
+	ReloadCron  string `yaml:"reload_cron" default:"30 */2 * * * *" validate:"cron"` // half a minute after the sweep
+	PrefetchMax int    `yaml:"prefetch_max" default:"1000" validate:"min=1,max=10000"`
+	MaxListRate int    `yaml:"max_list_rate" default:"100000" validate:"min=1,max=10000000"`
 }
 
 // Segment is Leaf's segment mode.
 type Segment struct {
 	Enabled bool          `yaml:"enabled" default:"true"`
-	Timeout time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
-	MaxStep int           `yaml:"max_step" default:"1000000" validate:"min=1,max=1000000000"`
 	MaxRate int           `yaml:"max_rate" default:"1000000" validate:"min=1,max=1000000000"`
-	Preload float64       `yaml:"preload" default:"0.1" validate:"gt=0,lt=1"`
 	Runway  time.Duration `yaml:"runway" default:"10m" validate:"min=1s,max=24h"`
 }
 
 // Sequence is the mode of numbers that rise for each key.
 type Sequence struct {
-	Enabled bool          `yaml:"enabled" default:"true"`
-	Timeout time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
+	Enabled bool `yaml:"enabled" default:"true"`
 }
 
 // Region is what IDs have that no deployment in another region issues; see model.Region.
@@ -132,8 +118,7 @@ type Region struct {
 	Bits int `yaml:"bits" validate:"min=0,max=6"`
 }
 
-// Snowflake is Leaf's snowflake mode. The defaults of the layout, of the sequence's start
-// and of the clock's tolerance are Leaf's.
+// Snowflake is Leaf's snowflake mode. The defaults of the layout are Leaf's.
 type Snowflake struct {
 	Enabled        bool          `yaml:"enabled" default:"true"`
 	EpochMS        int64         `yaml:"epoch_ms" default:"1288834974657" validate:"min=0,max=4102444800000"`
@@ -141,43 +126,37 @@ type Snowflake struct {
 	SeqBits        int           `yaml:"seq_bits" default:"12" validate:"min=1,max=14"`
 	Name           string        `yaml:"name" default:"shardid" validate:"name"`
 	Advertise      string        `yaml:"advertise" validate:"ipport"`
-	SequenceStart  int           `yaml:"sequence_start" default:"100" validate:"min=0,max=4096"`
-	ClockTolerance time.Duration `yaml:"clock_tolerance" default:"5ms" validate:"min=0s,max=1s"`
 	MaxClockOffset time.Duration `yaml:"max_clock_offset" default:"5s" validate:"min=100ms,max=1h"`
-	Timeout        time.Duration `yaml:"timeout" default:"1s" validate:"min=10ms,max=1m"`
 	Worker         Worker        `yaml:"worker"`
 }
 
-// Worker is where a snowflake instance gets its worker ID. The mode zk_normal, a name of zk in a fork of Leaf, is read as zk.
+// Worker is where a snowflake instance gets its worker ID. The mode zk_normal, a name of zk in a fork of Leaf, is read
+// as zk.
 type Worker struct {
-	Mode      string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_normal zk_recycle zk_ephemeral mysql redis local ordinal"`
-	LocalMap  map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
-	Expiry    time.Duration  `yaml:"expiry" default:"1h" validate:"min=1m,max=720h"`
-	Lease     time.Duration  `yaml:"lease" default:"10s" validate:"min=5s,max=5m"`
-	RedisAcks int            `yaml:"redis_acks" default:"-1" validate:"min=-1,max=16"`
+	Mode     string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_normal zk_recycle zk_ephemeral mysql redis local ordinal"`
+	LocalMap map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
+	Expiry   time.Duration  `yaml:"expiry" default:"1h" validate:"min=1m,max=720h"`
 }
 
 // ZooKeeper is the ensemble of the zk worker modes.
 type ZooKeeper struct {
-	Addrs          []string      `yaml:"addrs" validate:"dive,zookeeper"`
-	SessionTimeout time.Duration `yaml:"session_timeout" default:"10s" validate:"min=5s,max=5m"`
+	Addrs []string `yaml:"addrs" validate:"dive,zookeeper"`
 }
 
 // UID is Baidu's UidGenerator. The three widths add up to 63. The defaults are Baidu's
 // but for the epoch: since its 2016-05-20, 28 bits of seconds ran out on 2024-11-20.
 type UID struct {
-	Enabled          bool          `yaml:"enabled" default:"true"`
-	Mode             string        `yaml:"mode" default:"cached" validate:"oneof=default cached"`
-	TimeBits         int           `yaml:"time_bits" default:"28" validate:"min=1,max=61"`
-	WorkerBits       int           `yaml:"worker_bits" default:"22" validate:"min=1,max=61"`
-	SeqBits          int           `yaml:"seq_bits" default:"13" validate:"min=1,max=61"`
-	Epoch            Date          `yaml:"epoch" default:"2026-01-01"`
-	BoostPower       int           `yaml:"boost_power" default:"3" validate:"min=1,max=16"`
-	PaddingFactor    int           `yaml:"padding_factor" default:"50" validate:"min=1,max=99"`
-	ScheduleInterval Interval      `yaml:"schedule_interval" validate:"omitempty,min=1s,max=24h"`
-	RejectPut        string        `yaml:"reject_put" default:"discard" validate:"oneof=discard block"`
-	RejectTake       string        `yaml:"reject_take" default:"refuse" validate:"oneof=refuse wait"`
-	Timeout          time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
+	Enabled          bool     `yaml:"enabled" default:"true"`
+	Mode             string   `yaml:"mode" default:"cached" validate:"oneof=default cached"`
+	TimeBits         int      `yaml:"time_bits" default:"28" validate:"min=1,max=61"`
+	WorkerBits       int      `yaml:"worker_bits" default:"22" validate:"min=1,max=61"`
+	SeqBits          int      `yaml:"seq_bits" default:"13" validate:"min=1,max=61"`
+	Epoch            Date     `yaml:"epoch" default:"2026-01-01"`
+	BoostPower       int      `yaml:"boost_power" default:"3" validate:"min=1,max=16"`
+	PaddingFactor    int      `yaml:"padding_factor" default:"50" validate:"min=1,max=99"`
+	ScheduleInterval Interval `yaml:"schedule_interval" validate:"omitempty,min=1s,max=24h"`
+	RejectPut        string   `yaml:"reject_put" default:"discard" validate:"oneof=discard block"`
+	RejectTake       string   `yaml:"reject_take" default:"refuse" validate:"oneof=refuse wait"`
 }
 
 // Log is the log on stderr.

@@ -194,6 +194,13 @@ func TestConfigDocsAreTheDefaults(t *testing.T) {
 	}
 }
 
+// An operator has sixty keys to know, and no more.
+func TestConfigHasSixtyKeys(t *testing.T) {
+	if n := len(Defaults().Keys); n > 60 {
+		t.Errorf("there are %d keys", n)
+	}
+}
+
 // TestConfigCoversTheContract names what other people script against.
 func TestConfigCoversTheContract(t *testing.T) {
 	for path, want := range map[string]string{
@@ -203,7 +210,7 @@ func TestConfigCoversTheContract(t *testing.T) {
 		"snowflake.epoch_ms": "1288834974657", "snowflake.name": "shardid", "snowflake.advertise": "",
 		"snowflake.worker.mode": "mysql", "snowflake.worker.local_map": "map[]", "zookeeper.addrs": "[]", "uid.mode": "cached",
 		"uid.time_bits": "28", "uid.worker_bits": "22", "uid.seq_bits": "13", "uid.epoch": "2026-01-01", "uid.boost_power": "3",
-		"uid.padding_factor": "50", "uid.schedule_interval": "off",
+		"uid.padding_factor": "50", "uid.schedule_interval": "off", "redis.url": "", "server.request_timeout": "2s",
 	} {
 		if k := Defaults().key(path); k == nil || k.Default != want {
 			t.Errorf("%s: %+v, want %q", path, k, want)

@@ -9,10 +9,9 @@ import (
 
 // The names that the unknown key is none of.
 const (
-	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, log, data_dir, time_zone"
+	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, log, data_dir"
 	keysOfServer = "addr, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
-		"tls_client_ca_file, max_connections, read_header_timeout, idle_timeout, max_header_bytes, " +
-		"max_url_bytes, drain_delay, shutdown_timeout"
+		"tls_client_ca_file, max_connections, request_timeout, drain_delay, shutdown_timeout"
 	beside = ": write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535"
 )
 

@@ -87,9 +87,6 @@ func (k *Key) set(text string) (err error) {
 	case *bool:
 		want = "a boolean: write true or false"
 		*p, err = strconv.ParseBool(text)
-	case *float64:
-		want = "a number: write it like 0.2"
-		*p, err = strconv.ParseFloat(text, 64)
 	case *time.Duration:
 		want = "a duration: write a number with its unit, such as 500ms, 2s or 5m"
 		*p, err = time.ParseDuration(text)

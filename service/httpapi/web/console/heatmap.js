@@ -9,7 +9,7 @@ const side = 8;
 
 /**
  * Levels of the scale, a fifth of the step each. So the lowest ends where a list is
- * refilled: at 0.2, the default of queue.low_watermark.
+ * refilled: at 0.2.
  */
 const levels = 5;
 
