@@ -290,6 +290,16 @@ func (w *heldAnswer) Header() http.Header            { return w.header }
 func (w *heldAnswer) WriteHeader(status int)         { w.status = status }
 func (w *heldAnswer) Write(part []byte) (int, error) { return w.body.Write(part) }
 
+// sleep says whether the context is still alive after it.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
 	until := time.Now().Add(wait)

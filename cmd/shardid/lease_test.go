@@ -164,21 +164,20 @@ func TestLeaseCommandEndsWithTheClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newLessors(t, time.Minute)
-			h := &holder{lessor: lessor{asking: asking{url: s.URL, timeout: time.Minute}, name: "orders"}}
-			check.Must(t, h.resolveReplicas(Config{}))
+			h := &holder{ask: asking{url: s.URL, timeout: time.Minute}, name: "orders", wait: time.Minute}
+			check.Must(t, h.resolveReplicas())
 			var err error
-			h.lease, err = h.acquire(t.Context(), time.Minute)
+			h.lease, err = h.acquire(t.Context())
 			check.Must(t, err)
 			h.command = exec.CommandContext(t.Context(), "sleep", "60")
-			h.command.SysProcAttr = inOwnGroup()
+			h.command.SysProcAttr = ownGroup()
 			check.Must(t, h.startInTime())
-			defer func() { check.Must(t, setAlarm(0)) }()
-			h.look()
+			h.endInTime()
 			if !h.killAt.IsZero() {
 				t.Fatal("it is ended without a cause")
 			}
 			spoil(h)
-			h.look()
+			h.endInTime()
 			<-h.ended
 			if status := h.status(); h.killAt.IsZero() || status == nil {
 				t.Error(status)
