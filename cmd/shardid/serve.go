@@ -3,23 +3,25 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"shardid/cmd/shardid/config"
 	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/service/admin"
+	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -107,76 +109,51 @@ func keysHelp() string {
 	return b.String()
 }
 
-// provisionDemo makes the first curls work: it adds app 1, the tags of Leaf's own example and of the README, a
-// name of worker IDs and a space of sequences to an embedded database that has no app, no tag,
-// no name, no space.
+// provisionDemo makes the first curls work: it adds app 1, the tags of Leaf's own example and of the README, a name of
+// worker IDs and a space of sequences to an embedded database, each unless that has any of its kind.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
 	}
-	tags, err := db.Tags(ctx)
-	if err != nil {
-		return err
-	}
-	if len(tags) == 0 {
-		var demo []model.Tag
-		for _, name := range []string{"leaf-segment-test", "orders"} {
-			demo = append(demo, model.Tag{Name: name, MaxID: 1, Step: admin.DefaultTagStep, Description: "demo tag of shardid serve --demo"})
+	service := admin.New(admin.Options{Store: db, Log: log, ListRate: int64(cfg.Queue.MaxListRate),
+		TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
+	ask := asking{handler: httpapi.NewAdministration(service.Resources(), "demo", log), timeout: time.Minute}
+	const text = " of shardid serve --demo"
+	for _, demo := range []struct {
+		kind   admin.Kind
+		bodies []map[string]any
+	}{
+		{admin.TagKind, []map[string]any{
+			{"tag": "leaf-segment-test", "description": "demo tag" + text},
+			{"tag": "orders", "description": "demo tag" + text},
+		}},
+		{admin.NameKind, []map[string]any{{"name": "demo"}}},
+		{admin.SpaceKind, []map[string]any{{"space": "chat"}}},
+		{admin.AppKind, []map[string]any{{"id": 1, "name": "test", "description": "demo app" + text}}},
+	} {
+		var said map[string]json.RawMessage
+		var there []json.RawMessage
+		answer, err := ask.send(ctx, cfg, http.MethodGet, "/admin/"+demo.kind.Path, nil)
+		if err == nil {
+			err = json.Unmarshal(answer, &said)
 		}
-		log.Info("adding the demo tags", "tags", len(demo))
-		if _, err := db.CreateTags(ctx, demo); err != nil {
+		if err == nil {
+			err = json.Unmarshal(said[demo.kind.Many], &there)
+		}
+		if err != nil {
 			return err
 		}
+		for _, body := range demo.bodies {
+			if len(there) > 0 {
+				break
+			}
+			_, err := ask.send(ctx, cfg, http.MethodPost, "/admin/"+demo.kind.Path, body)
+			var refused *refusedError
+			if isRefused := errors.As(err, &refused) && refused.code == -13; err != nil && !isRefused {
+				return err // refused is the replicas' own name, and what was deleted a moment ago
+			}
+		}
 	}
-	if err := cmp.Or(provisionDemoName(ctx, cfg, db, log), provisionDemoSpace(ctx, db, log)); err != nil {
-		return err
-	}
-	apps, err := db.Apps(ctx)
-	if err != nil || len(apps) > 0 {
-		return err
-	}
-	log.Info("provisioning the demo app", "app", 1, "name", "test")
-	_, err = db.CreateApp(ctx, model.App{
-		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
-		Step: admin.DefaultStep, Limit: model.Limit{Policy: model.LimitReject},
-	})
-	return err
-}
-
-// provisionDemoName adds the name demo, unless it is the replicas' own, or was deleted and had
-// another layout.
-func provisionDemoName(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
-	demo := model.Name{
-		Name: "demo", EpochMs: admin.DefaultEpochMs, WorkerBits: admin.DefaultWorkerBits, SeqBits: admin.DefaultSeqBits, Hold: model.DefaultHold,
-	}
-	names, err := db.Names(ctx)
-	if err != nil || len(names) > 0 || cfg.Snowflake.Name == demo.Name {
-		return err
-	}
-	switch _, err := db.CreateName(ctx, demo); {
-	case errors.Is(err, model.ErrRefused):
-		return nil
-	case err != nil:
-		return err
-	}
-	log.Info("added the demo name of worker IDs", "name", demo.Name)
-	return nil
-}
-
-// provisionDemoSpace adds the space chat, unless it was deleted a moment ago.
-func provisionDemoSpace(ctx context.Context, db *sqlstore.Store, log *slog.Logger) error {
-	demo := model.Space{Name: "chat", Sections: model.DefaultSections, Step: model.DefaultSequenceStep}
-	spaces, err := db.Spaces(ctx)
-	if err != nil || len(spaces) > 0 {
-		return err
-	}
-	switch _, err := db.CreateSpace(ctx, demo); {
-	case errors.Is(err, model.ErrRefused):
-		return nil
-	case err != nil:
-		return err
-	}
-	log.Info("added the demo space of sequences", "space", demo.Name)
 	return nil
 }
 
@@ -186,78 +163,28 @@ const (
 	notifyStopping = "STOPPING=1"
 )
 
-// notify tells systemd, for a unit of Type=notify, how far the process is. Without
-// systemd it does nothing. A failure to tell it stops nothing: systemd then
-// ends the start by its own timeout, and the log says why.
+// notify tells systemd, for a unit of Type=notify, how far the process is. A failure to tell it stops nothing: systemd
+// then ends the start by its own timeout, and the log says why.
 func notify(ctx context.Context, log *slog.Logger, state string) {
-	socket := os.Getenv("NOTIFY_SOCKET")
+	socket := os.Getenv("NOTIFY_SOCKET") // a leading "@" is an abstract one, for Go as for systemd
 	if socket == "" {
 		return
 	}
-	if err := send(ctx, socket, state); err != nil {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unixgram", socket)
+	if err == nil {
+		_, err = conn.Write([]byte(state))
+		_ = conn.Close() // a datagram is sent or not
+	}
+	if err != nil {
 		log.Warn("systemd could not be told", "state", state, "error", err)
 	}
 }
 
-// send writes one datagram; a leading "@" is an abstract socket, for Go as for
-// systemd.
-func send(ctx context.Context, socket, state string) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unixgram", socket)
-	if err != nil {
-		return fmt.Errorf("connect to NOTIFY_SOCKET: %w", err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte(state)); err != nil {
-		return fmt.Errorf("write to NOTIFY_SOCKET: %w", err)
-	}
-	return nil
-}
-
-// heapRoom is how far the heap grows, at least, between two garbage collections,
-// in bytes. Go's default lets it double, which for the few MiB that shardid holds
-// means a collection for every few thousand requests. At maxGCPercent the room is
-// less, so that a small process stays small.
-const (
-	heapRoom     = 12 << 20
-	maxGCPercent = 400
-)
-
-// widenGC spaces out the garbage collections of a small heap, unless the operator
-// says how they are to be spaced. GOMEMLIMIT holds beside it.
+// widenGC spaces out the garbage collections, unless the operator says how they are to be spaced. Go's default lets the
+// heap double, which for the few MiB that shardid holds means a collection for every few thousand requests. GOMEMLIMIT
+// holds beside it.
 func widenGC() {
-	if os.Getenv("GOGC") != "" {
-		return
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
 	}
-	followHeap(&pacer{percent: 100})
-}
-
-// pacer knows the present GC percentage.
-type pacer struct{ percent int }
-
-// followHeap adjusts the percentage to what the last collection left, now and
-// after each collection: the cleanup of an object that nothing holds is then due.
-func followHeap(p *pacer) {
-	p.adjust(liveHeap())
-	runtime.AddCleanup(new([16]byte), followHeap, p)
-}
-
-// adjust sets a percentage that differs enough; setting one stops the world.
-func (p *pacer) adjust(live uint64) {
-	want := gcPercent(live)
-	if d := want - p.percent; d > -20 && d < 20 {
-		return
-	}
-	p.percent = want
-	debug.SetGCPercent(want)
-}
-
-// gcPercent gives a heap with that many live bytes its room.
-func gcPercent(live uint64) int {
-	return int(min(max(100, heapRoom*100/max(live, 1)), maxGCPercent))
-}
-
-func liveHeap() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
 }
