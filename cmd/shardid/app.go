@@ -31,50 +31,60 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// App is the running service. New validates, Start runs, Stop tears down what
-// Start built, in reverse.
+// App is the running service. New validates, Start runs, Stop tears down what Start built, in reverse.
 type App struct {
-	cfg    Config
-	log    *slog.Logger
-	level  *logLevel
-	db     *sqlstore.Store
-	redis  *redisstore.Store // nil for lists in the process
-	leases *lease.Service
-	queue  *queue.Service
-	// The other modes; nil for one that is disabled.
-	segment  *segment.Service
-	sequence *sequence.Service
+	cfg   Config
+	log   *slog.Logger
+	level *logLevel // of log
+	services
+	watching
+	fronts
+	startedAt time.Time
+	changes   int64     // of the database server, that the queue knows of; of the database's probe
+	checked   time.Time // when the tables of the database were looked at last; of the same probe
+
+	failed   chan error // what the service cannot go on after
+	teardown []step     // what Stop does, the last first
+	stop     sync.Once
+	stopErr  error // of the first Stop
+}
+
+// services are the modes with what they share. A mode that is disabled is nil.
+type services struct {
+	db        *sqlstore.Store
+	redis     *redisstore.Store // nil for lists in the process
+	leases    *lease.Service
+	queue     *queue.Service
+	segment   *segment.Service
+	sequence  *sequence.Service
+	snowflake *snowflakeMode
+	uid       *uid.Service
+	modes     []mode // those that are enabled, the queue first
 	// forgetSpace drops what is kept of a space outside the database; nil without sequences.
 	forgetSpace func(context.Context, model.Space) error
-	snowflake   *snowflakeMode
-	uid         *uid.Service
+}
 
+// watching is what tells how the service is doing.
+type watching struct {
+	registry *prometheus.Registry // of the metrics
+	tracer   *observe.Tracer      // nil without tracing
+	stores   *observe.Stores      // watches their calls
+	monitor  *monitor.Monitor
+	watch    *settingsWatch // of the stores' settings
+	replicas *monitor.Replicas
+	looks    *background.Group // looks at the modes
+}
+
+// fronts are the servers of callers.
+type fronts struct {
 	issuer       *issuer.Issuer // of the modes
 	access       *access.Guard
 	certificates *access.Certificates // nil without TLS
-	tracer       *observe.Tracer      // nil without tracing
-
-	registry *prometheus.Registry // of the metrics
-	stores   *observe.Stores      // watches their calls
-	replicas *monitor.Replicas
-	url      string // of the console, once the listener is open
-
-	monitor *monitor.Monitor
-	watch   *settingsWatch
-	guard   *guard.Guard // of the connections of both front ends
-	api     *httpapi.API
-	server  *http.Server
-	resp    *resp.Server // nil without resp.addr
-
-	startedAt time.Time
-	looks     *background.Group // looks at the modes
-	changes   int64             // of the database server, that the queue knows of; of the database's probe
-	checked   time.Time         // when the tables of the database were looked at last; of the same probe
-
-	failed   chan error
-	teardown []step
-	stop     sync.Once
-	stopErr  error
+	guard        *guard.Guard         // of the connections of both servers
+	api          *httpapi.API
+	server       *http.Server
+	resp         *resp.Server // nil without resp.addr
+	url          string       // of the console, once the listener is open
 }
 
 // step is one named part of the teardown.
@@ -87,7 +97,7 @@ type step struct {
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
-		registry: prometheus.NewRegistry(), looks: background.NewGroup("looks")}
+		watching: watching{registry: prometheus.NewRegistry(), looks: background.NewGroup("looks")}}
 	a.guard = guard.New(limits(cfg), log, a.registry)
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
@@ -139,9 +149,13 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	a.looks.Start(func() { a.looks.Every(time.Second, a.api.Watch) })
 	a.startAccess()
 	a.watch.Start()
-	a.queue.Start()
-	if err := a.startModes(listener.Addr()); err != nil {
-		return errors.Join(err, listener.Close())
+	for _, m := range a.modes {
+		if m.start == nil {
+			continue
+		}
+		if err := m.start(listener.Addr()); err != nil {
+			return errors.Join(err, listener.Close())
+		}
 	}
 	if err := a.startRESP(ctx); err != nil {
 		return errors.Join(err, listener.Close())

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/sqlstore"
 
 	"github.com/spf13/cobra"
 )
@@ -153,8 +152,8 @@ func givenOrRead(args []string, stdin io.Reader) ([]string, error) {
 
 // readSecrets asks the database for those of scrambled apps.
 func readSecrets(ctx context.Context, cfg Config) (secrets map[uint8]string, err error) {
-	err = reading(ctx, cfg, func(db *sqlstore.Store) error {
-		secrets, err = db.Scrambled(ctx)
+	err = onStores(ctx, cfg, needData, func(ctx context.Context, o opened) error {
+		secrets, err = o.db.Scrambled(ctx)
 		return err
 	})
 	return secrets, err

@@ -7,6 +7,8 @@ import (
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/repository/sqlstore"
+	"shardid/service/access"
+	"shardid/service/httpapi"
 	"shardid/service/sequence"
 )
 
@@ -21,6 +23,9 @@ func sequencesServed(cfg Config) bool {
 
 func (a *App) wireSequence() (err error) {
 	if !sequencesServed(a.cfg) {
+		if a.cfg.Sequence.Enabled {
+			a.issuer.NoSequence = errNoRedis
+		}
 		return nil
 	}
 	o := sequence.Options{
@@ -40,5 +45,7 @@ func (a *App) wireSequence() (err error) {
 		return err
 	}
 	a.onStop("sequence", func(ctx context.Context) error { return a.sequence.Stop(ctx) })
+	a.issuer.Sequence = a.sequence
+	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, startAnywhere(a.sequence.Start))
 	return nil
 }

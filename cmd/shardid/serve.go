@@ -115,9 +115,8 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
 	}
-	service := admin.New(admin.Options{Store: db, Log: log, ListRate: int64(cfg.Queue.MaxListRate),
-		TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
-	ask := asking{handler: httpapi.NewAdministration(service.Resources(), "demo", log), timeout: time.Minute}
+	resources := admin.New(adminOptions(cfg, db, log)).Resources()
+	ask := asking{handler: httpapi.NewAdministration(resources, "demo", log), timeout: time.Minute}
 	const text = " of shardid serve --demo"
 	for _, demo := range []struct {
 		kind   admin.Kind

@@ -18,6 +18,8 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
+	"shardid/service/access"
+	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
@@ -133,8 +135,16 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 		return err
 	}
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
-	a.snowflake = m
+	a.snowflake, a.issuer.Snowflake = m, m.service
 	a.onStop("snowflake", m.keeper.Stop)
+	a.addMode(httpapi.ModeSnowflake, access.Snowflake, m.keeper.Ready, func(listens net.Addr) error {
+		address, err := instanceAddress(a.cfg, listens)
+		if err != nil {
+			return err
+		}
+		m.keeper.Start(address, rand.Text())
+		return nil
+	})
 	return nil
 }
 
@@ -180,19 +190,6 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 		}
 	}
 	return worker.New(opts)
-}
-
-// startWorkers begins to look for a worker ID of the snowflake mode.
-func (a *App) startWorkers(listens net.Addr) error {
-	if a.snowflake == nil {
-		return nil
-	}
-	address, err := instanceAddress(a.cfg, listens)
-	if err != nil {
-		return err
-	}
-	a.snowflake.keeper.Start(address, rand.Text())
-	return nil
 }
 
 // instanceAddress is this instance's identity among the others, ip:port: the

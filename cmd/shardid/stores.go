@@ -76,22 +76,9 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 		}
 		return client.Sequences().Forget(ctx, space)
 	}
-	service := admin.New(admin.Options{Store: db, Log: log, Workers: workers, Forget: forget,
-		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
-	return run(ctx, opened{cfg, db, workers, client, service, log})
-}
-
-// reading opens the database, if there is one, for a question.
-func reading(ctx context.Context, cfg Config, ask func(*sqlstore.Store) error) (err error) {
-	if err := needData(ctx, cfg); err != nil {
-		return err
-	}
-	db, err := openDatabase(ctx, cfg, nil, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = cmp.Or(err, db.Close()) }()
-	return ask(db)
+	opts := adminOptions(cfg, db, log)
+	opts.Workers, opts.Forget = workers, forget
+	return run(ctx, opened{cfg, db, workers, client, admin.New(opts), log})
 }
 
 // openDatabase opens the configured database, for which client vouches; it may be nil.

@@ -12,6 +12,8 @@ import (
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/service/access"
+	"shardid/service/httpapi"
 	"shardid/service/uid"
 	"shardid/service/worker"
 )
@@ -69,6 +71,8 @@ func (a *App) wireUID() error {
 	if err != nil {
 		return err
 	}
+	a.issuer.UID = a.uid
+	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, nil)
 	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 	_ "time/tzdata" // TZ works on machines without the database of zones
@@ -72,7 +73,10 @@ func (a *App) wire() (err error) {
 	}
 	a.onStop("queue", a.queue.Stop)
 	a.leases = lease.New(a.db, a.log, a.registry)
-	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
+	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
+	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, startAnywhere(a.queue.Start))
+	err = errors.Join(a.wireSegment(), a.wireSnowflake(zoo, lists.redis), a.wireUID(), a.wireSequence())
+	if err != nil {
 		return err
 	}
 	if err := a.wireAccess(); err != nil {
@@ -193,6 +197,26 @@ func (a *App) startAccess() {
 	}
 }
 
+// mode is a way of issuing IDs that is enabled, as the front ends and the start see it. It is stopped by onStop.
+type mode struct {
+	httpapi.Mode
+	bit   access.Modes
+	start func(listens net.Addr) error // nil: there is nothing to start
+}
+
+// addMode adds a mode to those that are started and served, in this order.
+func (a *App) addMode(name string, bit access.Modes, ready func() error, start func(net.Addr) error) {
+	a.modes = append(a.modes, mode{httpapi.Mode{Name: name, Ready: ready}, bit, start})
+}
+
+// startAnywhere is a start that does not depend on the address of the server.
+func startAnywhere(start func()) func(net.Addr) error {
+	return func(net.Addr) error {
+		start()
+		return nil
+	}
+}
+
 // modes are the names of all five, in their usual order.
 func modes() []string {
 	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID, httpapi.ModeSequence}
@@ -200,7 +224,6 @@ func modes() []string {
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() httpapi.Options {
-	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
 	o := httpapi.Options{
 		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
@@ -214,29 +237,13 @@ func (a *App) apiOptions() httpapi.Options {
 	o.Admin = a.admin().Resources()
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil
-	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
-	counted := access.Queue | access.Lease
 	if a.segment != nil {
-		o.Segment, o.Segments, o.Tags = a.segment, a.segment, a.db.Tags
-		counted |= access.Segment
-		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
+		o.Segments, o.Tags = a.segment, a.db.Tags
 	}
-	if a.snowflake != nil {
-		o.Snowflake = a.snowflake.service
-		counted |= access.Snowflake
-		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSnowflake, Ready: a.snowflake.keeper.Ready})
-	}
-	if a.uid != nil {
-		o.UID = a.uid
-		counted |= access.UID
-		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeUID, Ready: a.uid.Ready})
-	}
-	if a.sequence != nil {
-		o.Sequence = a.sequence
-		counted |= access.Sequence
-		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSequence, Ready: a.sequenceReady})
-	} else if a.cfg.Sequence.Enabled {
-		a.issuer.NoSequence = errNoRedis
+	counted := access.Lease
+	for _, m := range a.modes {
+		o.Modes = append(o.Modes, m.Mode)
+		counted |= m.bit
 	}
 	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted)
 	return o
@@ -277,20 +284,6 @@ func (a *App) sequenceReady() error {
 	return nil
 }
 
-// startModes starts the modes beside the queue.
-func (a *App) startModes(listens net.Addr) error {
-	if a.segment != nil {
-		a.segment.Start()
-	}
-	if err := a.startWorkers(listens); err != nil {
-		return err
-	}
-	if a.sequence != nil {
-		a.sequence.Start()
-	}
-	return nil
-}
-
 func (a *App) wireSegment() (err error) {
 	s := a.cfg.Segment
 	if !s.Enabled {
@@ -304,22 +297,31 @@ func (a *App) wireSegment() (err error) {
 		return err
 	}
 	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
+	a.issuer.Segment = a.segment
+	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, startAnywhere(a.segment.Start))
 	return nil
 }
 
 // admin is the administration over HTTP. It has this replica's modes take changes over,
 // and its lines are in the log whatever its level is.
 func (a *App) admin() *admin.Service {
-	opts := admin.Options{Store: a.db, Log: a.log, Queue: a.queue,
-		ListRate: int64(a.cfg.Queue.MaxListRate), TagRate: int64(a.cfg.Segment.MaxRate), OwnName: a.cfg.Snowflake.Name}
+	opts := adminOptions(a.cfg, a.db, a.log)
+	opts.Queue, opts.Forget = a.queue, a.forgetSpace
 	if a.level != nil {
 		opts.Log = a.level.audit
 	}
 	if a.segment != nil {
 		opts.Segment = a.segment
 	}
-	opts.Forget = a.forgetSpace
 	return admin.New(opts)
+}
+
+// adminOptions are those of every administration of a database.
+func adminOptions(cfg Config, db *sqlstore.Store, log *slog.Logger) admin.Options {
+	return admin.Options{
+		Store: db, Log: log, OwnName: cfg.Snowflake.Name,
+		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
+	}
 }
 
 // layoutTimeout bounds the question at the start; a database that is away is asked
