@@ -327,6 +327,7 @@ func (w *world) operate(app int64, refusal error) {
 	if words == nil {
 		return
 	}
+	w.note("asked to %s", words[1])
 	commands := [][]string{strings.Fields(quotes.Replace(words[1]))}
 	if isApp := app >= 0; isApp && w.lacking {
 		highest := int64(0)
