@@ -18,15 +18,15 @@ import (
 // The next segment is loaded when the share of the current one is used that Options.Preload says, and no other, as
 // Leaf does.
 func TestTheNextSegmentIsLoadedAtPreload(t *testing.T) {
-	for share, at := range map[float64]int{0: 201, 0.0001: 2, 0.5: 1001, 0.999: 1999} {
+	for share, at := range map[float64]int{0: 21, 0.0001: 2, 0.5: 101, 0.99: 199} {
 		t.Run(fmt.Sprint(share), inBubble(func(t *testing.T) {
-			db, r := orders(t, 2000, func(o *segment.Options) { o.Preload = share })
-			for issued := 1; issued <= 6000; issued++ {
+			db, r := orders(t, 200, func(o *segment.Options) { o.Preload = share })
+			for issued := 1; issued <= 600; issued++ {
 				_ = r.batch(t, "orders", 1)
 				time.Sleep(time.Minute)
 				want := 1
 				if issued >= at {
-					want = 2 + (issued-at)/2000
+					want = 2 + (issued-at)/200
 				}
 				if n := len(db.segments()); n != want {
 					t.Fatalf("%d segments after %d IDs, want %d", n, issued, want)
