@@ -446,9 +446,9 @@ func (p *Pool) keepRuns(runs []Run, keep func(Run) Run) (kept []Run) {
 
 // Close ends the pool: who waits and who comes gets err, which is not nil. It returns what was held.
 func (p *Pool) Close(err error) []Run {
-	p.end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.end() // under mu, or the source could be called once more that has heard of it
 	p.closePart()
 	left := p.dropRuns()
 	p.closed = err
