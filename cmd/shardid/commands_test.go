@@ -204,7 +204,8 @@ func configurationLines() []line {
 		{"config print --json --config right.yaml", 0, `"server.request_timeout":{"value":"3s","from":"right.yaml:2"}`},
 		{"config check --config tab.yaml", 1, "tab.yaml:2: is not YAML: found character … that cannot start any token"},
 		{"config check --config two.yaml --set server.request_timeout=1h", 1,
-			"two.yaml:1: foo: unknown key: \nflag --set: server.request_timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
+			"two.yaml:1: foo: unknown key: \nflag --set: server.request_timeout: 1h0m0s is not in \ntwo.yaml:3: " +
+				"log.level: "},
 		{"config check --set server.tokens_file=none REDIS --set redis.tls_ca_file=none", 1,
 			"flag --set: server.tokens_file: none: \nflag --set: redis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},

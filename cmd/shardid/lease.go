@@ -24,8 +24,8 @@ import (
 )
 
 // `shardid lease` takes a lease of a worker ID and runs a command under it: it starts the command when the lease's time
-// has begun, and ends its process group a second before the lease ends. Another goroutine renews the lease meanwhile, so
-// the end comes in time however long a replica takes to answer.
+// has begun, and ends its process group a second before the lease ends. Another goroutine renews the lease meanwhile,
+// so the end comes in time however long a replica takes to answer.
 
 const (
 	leaseEdge  = time.Second     // kept from both ends of a lease: a program may count in seconds
@@ -85,7 +85,8 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
 	f.SetInterspersed(false) // what follows the command is its own
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		h.cfg = cfg
-		if err := errors.Join(model.CheckName(h.name), model.CheckInstance(h.instance), h.resolveReplicas()); err != nil {
+		err := errors.Join(model.CheckName(h.name), model.CheckInstance(h.instance), h.resolveReplicas())
+		if err != nil {
 			return err
 		}
 		path, err := exec.LookPath(args[0]) // as shells do
@@ -210,7 +211,8 @@ func (h *holder) acquire(ctx context.Context) (leased, error) {
 		case err == nil:
 			left := time.Duration(l.After-l.Now)*time.Millisecond + leaseEdge
 			if left > 2*leaseEdge {
-				say("waiting for %v: earlier holders of %v may have used the time until then", left.Round(time.Second), l)
+				say("waiting for %v: earlier holders of %v may have used the time until then",
+					left.Round(time.Second), l)
 			}
 			h.fits = time.Now().Add(left + leaseEdge + leaseSlack)
 			return l, nil

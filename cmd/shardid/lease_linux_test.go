@@ -35,7 +35,8 @@ func startLease(t *testing.T, s *lessors, script string) *leaseProcess {
 	file, err := os.Create(out)
 	check.Must(t, err)
 	defer func() { check.Must(t, file.Close()) }()
-	p := &leaseProcess{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLeaseProcess$"), t: t, out: out}
+	p := &leaseProcess{Cmd: exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLeaseProcess$"), t: t,
+		out: out}
 	p.Stdout, p.Stderr = file, file
 	lease := []string{"lease", "--name", "orders", "--url", s.URL, "--", "sh", "-c", "echo child $$; " + script}
 	p.Env = append(os.Environ(), "LEASE_TEST="+strings.Join(lease, "\n"))

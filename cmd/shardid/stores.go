@@ -245,7 +245,8 @@ func tlsTo(caFile string, insecure bool) (*tls.Config, error) {
 func addTLSFiles(cfg *tls.Config, section string, files config.TLSFiles) (err error) {
 	if files.TLSCAFile != "" {
 		if cfg.RootCAs, err = access.ReadPool(files.TLSCAFile); err != nil {
-			return fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", section, err)
+			return fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read",
+				section, err)
 		}
 	}
 	if files.TLSCertFile == "" {

@@ -83,7 +83,9 @@ func (a *App) wireUID() error {
 // So do the usual signs: KUBERNETES_SERVICE_HOST, and the files that Docker and
 // Podman leave. lookup is os.LookupEnv, exists says whether a file is there, host is
 // what the machine or the container calls itself.
-func uidPlace(host string, lookup func(string) (string, bool), exists func(string) bool) (sqlstore.NodesOptions, error) {
+func uidPlace(
+	host string, lookup func(string) (string, bool), exists func(string) bool,
+) (sqlstore.NodesOptions, error) {
 	env := func(name string) string { value, _ := lookup(name); return value }
 	jpaas, port := env("JPAAS_HOST"), env("JPAAS_HTTP_PORT")
 	if port == "" {

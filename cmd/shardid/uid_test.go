@@ -23,10 +23,11 @@ func TestUIDPlace(t *testing.T) {
 		"jpaas, old": {map[string]string{"JPAAS_HOST": "h", "JPAAS_HOST_PORT_8080": "81"}, "",
 			sqlstore.NodesOptions{Host: "h", Port: "81", Type: model.NodeContainer}, nil},
 		"jpaas, no port": {map[string]string{"JPAAS_HOST": "h"}, "", sqlstore.NodesOptions{}, model.ErrInvalidArgument},
-		"jpaas, no host": {map[string]string{"JPAAS_HTTP_PORT": "80"}, "", sqlstore.NodesOptions{}, model.ErrInvalidArgument},
-		"docker":         {nil, "/.dockerenv", container, nil},
-		"podman":         {nil, "/run/.containerenv", container, nil},
-		"kubernetes":     {map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "", container, nil},
+		"jpaas, no host": {map[string]string{"JPAAS_HTTP_PORT": "80"}, "", sqlstore.NodesOptions{},
+			model.ErrInvalidArgument},
+		"docker":     {nil, "/.dockerenv", container, nil},
+		"podman":     {nil, "/run/.containerenv", container, nil},
+		"kubernetes": {map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "", container, nil},
 	} {
 		lookup := func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }
 		got, err := uidPlace("me", lookup, func(path string) bool { return path == c.file })

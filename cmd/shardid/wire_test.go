@@ -41,11 +41,13 @@ func TestRedisOverTLS(t *testing.T) {
 		files config.TLSFiles
 		want  string // in the error; "" means it works
 	}{
-		"as it should be":   {"rediss://" + addr, files, ""},
-		"any certificate":   {"rediss://" + addr + "?skip_verify=true", config.TLSFiles{TLSCertFile: cert, TLSKeyFile: key}, ""},
-		"unknown authority": {"rediss://" + addr, config.TLSFiles{TLSCertFile: cert, TLSKeyFile: key}, "unknown authority"},
-		"no client key":     {"rediss://" + addr, config.TLSFiles{TLSCAFile: files.TLSCAFile}, "redis: check"},
-		"plain":             {"redis://" + addr, config.TLSFiles{}, "rediss://"},
+		"as it should be": {"rediss://" + addr, files, ""},
+		"any certificate": {"rediss://" + addr + "?skip_verify=true",
+			config.TLSFiles{TLSCertFile: cert, TLSKeyFile: key}, ""},
+		"unknown authority": {"rediss://" + addr, config.TLSFiles{TLSCertFile: cert, TLSKeyFile: key},
+			"unknown authority"},
+		"no client key": {"rediss://" + addr, config.TLSFiles{TLSCAFile: files.TLSCAFile}, "redis: check"},
+		"plain":         {"redis://" + addr, config.TLSFiles{}, "rediss://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts, err := redisOptions(config.Redis{URL: c.url, TLSFiles: c.files})

@@ -62,8 +62,10 @@ var remedies = []struct{ words, advice string }{
 			"+lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)",
 	}, {
 		"FOREIGN",
-		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), or, " +
-			"if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with the IDs of the other and of " +
+		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), " +
+			"or, " +
+			"if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with the " +
+			"IDs of the other and of " +
 			"this one: two deployments share this Redis, or this database took the place of another one",
 	}, {
 		"NODEPLOYMENT",
@@ -73,7 +75,8 @@ var remedies = []struct{ words, advice string }{
 		"give shardid a database or server of its own: something else writes to keys named id.gen.*",
 	}, {
 		"READONLY",
-		"give the master's address in redis.url, or let it name sentinels or a cluster, which follow it: this is a replica",
+		"give the master's address in redis.url, or let it name sentinels or a cluster, which follow it: this is a " +
+			"replica",
 	}, {
 		"OOM",
 		"raise maxmemory, and set maxmemory-policy noeviction: Redis is full",
@@ -82,11 +85,13 @@ var remedies = []struct{ words, advice string }{
 		"look at CLUSTER INFO and CLUSTER NODES: part of the cluster is down",
 	}, {
 		"replicas have confirmed",
-		"bring the replicas back, or, when they are gone for good, say how many are left: HSET id.gen.workers_{NAME} r N: " +
+		"bring the replicas back, or, when they are gone for good, say how many are left: HSET " +
+			"id.gen.workers_{NAME} r N: " +
 			"a master without its replicas may have been replaced",
 	}, {
 		"No such master|sentinel: nil|all sentinels",
-		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the master, or " +
+		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the " +
+			"master, or " +
 			"cannot be reached",
 	}, {
 		"MOVED|CROSSSLOT|cluster support disabled|unknown command|wrong number of arguments|" + errMode.Error(),
@@ -97,7 +102,8 @@ var remedies = []struct{ words, advice string }{
 		"start Redis, or correct redis.url",
 	}, {
 		"tls:|x509:|EOF|can't parse|invalid reply|connection reset",
-		"correct redis.url, and begin it with rediss:// for a server that speaks TLS, and only then, with a CA that is " +
+		"correct redis.url, and begin it with rediss:// for a server that speaks TLS, and only then, with a CA " +
+			"that is " +
 			"trusted: what listens there does not speak as Redis does, or closed the connection",
 	}, {
 		"i/o timeout|deadline exceeded|connection pool timeout",

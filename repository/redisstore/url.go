@@ -12,21 +12,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The errors of ParseURL. They follow the name of the setting in a message, and show nothing of the URL, which may hold a
-// password.
+// The errors of ParseURL. They follow the name of the setting in a message, and show nothing of the URL, which may
+// hold a password.
 var (
 	errURL = errors.New("is not where a Redis is: write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
-		"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a cluster; " +
+		"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a " +
+		"cluster; " +
 		"in user and password, write % and two hex digits for signs such as / and #")
-	errParameter = errors.New("has a parameter that is not known or does not fit: there are master_name, sentinel_username, " +
-		"sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout and, with rediss://, skip_verify")
-	errClusterDB  = errors.New("has a database number, and a cluster has only database 0: remove the number, or name one address")
-	errNoSentinel = errors.New("has a sentinel_ parameter but no master_name: add the name by which the sentinels know the master")
+	errParameter = errors.New("has a parameter that is not known or does not fit: there are master_name, " +
+		"sentinel_username, " +
+		"sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout and, with " +
+		"rediss://, skip_verify")
+	errClusterDB = errors.New("has a database number, and a cluster has only database 0: remove the number, or " +
+		"name one address")
+	errNoSentinel = errors.New("has a sentinel_ parameter but no master_name: add the name by which the sentinels " +
+		"know the master")
 )
 
-// ParseURL gives the options of a URL. Beside what go-redis takes for one server, it may have several addresses, with commas
-// or in parameters addr: those of sentinels with master_name, and else of nodes of a cluster, of which cluster=true tells
-// where one address is enough. host:port alone is a URL, too.
+// ParseURL gives the options of a URL. Beside what go-redis takes for one server, it may have several addresses, with
+// commas or in parameters addr: those of sentinels with master_name, and else of nodes of a cluster, of which
+// cluster=true tells where one address is enough. host:port alone is a URL, too.
 func ParseURL(text string) (Options, error) {
 	if !strings.Contains(text, "://") {
 		text = "redis://" + text
@@ -58,7 +63,8 @@ func ParseURL(text string) (Options, error) {
 	u.RawQuery = q.Encode()
 	single, err := redis.ParseURL(u.String())
 	switch {
-	case err != nil || cluster != "" && cluster != "true" && cluster != "false" || single.DB < 0 || single.PoolSize < 0 ||
+	case err != nil || cluster != "" && cluster != "true" && cluster != "false" || single.DB < 0 ||
+		single.PoolSize < 0 ||
 		min(single.DialTimeout, single.ReadTimeout, single.WriteTimeout) < 0:
 		return Options{}, errParameter
 	case o.MasterName != "":

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every form that people paste says the same in options, and what is wrong with another one is said without its password.
+// Every form that people paste says the same in options, and what is wrong with another one is said without its
+// password.
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"h":                               "single [h:6379]",

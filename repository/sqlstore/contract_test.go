@@ -125,7 +125,8 @@ func TestAllocateAllOrNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var notBegun *model.NotBegunError
-		if err := s.Allocate(ctx, ask(key(1, 0)))[0].Err; !errors.Is(err, context.Canceled) || !errors.As(err, &notBegun) {
+		if err := s.Allocate(ctx, ask(key(1, 0)))[0].Err; !errors.Is(err, context.Canceled) ||
+			!errors.As(err, &notBegun) {
 			t.Errorf("after the context has ended: %v", err)
 		}
 		addSpace(t, s, "s", 2)
@@ -165,7 +166,9 @@ func TestStatementsOfAnAllocation(t *testing.T) {
 					wantSegment(t, a, 1, 1000)
 				}
 			},
-			"a tag": func() { wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 11, Step: 10}) },
+			"a tag": func() {
+				wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 11, Step: 10})
+			},
 			"sections": func() {
 				for n, g := range grants(t, s, sections...) {
 					wantGrant(t, g, int64(1000*n)+1, true, int64(1000*n)+11)

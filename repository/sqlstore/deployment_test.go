@@ -491,7 +491,8 @@ func TestDecisionSeesHolds(t *testing.T) {
 			"SELECT 'late', 'r1', witness, list_rate, tag_rate, beat_at + 1000 FROM shardid_deployment")
 	}
 	check.Must(t, s.Beat(t.Context()))
-	check.Equal(t, model.WitnessLife(text(t, s, "SELECT witness FROM shardid_deployment")), "r1", "the witness that is held")
+	check.Equal(t, model.WitnessLife(text(t, s, "SELECT witness FROM shardid_deployment")), "r1",
+		"the witness that is held")
 }
 
 // Most heartbeats write nothing. A replica repeats what it says of itself every 3 s, and one that has been gone for an

@@ -89,7 +89,8 @@ func (s *Store) advice(err error) string {
 		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it goes on " +
 			"within seconds"
 	case verify != nil:
-		return "trust the authority of the server's certificate (database.tls_ca_file), and ask for a name that is in it"
+		return "trust the authority of the server's certificate (database.tls_ca_file), and ask for a name that is " +
+			"in it"
 	case isOtherServer(err):
 		return "correct " + key + ": what listens at " + at + " does not speak as MySQL or MariaDB do"
 	case dial != nil && dial.Op == "dial":

@@ -135,7 +135,8 @@ func TestReadOnlyServer(t *testing.T) {
 		_, renew := w.Renew(ctx, lease)
 		_, get := w.Acquire(ctx, lease.Owner)
 		_, start := store.RegisterNode(ctx, nodeStart("b", 5, 1_800_000_000))
-		for _, err := range []error{tag, renew, get, start, w.Release(ctx, lease), store.MarkNode(ctx, node, 1_900_000_000)} {
+		for _, err := range []error{tag, renew, get, start, w.Release(ctx, lease),
+			store.MarkNode(ctx, node, 1_900_000_000)} {
 			wantAdvice(t, err, "point database.dsn at the primary")
 		}
 	}
@@ -161,7 +162,8 @@ func TestServerRefusals(t *testing.T) {
 		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "right-word" }, "grant the user"},
 		{func(c *gosql.Config) { c.DBName = "not_there" }, "create the database"},
 		{func(c *gosql.Config) { c.Addr = "127.0.0.1:1" }, "no database server answers at 127.0.0.1:1"},
-		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, "no database server answers at no.such.host.invalid"},
+		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, "no database server answers at " +
+			"no.such.host.invalid"},
 	} {
 		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})
 		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil),
@@ -240,7 +242,8 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 		var rows []storedRow
 		for shard := range 3 {
 			rows = append(rows, storedRow{
-				key: model.Shards + shard, as: []any{1, shard, 0}, next: model.Counter{Last: 100}, further: []any{100, 100},
+				key: model.Shards + shard, as: []any{1, shard, 0}, next: model.Counter{Last: 100},
+				further: []any{100, 100},
 			})
 		}
 		err := s.inTx(context.Background(), "test", func(tx *gorm.DB) error {

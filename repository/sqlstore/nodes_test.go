@@ -241,7 +241,8 @@ func TestNodes(t *testing.T) {
 		if err != nil || again.After != 1000*mark {
 			t.Errorf("again %+v, %v", again, err)
 		}
-		check.Is(t, check.Err(nodes.Acquire(t.Context(), model.Owner{Token: "b"})), model.ErrNoWorkerID, "its mark is ahead")
+		check.Is(t, check.Err(nodes.Acquire(t.Context(), model.Owner{Token: "b"})), model.ErrNoWorkerID,
+			"its mark is ahead")
 		run(t, s, "UPDATE WORKER_NODE SET USED_UNTIL = 1000")
 		next, err := nodes.Acquire(t.Context(), model.Owner{Token: "b"})
 		if err != nil || next.WorkerID != 1 || next.After < 1000*(began-1) {

@@ -169,7 +169,8 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	s := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{cfg.Addr, other.Addr()}})
 	check.Is(t, s.Beat(t.Context()), errDeployments)
 	nowhere := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody}})
-	wantAdvice(t, nowhere.Beat(t.Context()), "start it, or correct database.hosts: no database server answers at "+nobody)
+	wantAdvice(t, nowhere.Beat(t.Context()), "start it, or correct database.hosts: no database server answers "+
+		"at "+nobody)
 	check.Is(t, s.Migrate(t.Context(), nil), errDeployments)
 	other.Kill() // one that is not there is no other deployment
 	check.Must(t, s.Beat(t.Context()))

@@ -138,7 +138,8 @@ func TestTagsAreReadInParts(t *testing.T) {
 			seen[tag.Name] = tag
 		}
 		// Of 2*tagsAtOnce-1 rows two cannot be used.
-		if len(all) != 2*tagsAtOnce-3 || len(seen) != len(all) || len(bad) != 2 || seen["TAG1x"].Step != 100 || seen["zahlen"].Pattern != "Z{seq:4}" {
+		if len(all) != 2*tagsAtOnce-3 || len(seen) != len(all) || len(bad) != 2 || seen["TAG1x"].Step != 100 ||
+			seen["zahlen"].Pattern != "Z{seq:4}" {
 			t.Errorf("%d tags, bad %q, %+v", len(all), bad, seen["zahlen"])
 		}
 		tags, err := s.TagsNamed(t.Context(), []string{"tag2", "tag1X", "none", "zahlen", "tag77"})

@@ -34,7 +34,8 @@ func servePlain() {
 	if err != nil {
 		panic(err)
 	}
-	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(os.Getenv("SHARDID_REDIS_URL"), "redis://"), ReadTimeout: time.Second})
+	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(os.Getenv("SHARDID_REDIS_URL"), "redis://"),
+		ReadTimeout: time.Second})
 	s := plainServer{rig.Plain{DB: db, Redis: c}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

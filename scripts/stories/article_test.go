@@ -166,7 +166,8 @@ func TestBesideTheArticle(t *testing.T) {
 		eventually(t, time.Minute, "the old service issues IDs", func() bool { return old.news.Load() >= goal })
 	}
 	alone(2000)
-	env := settings{"SERVER_REQUEST_TIMEOUT": "10s"} // Two services share what the test gives one: no request is to end sooner.
+	// Two services share what the test gives one: no request is to end sooner.
+	env := settings{"SERVER_REQUEST_TIMEOUT": "10s"}
 	run := func(s step) {
 		words := strings.Fields(s.command)
 		switch {

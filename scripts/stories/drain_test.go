@@ -75,7 +75,8 @@ func TestDrainsWaitingRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, books := privateStores(t), &ledger{}
-			slow := settings{"SERVER_REQUEST_TIMEOUT": "4s", "SERVER_DRAIN_DELAY": "1s", "SERVER_SHUTDOWN_TIMEOUT": "10s"}
+			slow := settings{"SERVER_REQUEST_TIMEOUT": "4s", "SERVER_DRAIN_DELAY": "1s",
+				"SERVER_SHUTDOWN_TIMEOUT": "10s"}
 			d := serve(t, s.settings().With(slow))
 			eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 100).status == 200 })
 			eventually(t, startLimit, "every mode serves", func() bool { return d.get("/healthz").status == 200 })

@@ -76,7 +76,8 @@ func TestUpgradeSideBySide(t *testing.T) {
 		"tags add --tag orders --step 100",
 		"tags add --tag bills --step 10 --pattern BILL-{yyyyMMdd}-{seq:6} --reset day",
 	} {
-		if out, err := m.env(m.s, m.old).Command(t.TempDir(), m.old, strings.Fields(args)...).CombinedOutput(); err != nil {
+		cmd := m.env(m.s, m.old).Command(t.TempDir(), m.old, strings.Fields(args)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", args, err, out)
 		}
 	}

@@ -197,7 +197,8 @@ func foreignPage(r *http.Request) string {
 	}
 	for _, origin := range r.Header["Origin"] {
 		if from, err := url.Parse(origin); err != nil || !strings.EqualFold(from.Host, r.Host) {
-			return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the page is the "+
+			return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the "+
+				"page is the "+
 				"console behind a proxy, have it send the Host on", quote(origin), quote(r.Host))
 		}
 	}

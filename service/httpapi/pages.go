@@ -298,7 +298,8 @@ func (a *API) db() gin.HandlerFunc {
 	return leafPage(a, a.opts.Tags != nil, a.sortedTags, row, func(rows []dbTag) table {
 		t := table{
 			Title: "leaf_alloc",
-			Note: "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are in " +
+			Note: "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are " +
+				"in " +
 				a.opts.Location.String() + ".",
 			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"update_time", false},
 				{"description", false}},

@@ -213,7 +213,8 @@ func TestPagesAsHTML(t *testing.T) {
 			style, _, _ = strings.Cut(style, "</style>")
 			hash := sha256.Sum256([]byte(style))
 			check.Equal(t, h.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-"+
-				base64.StdEncoding.EncodeToString(hash[:])+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+				base64.StdEncoding.EncodeToString(hash[:])+"'; base-uri 'none'; form-action 'none'; "+
+				"frame-ancestors 'none'")
 			check.Equal(t, h.Get("Content-Type"), typeHTML[0])
 			check.Equal(t, h.Get("Cache-Control"), "no-store")
 		})

@@ -80,7 +80,8 @@ func through[Row any](w window, rows []Row, name func(Row) string) (shown []Row,
 // windowed answers with a window of what is read once in readingAge. Without parameters the
 // body is made as often, and not for each request.
 func windowed[T any](
-	a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error), write func(*gin.Context, []byte),
+	a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error),
+	write func(*gin.Context, []byte),
 ) gin.HandlerFunc {
 	part := func(w window, read func(context.Context) (T, error)) func(context.Context) ([]byte, error) {
 		return func(ctx context.Context) ([]byte, error) {

@@ -88,7 +88,8 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	}
 	s.stats.refused.Add(1)
 	s.stats.starved.Add(1)
-	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty, name, why)
+	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty,
+		name, why)
 }
 
 // unknown is model.ErrUnknownTag with advice.
@@ -196,7 +197,8 @@ func (s *Service) readRows(names []string) (all bool, err error) {
 		t, inUse := s.tags.Load(name)
 		if err != nil || inUse && exists && !t.numbers.Same(numbers) {
 			s.events.Log(slog.LevelError, "a tag is left out: its pattern in shardid_number cannot be used, or is not "+
-				"the one that the tag had, and a pattern never changes: add a tag of another name", "tag", name, "error", err)
+				"the one that the tag had, and a pattern never changes: add a tag of another name", "tag", name,
+				"error", err)
 			exists = false
 		}
 		switch {

@@ -161,7 +161,8 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 				ctx   context.Context
 				want  []error
 				after time.Duration
-			}{{canceled, []error{context.Canceled}, time.Second}, {short, empty, 300 * time.Millisecond}, {t.Context(), empty, 2 * time.Second}} {
+			}{{canceled, []error{context.Canceled}, time.Second}, {short, empty, 300 * time.Millisecond},
+				{t.Context(), empty, 2 * time.Second}} {
 				wg.Go(func() {
 					began := time.Now()
 					ids, err := r.Next(c.ctx, "orders", 96, nil)
@@ -181,7 +182,8 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 			}
 			db.fail(nil)
 			time.Sleep(2 * time.Second)
-			check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)), "the database is back, nobody has asked")
+			check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)), "the database is back, nobody "+
+				"has asked")
 			_ = r.batch(t, "orders", 20)
 		}))
 	}

@@ -49,8 +49,10 @@ func TestArguments(t *testing.T) {
 			count int
 			want  error
 		}{
-			{"orders", 1, nil}, {"orders", 2, nil}, {"nobody", 1, model.ErrUnknownTag}, {"nobody", 2, model.ErrUnknownTag},
-			{"", 1, model.ErrInvalidArgument}, {strings.Repeat("x", 129), 1, model.ErrInvalidArgument}, {"\xff", 1, model.ErrInvalidArgument},
+			{"orders", 1, nil}, {"orders", 2, nil}, {"nobody", 1, model.ErrUnknownTag},
+			{"nobody", 2, model.ErrUnknownTag},
+			{"", 1, model.ErrInvalidArgument}, {strings.Repeat("x", 129), 1, model.ErrInvalidArgument},
+			{"\xff", 1, model.ErrInvalidArgument},
 			{"orders", 0, model.ErrInvalidArgument}, {"orders", -1, model.ErrInvalidArgument},
 			{"orders", model.MaxBatch + 1, model.ErrInvalidArgument},
 		} {
@@ -183,7 +185,8 @@ func TestTheViewIsLeafs(t *testing.T) {
 		time.Sleep(time.Second)
 		want("after an outage", 200, 5201, 200, 5401, 0, 0, 0)
 		s := r.Stats()
-		if s.Jumps != 1 || s.Jumped != 5000 || s.MostJumped != "orders" || s.Loads != loads+1 || s.LoadTimes.Count() != s.Loads {
+		if s.Jumps != 1 || s.Jumped != 5000 || s.MostJumped != "orders" || s.Loads != loads+1 ||
+			s.LoadTimes.Count() != s.Loads {
 			t.Errorf("after it: %+v", s)
 		}
 	})

@@ -228,5 +228,6 @@ func (r *ring) dry() error {
 	if t.err != nil {
 		return fmt.Errorf("%w and cannot be filled: %w", model.ErrRingEmpty, t.err)
 	}
-	return fmt.Errorf("%w: IDs are asked for faster than it is filled: try again, or set uid.reject_take to wait", model.ErrRingEmpty)
+	return fmt.Errorf("%w: IDs are asked for faster than it is filled: try again, or set uid.reject_take to "+
+		"wait", model.ErrRingEmpty)
 }

@@ -142,7 +142,8 @@ func (o Options) validate() error {
 		return nil
 	case o.BoostPower < 1 || o.BoostPower > 16 || int(o.Layout.SeqBits)+o.BoostPower > maxRing,
 		o.PaddingFactor < 1 || o.PaddingFactor > 99, o.ScheduleInterval < 0:
-		return fmt.Errorf("%w: a ring of 2^(%d+%d) UIDs, refilled below %d percent and every %v", model.ErrInvalidArgument,
+		return fmt.Errorf("%w: a ring of 2^(%d+%d) UIDs, refilled below %d percent and every %v",
+			model.ErrInvalidArgument,
 			o.Layout.SeqBits, o.BoostPower, o.PaddingFactor, o.ScheduleInterval)
 	case o.RejectPut != PutDiscard && o.RejectPut != PutBlock, o.RejectTake != TakeRefuse && o.RejectTake != TakeWait:
 		return fmt.Errorf("%w: reject_put %q, reject_take %q", model.ErrInvalidArgument, o.RejectPut, o.RejectTake)

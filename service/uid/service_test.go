@@ -129,7 +129,8 @@ func TestNodeLost(t *testing.T) {
 		db.set(func(db *table) { db.tokens[0] = "another's" })
 		time.Sleep(10 * time.Second)
 		after := mustNext(t, s, 1)
-		if status := s.Status(); after[0] <= before[0] || status.WorkerID != 2 || status.NodeID != 2 || s.Stats().Nodes != 2 {
+		if status := s.Status(); after[0] <= before[0] || status.WorkerID != 2 || status.NodeID != 2 ||
+			s.Stats().Nodes != 2 {
 			t.Errorf("%d after %d, %+v, %+v", after[0], before[0], status, s.Stats())
 		}
 		if s.ring != nil {
@@ -315,7 +316,8 @@ func TestRefusal(t *testing.T) {
 func TestCachedToTheLastSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, &table{}, func(o *Options) {
-			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3, Epoch: time.Now().Add(-10 * time.Second)}
+			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3,
+				Epoch: time.Now().Add(-10 * time.Second)}
 		})
 		var last int64
 		for i := range (255 - 9) * 8 { // seconds 10…255
@@ -354,13 +356,18 @@ func TestMarkFollowsTheRate(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		status := s.Status()
-		if ahead := int64(status.MarkedUntil - status.LastSecond); ahead < leadRate*rate*9/10 || status.RunwaySeconds < leadRate*9/10 {
+		if ahead := int64(status.MarkedUntil - status.LastSecond); ahead < leadRate*rate*9/10 ||
+			status.RunwaySeconds < leadRate*9/10 {
 			t.Errorf("the mark is %d s ahead at %d s a second, runway %d s", ahead, rate, status.RunwaySeconds)
 		}
 		db.set(func(db *table) { db.away = errAway })
 		highest := int64(0)
 		for _, batch := range []int{8 * 1024, 8} {
-			for ids, err := s.Next(t.Context(), batch, nil); err == nil; ids, err = s.Next(t.Context(), batch, ids[:0]) {
+			for {
+				ids, err := s.Next(t.Context(), batch, nil)
+				if err != nil {
+					break
+				}
 				highest = ids[batch-1]
 				synctest.Wait()
 			}
@@ -453,7 +460,8 @@ func TestNewRefuses(t *testing.T) {
 // benchmarked is a service with Baidu's defaults.
 func benchmarked(b *testing.B, change func(*Options)) *Service {
 	return serving(b, &table{}, func(o *Options) {
-		o.Layout = model.UIDLayout{TimeBits: 41, WorkerBits: 9, SeqBits: 13, Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)}
+		o.Layout = model.UIDLayout{TimeBits: 41, WorkerBits: 9, SeqBits: 13,
+			Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)}
 		o.BoostPower, o.RejectTake, o.Now = 3, TakeWait, idgen.SystemClock()
 		change(o)
 	})

@@ -45,7 +45,8 @@ func (s *Second) UnmarshalJSON(text []byte) error {
 // Status returns the state; its parts are read one by one, not at one instant.
 func (s *Service) Status() Status {
 	now, position := s.second(), s.position()
-	out := Status{Issued: s.Stats().Issued, Mode: s.opts.Mode, WorkerID: -1, RemainingSeconds: remaining(s.opts.Layout, now)}
+	out := Status{Issued: s.Stats().Issued, Mode: s.opts.Mode, WorkerID: -1,
+		RemainingSeconds: remaining(s.opts.Layout, now)}
 	if s.ring != nil {
 		out.RingSize, out.RingFill = s.ring.size, s.ring.counts().Held
 	}
@@ -73,7 +74,7 @@ func remaining(l model.UIDLayout, second int64) int64 {
 // Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
 	Issued  int64 `metric:"shardid_uid_issued_total" help:"IDs given to callers."`
-	Dropped int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of batches that could not be completed and of rings: gaps."`
+	Dropped int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of incomplete batches and of rings: gaps."`
 	Refused int64 `metric:"shardid_uid_refused_total" help:"Takes that found too little in the ring."`
 	Nodes   int64 `metric:"shardid_uid_nodes_total" help:"Worker IDs got."`
 }

@@ -107,11 +107,14 @@ func TestTheClockAtTheStart(t *testing.T) {
 		{"the others are off as we are", four, []model.WorkerPeer{peer("b:1", six, 0)}, true, 0},
 		{"4 s from the others", 0, []model.WorkerPeer{peer("b:1", -four, time.Second)}, true, 0},
 		{"8 s from them, 4 from the registry", four, []model.WorkerPeer{peer("b:1", -four, 0)}, false, 0},
-		{"one of three is crazy", 0, []model.WorkerPeer{peer("b:1", 0, 0), peer("c:1", time.Hour, 0), peer("d:1", 0, 0)}, true, 0},
-		{"two of three are off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", 0, 0), peer("d:1", six, 0)}, false, 0},
+		{"one of three is crazy", 0, []model.WorkerPeer{peer("b:1", 0, 0), peer("c:1", time.Hour, 0), peer("d:1", 0,
+			0)}, true, 0},
+		{"two of three are off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", 0, 0), peer("d:1", six, 0)},
+			false, 0},
 		{"the one that is off died", 0, []model.WorkerPeer{peer("b:1", six, peerLive)}, true, 0},
 		{"it lived just now", 0, []model.WorkerPeer{peer("b:1", six, peerLive-time.Second)}, false, 0},
-		{"it is ourselves, before", 0, []model.WorkerPeer{{Address: "b:1", WorkerID: theirs, Seen: someday, Reported: someday + 6000}}, true, 0},
+		{"it is ourselves, before", 0, []model.WorkerPeer{{Address: "b:1", WorkerID: theirs, Seen: someday,
+			Reported: someday + 6000}}, true, 0},
 		{"3 s behind, or a slow answer", -3 * time.Second, nil, true, 3500 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {

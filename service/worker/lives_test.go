@@ -234,7 +234,8 @@ func TestStartWithoutTheRegistry(t *testing.T) {
 			m := withFile(t)
 			if c.lasts != 0 {
 				m.folder.written = true
-				m.folder.lease = model.Lease{WorkerID: theirs, Reserved: someday - 1000, Expires: someday + c.lasts.Milliseconds()}
+				m.folder.lease = model.Lease{WorkerID: theirs, Reserved: someday - 1000,
+					Expires: someday + c.lasts.Milliseconds()}
 			}
 			m.registry.fail(errAway)
 			l := m.boot()

@@ -206,7 +206,8 @@ func (k simUIDKeeper) Missing() string      { return "" }
 func (w *world) bootUIDs(i *instance) {
 	s, err := uid.New(uid.Options{
 		Mode: i.uidMode, Layout: w.nodes.layout,
-		Timeout:    time.Nanosecond, // which is for the filler: of the bubble's time, so that none passes with which it would try again
+		// which is for the filler: of the bubble's time, so that none passes with which it would try again
+		Timeout:    time.Nanosecond,
 		BoostPower: 1, PaddingFactor: 50, RejectPut: uid.PutDiscard, RejectTake: uid.TakeRefuse,
 		Keeper: simUIDKeeper{i}, Now: i.clock,
 	})
@@ -215,10 +216,11 @@ func (w *world) bootUIDs(i *instance) {
 	}
 	i.uids, i.lastUID = s, 0
 	i.keeper, err = New(Options{
-		Condition: uid.Condition, Mode: "node", Registry: simNodeLink{w.nodes, i}, Generator: simGenerator{s, i}, Reserve: s.Reserve,
-		Layout: func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
-		Claim:  func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
-		TTL:    Forever, Expiry: Forever, MaxClockOffset: math.MaxInt64,
+		Condition: uid.Condition, Mode: "node", Registry: simNodeLink{w.nodes, i}, Generator: simGenerator{s, i},
+		Reserve: s.Reserve,
+		Layout:  func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
+		Claim:   func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
+		TTL:     Forever, Expiry: Forever, MaxClockOffset: math.MaxInt64,
 		Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
 	})
 	if err != nil {
@@ -286,7 +288,8 @@ func (w *world) issueUIDs(i *instance, count int) {
 		if n > 0 && n < len(ids)-1 {
 			continue
 		}
-		second, worker := id>>(layout.WorkerBits+layout.SeqBits)+layout.Epoch.Unix(), id>>layout.SeqBits&(layout.Workers()-1)
+		second, worker := id>>(layout.WorkerBits+layout.SeqBits)+layout.Epoch.Unix(),
+			id>>layout.SeqBits&(layout.Workers()-1)
 		if 1000*second > i.durable && w.mutant == noMutant {
 			w.fail("%s issued an ID of %d, its bound is %d", i, 1000*second-simStart, i.durable-simStart)
 		}

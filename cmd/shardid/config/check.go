@@ -315,7 +315,8 @@ func (c Config) regionConflict() string {
 	case r.ID >= 1<<r.Bits:
 		return fmt.Sprintf("region.id %d does not fit into region.bits %d: there are the regions 0…%d", r.ID, r.Bits, 1<<r.Bits-1)
 	case c.Snowflake.Enabled && r.Bits >= c.Snowflake.WorkerBits:
-		return fmt.Sprintf("region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower it, or switch snowflake off",
+		return fmt.Sprintf("region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower it, or switch "+
+			"snowflake off",
 			r.Bits, c.Snowflake.WorkerBits)
 	case c.UID.Enabled && r.Bits >= c.UID.WorkerBits:
 		return fmt.Sprintf("region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or switch uid off",

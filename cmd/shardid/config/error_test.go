@@ -9,7 +9,8 @@ import (
 
 // The names that the unknown key is none of.
 const (
-	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, log, data_dir"
+	sections = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, " +
+		"log, data_dir"
 	keysOfServer = "addr, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
 		"tls_client_ca_file, max_connections, request_timeout, drain_delay, shutdown_timeout"
 	beside = ": write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535"
@@ -71,10 +72,13 @@ func TestConfigFileErrors(t *testing.T) {
 			"gives one worker ID to two instances: give each its own",
 		"server: {admin_token: 'hunter 2'}\n":      "config.yaml:1: server.admin_token: the value holds a space, a line end or a character beyond ASCII: use visible ASCII only",
 		"server: {admin_token: hunter2hunter20}\n": "config.yaml:1: server.admin_token: the value has 15 bytes: choose 16 to 512, best from shardid token new or openssl rand -hex 32",
-		"redis: {url: 'redis://:hunter2@h:x'}\n": "config.yaml:1: redis.url: the value is not where a Redis is: write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
-			"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a cluster; in user and password, " +
+		"redis: {url: 'redis://:hunter2@h:x'}\n": "config.yaml:1: redis.url: the value is not where a Redis is: " +
+			"write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
+			"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes " +
+			"of a cluster; in user and password, " +
 			"write % and two hex digits for signs such as / and #",
-		"server: {admin_token: CHANGE-ME}\n": "config.yaml:1: server.admin_token: the value still holds CHANGE-ME of the example: write your own secret",
+		"server: {admin_token: CHANGE-ME}\n": "config.yaml:1: server.admin_token: the value still holds CHANGE-ME " +
+			"of the example: write your own secret",
 	} {
 		wantProblem(t, file, want)
 	}
@@ -100,8 +104,10 @@ func TestConfigConflicts(t *testing.T) {
 		"server:\n  drain_delay: 20s\n":          "2: server.drain_delay 20s leaves nothing of server.shutdown_timeout 15s: raise the timeout or lower the delay",
 		"database:\n  driver: mysql\n": "2: database.driver is mysql but database.dsn is empty: " +
 			writeDSN + ", best in SHARDID_DATABASE_DSN",
-		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n":        "3: database.dsn is no data source name of MySQL: " + writeDSN,
-		mysql + "ids?timeout=hunter2\n":                              "3: database.dsn is no data source name of MySQL: " + writeDSN,
+		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n": "3: database.dsn is no data source name of " +
+			"MySQL: " + writeDSN,
+		mysql + "ids?timeout=hunter2\n": "3: database.dsn is no data source name of " +
+			"MySQL: " + writeDSN,
 		mysql + "\n":                                                 "3: database.dsn names no database: " + writeDSN,
 		mysql + "ids?tls=true\n  tls: true\n":                        "3: database.dsn has a parameter tls, and database.tls is true too: remove the parameter",
 		mysql + "ids?allowAllFiles=true\n":                           "3: database.dsn has allowAllFiles, by which the server may read every file of this user: remove the parameter",
@@ -109,17 +115,21 @@ func TestConfigConflicts(t *testing.T) {
 		mysql + "ids?allowCleartextPasswords=true&tls=skip-verify\n": "3: " + cleartext,
 		mysql + "ids\n  tls: true\n  tls_key_file: k.pem\n":          "5: database.tls_cert_file and database.tls_key_file belong together: set both or none",
 		"database: {tls: true}\n":                                    "1: database.tls is true but database.driver is sqlite, a file: set database.driver to mysql",
-		"database: {tls_ca_file: x}\n":                               "1: a database.tls_* key is set, and the connections are not encrypted: set database.tls to true",
-		"redis: {url: 'redis://h', tls_ca_file: x}\n":                "1: a redis.tls_* key is set, and the connections are not encrypted: begin redis.url with rediss://",
-		"redis: {url: 'rediss://h', tls_key_file: x}\n":              "1: redis.tls_cert_file and redis.tls_key_file belong together: set both or none",
-		"snowflake: {worker: {mode: redis}}\n":                       "1: snowflake.worker.mode is redis but redis.url is empty: set it, or another snowflake.worker.mode",
-		"database:\n  hosts: ['h:1']\n":                              "2: database.hosts is set but database.driver is sqlite, a file: set database.driver to mysql",
-		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids\n":           "2: " + serverForFile,
-		"database:\n  dsn: app:hunter2@/ids\n":                       "2: " + serverForFile,
-		"database:\n  dsn: postgres://app:hunter2@db:5432/ids\n":     "2: " + serverForFile,
-		"snowflake: {worker: {mode: local}}\n":                       "1: snowflake.worker.mode is local but snowflake.worker.local_map is empty: list ip:port with a worker ID for each instance",
-		"snowflake: {worker: {mode: zk_normal}}\n":                   "1: snowflake.worker.mode is zk but zookeeper.addrs is empty: list host:port of the servers",
-		"snowflake:\n  seq_bits: 13\n":                               "2: snowflake.worker_bits and snowflake.seq_bits add up to 23: make the sum 22 or less, as 41 bits are time",
+		"database: {tls_ca_file: x}\n": "1: a database.tls_* key is set, and the " +
+			"connections are not encrypted: set database.tls to true",
+		"redis: {url: 'redis://h', tls_ca_file: x}\n": "1: a redis.tls_* key is set, and the " +
+			"connections are not encrypted: begin redis.url with rediss://",
+		"redis: {url: 'rediss://h', tls_key_file: x}\n": "1: redis.tls_cert_file and " +
+			"redis.tls_key_file belong together: set both or none",
+		"snowflake: {worker: {mode: redis}}\n": "1: snowflake.worker.mode is redis but " +
+			"redis.url is empty: set it, or another snowflake.worker.mode",
+		"database:\n  hosts: ['h:1']\n":                          "2: database.hosts is set but database.driver is sqlite, a file: set database.driver to mysql",
+		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids\n":       "2: " + serverForFile,
+		"database:\n  dsn: app:hunter2@/ids\n":                   "2: " + serverForFile,
+		"database:\n  dsn: postgres://app:hunter2@db:5432/ids\n": "2: " + serverForFile,
+		"snowflake: {worker: {mode: local}}\n":                   "1: snowflake.worker.mode is local but snowflake.worker.local_map is empty: list ip:port with a worker ID for each instance",
+		"snowflake: {worker: {mode: zk_normal}}\n":               "1: snowflake.worker.mode is zk but zookeeper.addrs is empty: list host:port of the servers",
+		"snowflake:\n  seq_bits: 13\n":                           "2: snowflake.worker_bits and snowflake.seq_bits add up to 23: make the sum 22 or less, as 41 bits are time",
 		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives " +
 			"10.0.0.2:1 the worker ID 32, and snowflake.worker_bits 5 has room for 0…31: give it another one",
 		"uid:\n  seq_bits: 14\n": "2: uid.time_bits, uid.worker_bits and uid.seq_bits add up to 64: make the sum 63",
