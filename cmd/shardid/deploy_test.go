@@ -118,11 +118,14 @@ func TestDeployConfigs(t *testing.T) {
 	}
 }
 
-// TestDeployNames: each variable and key that deploy/ and its documentation name is
-// one of shardid's, or of those that shardid lease tells its command and that the examples read.
+// TestDeployNames: each variable and key that deploy/ and the documentation name is one of shardid's, or of those
+// that shardid lease tells its command and that the examples read; so is each key in a configuration that they show.
 func TestDeployNames(t *testing.T) {
 	known, sections := map[string]bool{}, map[string]bool{}
-	for _, name := range []string{"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS", "SHARDID_URLS"} {
+	for _, name := range []string{
+		"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS", "SHARDID_URLS",
+		"SHARDID_TOKEN", "SHARDID_TEST_DATA",
+	} {
 		known[name] = true
 	}
 	for _, k := range config.Defaults().Keys {
@@ -132,18 +135,31 @@ func TestDeployNames(t *testing.T) {
 		}
 	}
 	names, n := regexp.MustCompile("\\bSHARDID_[A-Z][A-Z_]*[A-Z]\\b|`[a-z]+\\.[a-z_.]+`"), 0
+	shown := regexp.MustCompile("(?ms)^```yaml.*?\n(.*?)^```")
 	for _, file := range deployTexts(t) {
 		raw, err := os.ReadFile(file)
 		check.Must(t, err)
-		for _, name := range names.FindAllString(string(raw), -1) {
+		found := names.FindAllString(string(raw), -1)
+		for _, block := range shown.FindAllSubmatch(raw, -1) {
+			var settings map[string]map[string]any
+			if yaml.Unmarshal(block[1], &settings) != nil {
+				continue // of another program
+			}
+			for section, values := range settings {
+				for key := range values {
+					found = append(found, section+"."+key)
+				}
+			}
+		}
+		for _, name := range found {
 			name = strings.Trim(name, "`")
 			head, _, dotted := strings.Cut(name, ".")
-			if n++; !known[name] && (!dotted || sections[head]) && !isSection(name, known) {
+			if n++; !strings.HasSuffix(name, ".pml") && !known[name] && (!dotted || sections[head]) && !isSection(name, known) {
 				t.Errorf("%s: %s is no key", file, name)
 			}
 		}
 	}
-	if n < 30 {
+	if n < 100 {
 		t.Errorf("only %d names were found", n)
 	}
 }
@@ -158,15 +174,21 @@ func isSection(name string, known map[string]bool) bool {
 	return false
 }
 
-// deployTexts are the files of deploy/, the pages about operation, and the Chinese pages.
-func deployTexts(t *testing.T) []string {
+// deployTexts are the files of deploy/, and the pages.
+func deployTexts(t *testing.T) (files []string) {
 	t.Helper()
-	files, err := filepath.Glob("../../docs/zh/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("docs/zh: %v", err)
+	for _, pages := range []string{"../../*.md", "../../docs/*.md", "../../docs/zh/*.md"} {
+		found, err := filepath.Glob(pages)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pages, err)
+		}
+		for _, file := range found {
+			if filepath.Base(file) != "CHANGELOG.md" { // which names what is gone
+				files = append(files, file)
+			}
+		}
 	}
-	files = append(files, "../../docs/operations.md", "../../docs/running.md")
-	err = filepath.WalkDir(deployDir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(deployDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, path)
 		}

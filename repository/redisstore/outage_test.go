@@ -163,14 +163,14 @@ func TestAnOpenSlotStopsNothing(t *testing.T) {
 		})
 	}
 	t.Run("a lock", func(t *testing.T) {
-		r := reshard{
+		of := reshard{
 			r.ClusterSetup,
 			t,
 			int(do(t, r.from.Client(), "CLUSTER", "KEYSLOT", "id.gen.lock_1_2").(int64)),
 			nil,
 		}
-		r.from = r.Nodes[r.slot*3/16384]
-		r.open(target)
+		of.from = of.Nodes[of.slot*3/16384]
+		of.open(target)
 		for _, c := range []struct {
 			token string
 			want  bool

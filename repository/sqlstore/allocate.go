@@ -91,7 +91,7 @@ func (s *Store) takeLists(
 				"then run `shardid confirm --app %d --name %q`", err, list.Key.App, list.AppName)
 		}
 		if out[i], out[i].Err = allocation, err; err != nil || next == state {
-			return c, false, nil
+			return c, false, nil //nolint:nilerr // the error is of this list alone
 		}
 		changed = append(changed, storedRow{
 			key: row.AppID*model.Shards + row.ShardID, as: []any{row.AppID, row.ShardID, row.Stored},

@@ -125,7 +125,7 @@ func (s *Store) allocateSections(
 		out[i], out[i].Err = grant, err
 		out[i].Number, out[i].Changes = fences[model.ServerOf(req.Life)].Number, m.Changes
 		if err != nil || next == before {
-			return c, false, nil
+			return c, false, nil //nolint:nilerr // the error is of this section alone
 		}
 		if next.Life != row.Life {
 			lost[model.ServerOf(row.Life)] = true

@@ -154,11 +154,3 @@ func (l *link) touch(ctx context.Context, at string) (int64, error) {
 	}
 	return stat.Mtime, nil
 }
-
-// delete removes a node, if it is there.
-func (l *link) delete(ctx context.Context, at string) error {
-	_, err := call(ctx, l, "delete", func(c *zk.Conn) (struct{}, error) {
-		return struct{}{}, unlessMissing(c.Delete(at, -1))
-	})
-	return err
-}

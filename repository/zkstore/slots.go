@@ -113,8 +113,8 @@ func (s slots) tryTake(ctx context.Context, owner model.Owner, among int, take w
 
 func (s slots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (m workerid.Moment, err error) {
 	err = settle(ctx, func(int) error {
-		mode := s.mode()
-		slot, err := mode.slot(ctx, lease)
+		nodes := s.mode()
+		slot, err := nodes.slot(ctx, lease)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (s slots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) 
 		if err != nil {
 			return err
 		}
-		m.Now, err = s.multi(ctx, mode.folders(), mode.put(slot, next)...)
+		m.Now, err = s.multi(ctx, nodes.folders(), nodes.put(slot, next)...)
 		return err
 	})
 	return m, explain("store worker ID", err)

@@ -223,7 +223,7 @@ func TestHostileHTTP2(t *testing.T) {
 	if held := d.metric("go_goroutines") - before; held > 130 {
 		t.Errorf("one connection holds %.0f goroutines, want 130 at most", held)
 	}
-	deaf.pings(t, 40*time.Second)
+	deaf.pings(t, 75*time.Second)
 	eventually(t, startLimit, "nothing is left of it", func() bool { return d.metric("go_goroutines") < before+20 })
 	connect().pings(t, 75*time.Second) // without any stream
 	d.want(aliceGet, 200, 0)

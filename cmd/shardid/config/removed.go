@@ -3,7 +3,7 @@ package config
 import "fmt"
 
 const (
-	inURL      = "redis.url says it: redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS"
+	inURL      = "redis.url says it: redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS" //nolint:gosec // an example
 	inSentinel = "redis.url says it: " +
 		"redis://HOST:26379,HOST:26379?master_name=NAME&sentinel_username=USER&sentinel_password=PASSWORD"
 	timeouts = "set server.request_timeout, which is that of all modes"
