@@ -188,10 +188,10 @@ func (f figures) String() string {
 }
 
 // What a fault may leave out that makes nothing jump: segments that were lost with Redis, or on their way to
-// it. A jump is at least twice the rate, which is a hundred thousand a second for a list and ten times as much
-// for a tag, for the second or more by which clocks may differ.
+// it. A jump is twice the rate, which for a tag is ten times that of a list, for all seconds that the database
+// may lack: some four at least.
 const (
-	fewIndices = 100_000
+	fewIndices = 30_000
 	fewNarrow  = 1_000 // a narrow list holds 131 at most
 )
 

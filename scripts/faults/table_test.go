@@ -38,9 +38,9 @@ const (
 	always answer = "always"
 )
 
-// jumps is what a list leaves out where nobody knows what the database lacks: twice its rate, which is a
-// hundred thousand a second, for some minutes.
-const jumps = 100_000_000
+// jumps is what a list leaves out where nobody knows what the database lacks: twice its rate, which is 5000 a
+// second, for some minutes.
+const jumps = 5_000_000
 
 // ages is what it leaves out where the database has a change that only a Redis could settle which nobody uses
 // any more: the doubt is counted from there, up to the length of a run.

@@ -173,10 +173,18 @@ func (w *world) command(args ...string) {
 	w.must(w.try(args...))
 }
 
+// rates are those of lists and of tags, and so the most that a segment has: it is short, so that many are taken.
+// A jump is twice as much for each second that the database may lack.
+func rates() settings {
+	return settings{"QUEUE_MAX_LIST_RATE": "5000", "SEGMENT_MAX_RATE": "50000"}
+}
+
 // try runs a command that may be refused.
 func (w *world) try(args ...string) error {
 	w.t.Helper()
-	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": w.primary().DSN(database)}.With(w.region.settings())
+	env := rates().With(w.region.settings()).With(settings{
+		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": w.primary().DSN(database),
+	})
 	if w.site != nil { // a command has the Redis of the replicas, which vouches for what was handed out
 		env = env.With(w.site.env(0))
 	}
@@ -248,12 +256,12 @@ func (w *world) startProc(i int) {
 		w.dbProxies = append(w.dbProxies, proxy)
 		hosts = append(hosts, proxy.Addr)
 	}
-	env := w.site.env(i).With(w.region.settings()).With(settings{
+	env := w.site.env(i).With(rates()).With(w.region.settings()).With(settings{
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + database,
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1),
 		"SEGMENT_RUNWAY":      "1s", "SERVER_REQUEST_TIMEOUT": "1s",
-		"QUEUE_MAX_LIST_RATE": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
-		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
+		"QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
+		"QUEUE_REFILL_CRON":  "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
 		"SERVER_DRAIN_DELAY": "0s",
 	})
 	if w.group != nil {
