@@ -188,10 +188,10 @@ func (f figures) String() string {
 }
 
 // What a fault may leave out that makes nothing jump: segments that were lost with Redis, or on their way to
-// it. A jump is twice the rate, which for a tag is ten times that of a list, for all seconds that the database
-// may lack: some four at least.
+// it, of a second of the rate each; up to 13 of them were seen. A jump is twice the rate, which for a tag is ten
+// times that of a list, for all seconds that the database may lack: 17 at least were seen.
 const (
-	fewIndices = 30_000
+	fewIndices = 100_000
 	fewNarrow  = 1_000 // a narrow list holds 131 at most
 )
 
