@@ -165,7 +165,7 @@ func (g *Generator) some(n int, since *time.Time) (first int64, got int, err err
 
 // explain is the error of a caller, for one of a term.
 func (g *Generator) explain(t *term, err error) error {
-	var r *idgen.Refusal
+	var r *idgen.RefusalError
 	if !errors.As(err, &r) {
 		return err // why the term has ended
 	}

@@ -75,7 +75,7 @@ func TestNoIDTwice(t *testing.T) {
 			ids, err := make([]int64, 0, 1<<20), error(nil)
 			for i := 0; err == nil; i++ {
 				if before := len(ids); i%4 > 0 {
-					id := int64(0)
+					var id int64
 					if id, err = p.Next(t.Context()); err == nil {
 						ids = append(ids, id)
 					}

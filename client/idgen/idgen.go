@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// What a [Refusal] wraps.
+// What a [RefusalError] wraps.
 var (
 	// ErrNoLease: no worker ID is held, or no time is left of it.
 	ErrNoLease = errors.New("no worker ID is held")
@@ -173,7 +173,7 @@ func (g *Generator) Remaining() time.Duration {
 
 // Take issues up to n IDs: first, first+1, … first+got-1, all of one unit of time, n at least 1. With got
 // 0 and no error there is none right now and the caller tries again after wait. The error is the reason
-// of End, or a *Refusal.
+// of End, or a *RefusalError.
 func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err error) {
 	t := g.term.Load()
 	for {
@@ -217,7 +217,7 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 		now, at, last, from := wall/g.unit-g.opts.Epoch, number>>bits, (number-1)>>bits, number
 		switch {
 		case now < 0 || now > g.maxTime:
-			return 0, 0, 0, &Refusal{Reason: ErrTimeExhausted, generator: g, Now: now + g.opts.Epoch}
+			return 0, 0, 0, &RefusalError{Reason: ErrTimeExhausted, generator: g, Now: now + g.opts.Epoch}
 		case now < last:
 			if wait = g.waitFor(last, wall); wait <= g.opts.Tolerance {
 				return 0, 0, wait, nil
@@ -226,7 +226,7 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 			if number == t.start {
 				reason = ErrTooEarly
 			}
-			return 0, 0, 0, &Refusal{
+			return 0, 0, 0, &RefusalError{
 				Reason: reason, generator: g, Now: now + g.opts.Epoch, Bound: last + g.opts.Epoch, Wait: wait,
 			}
 		case now < at:
@@ -237,7 +237,7 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 		}
 		until := t.until.Load()
 		if at > until || int64(mono) >= t.trust.Load() {
-			return 0, 0, 0, &Refusal{
+			return 0, 0, 0, &RefusalError{
 				Reason: ErrNoLease, generator: g, Now: now + g.opts.Epoch, Bound: until + g.opts.Epoch,
 				unreserved: until < 0, untrusted: at <= until,
 			}
@@ -283,8 +283,8 @@ func (g *Generator) waitFor(at, wall int64) time.Duration {
 	return g.timeOf(at).Sub(time.Unix(0, wall))
 }
 
-// Refusal is why there is no ID now.
-type Refusal struct {
+// RefusalError is why there is no ID now.
+type RefusalError struct {
 	// Reason is ErrNoLease, ErrTooEarly, ErrClockBack or ErrTimeExhausted.
 	Reason error
 	// Now is the clock's time, in units since 1970.
@@ -300,23 +300,23 @@ type Refusal struct {
 }
 
 // Unwrap is the reason.
-func (r *Refusal) Unwrap() error { return r.Reason }
+func (r *RefusalError) Unwrap() error { return r.Reason }
 
-func (r *Refusal) Error() string {
+func (r *RefusalError) Error() string {
 	g := r.generator
 	bound, left := g.format(r.Bound), r.Wait.Round(time.Millisecond)
-	switch r.Reason { //nolint:errorlint // it is one of these
-	case ErrTimeExhausted:
+	switch {
+	case errors.Is(r.Reason, ErrTimeExhausted):
 		if r.Now < g.opts.Epoch {
 			return fmt.Sprintf("%v: the clock says %s, before the epoch %s: set the clock or the epoch",
 				r.Reason, g.format(r.Now), g.format(g.opts.Epoch))
 		}
 		return fmt.Sprintf("%v: %d bits of time from %s ended at %s: a new epoch and a new database are needed",
 			r.Reason, g.opts.TimeBits, g.format(g.opts.Epoch), g.format(g.opts.Epoch+g.maxTime))
-	case ErrTooEarly:
+	case errors.Is(r.Reason, ErrTooEarly):
 		return fmt.Sprintf("%v: the last holder of the worker ID may have issued IDs up to %s, %v from now",
 			r.Reason, bound, left)
-	case ErrClockBack:
+	case errors.Is(r.Reason, ErrClockBack):
 		return fmt.Sprintf("%v: IDs were issued up to %s, %v from now: nothing is issued before", r.Reason, bound, left)
 	}
 	if r.unreserved {
