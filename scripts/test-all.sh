@@ -28,7 +28,6 @@ esac
 [ $# -gt 0 ] || set -- lint prove packages race stories deploy faults stores bench
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
 export DEEP=1
 test=(go test -count=1 -timeout 60m)
 # shellcheck disable=SC2207 # package names have no spaces
@@ -53,7 +52,7 @@ for name in "$@"; do
 	begun=$SECONDS verdict=ok
 	run "$name" >"$logs/$name" 2>&1 || verdict=FAILED
 	printf '%-9s %6s  %4d s\n' "$name" "$verdict" $((SECONDS - begun)) | tee -a "$logs/table"
-	[ $verdict = ok ] || grep -vE '^(ok|\?|=== |--- PASS|--- SKIP| +--- (PASS|SKIP))' "$logs/$name" | tail -n 300
+	[ $verdict = ok ] || grep -E '^ *--- FAIL|^FAIL|^panic' "$logs/$name" || tail -n 30 "$logs/$name"
 done
 
 echo
@@ -65,4 +64,8 @@ cat "$logs"/* | awk '/^=== (RUN|CONT|NAME) / {name = $3}
 	/^ +[a-z0-9_]+\.go:[0-9]+: / {line = $0; sub(/^ *[^ ]+ /, "", line); reason[name] = line}
 	/^ *--- SKIP: / {print "  " $3 ": " reason[$3]}
 	/^(NOT RUN|!!! NOT CHECKED)/ {print "  " $0}' | sort -u
-! grep -q FAILED "$logs/table"
+if grep -q FAILED "$logs/table"; then
+	echo "the whole output of each part is in $logs"
+	exit 1
+fi
+rm -rf "$logs"
