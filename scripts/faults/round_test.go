@@ -195,12 +195,15 @@ const (
 	fewNarrow  = 1_000 // a narrow list holds 131 at most
 )
 
+// narrow says whether a list asks an operator before it jumps: it has a limit, as lists of the first region may.
+func (w *world) narrow(in rig.List) bool { return in.App == 31 && w.region.id == 0 }
+
 // few is what a list leaves out where nothing makes it jump.
-func few(in rig.List) int64 {
+func (w *world) few(in rig.List) int64 {
 	switch {
 	case in == ordersList:
 		return 10 * fewIndices
-	case in.App == 31:
+	case w.narrow(in):
 		return fewNarrow
 	default:
 		return fewIndices
@@ -215,11 +218,11 @@ func (w *world) judge(f fault, cost figures) {
 		leftOut, without, asks = max(leftOut, jumps), max(without, 60*time.Second), maybe // nobody vouches
 	}
 	for in, gap := range cost.gaps {
-		allowed := few(in)
+		allowed := w.few(in)
 		switch {
 		case in == ordersList:
 			allowed += 10 * leftOut
-		case in.App != 31:
+		case !w.narrow(in):
 			allowed += leftOut
 		case asks != never:
 			continue // the operator raises it
@@ -292,7 +295,7 @@ func (w *world) beyond(rows map[rig.List]int64) {
 	for in, row := range rows {
 		m := w.modes()[slices.IndexFunc(w.modes(), func(m mode) bool { return m.app == in.App })]
 		count := segmentLen
-		if in.App == 31 {
+		if w.narrow(in) {
 			count = 20 // of few
 		}
 		w.until(m.name()+" goes on beyond its row", func() error {
@@ -304,7 +307,7 @@ func (w *world) beyond(rows map[rig.List]int64) {
 			}
 			_, highest := w.books.Of(in)
 			given, now := w.region.row(highest), w.row(in)
-			if given <= row || !w.accounted(in) || now-given > few(in) {
+			if given <= row || !w.accounted(in) || now-given > w.few(in) {
 				return fmt.Errorf("it has come to %d, the row said %d and says %d", given, row, now)
 			}
 			return nil
@@ -340,7 +343,7 @@ func (w *world) operate(app int64, refusal error) {
 	}
 	for _, args := range commands {
 		if err := w.try(args...); err != nil {
-			w.note("%v", err)
+			w.t.Logf("the operator: %v", err)
 			return
 		}
 	}

@@ -131,7 +131,7 @@ func (w *world) startDatabase() {
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
 	for _, app := range narrowApps {
 		args := []string{"provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen)}
-		if w.region.id == 0 { // no other region has limits
+		if w.region.id == 0 { // no other region has limits, see narrow
 			args = append(args, "--max-limit-id", fmt.Sprint(int64(1)<<app))
 		}
 		w.command(args...)
