@@ -17,7 +17,7 @@ import (
 	"shardid/model"
 )
 
-// Who vouches for the counters of a database that may go back in time: the protocol of docs/how-never-twice.md, whose
+// Who vouches for the counters of a database that may go back in time: the protocol of docs/design.md, whose
 // model is scripts/prove/witness.pml. The row of the deployment names a witness, a life of Redis that has a mark of
 // each number that was taken since, or nobody. This file tells it from top to bottom:
 //
