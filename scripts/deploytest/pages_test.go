@@ -63,7 +63,7 @@ func built(t *testing.T, name string) string {
 	return path
 }
 
-// TestRunbook: each alarm has its section, which says what it means, what to do and a command. The table above the
+// TestRunbook: each alarm has its section, which says what it means, and what to do with a command. The table above the
 // sections has it in the row of each of its severities, and the Chinese page has a row for it, in the table of the
 // first of them.
 func TestRunbook(t *testing.T) {
@@ -76,13 +76,13 @@ func TestRunbook(t *testing.T) {
 	check.Equal(t, len(alarms), 15, "alarms")
 	_, page, _ = strings.Cut(page, "\n## Alarms\n")
 	table, sections, _ := strings.Cut(page, "\n### ")
-	shape := regexp.MustCompile(`(?s)^\n- \*\*Means\*\*: .+\n- \*\*Do\*\*: .+\n- \*\*Command\*\*: .+$`)
+	shape := regexp.MustCompile("(?s)^\\n- \\*\\*Means\\*\\*: .+\\n- \\*\\*Do\\*\\*: .*`.+$")
 	told := map[string]bool{}
 	for _, s := range strings.Split(sections, "\n### ") {
 		name, entry, _ := strings.Cut(s, "\n")
 		told[name] = true
 		if alarms[name] == nil || !shape.MatchString(entry) {
-			t.Errorf("section %s is about no alarm, or not what it means, what to do, and a command", name)
+			t.Errorf("section %s is about no alarm, or not what it means, and what to do with a command", name)
 		}
 	}
 	below := func(text, heading, end string) string {
