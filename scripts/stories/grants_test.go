@@ -3,8 +3,8 @@
 package stories_test
 
 import (
-	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,26 +15,28 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// documented gives the commands of docs/stores.md that are marked so, such as "sql
-// uid", one a line.
-func documented(t *testing.T, mark string) []string {
+// sectionOf gives the lines of one section of a file.
+func sectionOf(t *testing.T, file, pattern string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/stores.md")
-	if err != nil {
-		t.Fatal(err)
+	section := regexp.MustCompile(pattern).FindStringSubmatch(readPage(t, file))
+	if section == nil {
+		t.Fatalf("%s has no section %s", file, pattern)
 	}
-	block := regexp.MustCompile("(?s)\n```" + mark + "\n(.*?)\n```\n").FindSubmatch(page)
-	if block == nil {
-		t.Fatalf("docs/stores.md has no block %q", mark)
-	}
-	return strings.Split(string(block[1]), "\n")
+	return strings.Split(section[1], "\n")
 }
 
-// permit runs the commands of a block of Redis on a server.
+// grantsOf gives the statements of a section of deploy/grants.sql.
+func grantsOf(t *testing.T, name string) []string {
+	t.Helper()
+	lines := sectionOf(t, "../../deploy/grants.sql", `(?s)\n-- \[`+name+`\] (.*?)\n(?:\n|$)`)[1:]
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "--") })
+}
+
+// permit runs the commands of blocks of docs/stores.md, such as "redis queue", on a server.
 func permit(t *testing.T, server *testserver.RedisServer, blocks ...string) {
 	t.Helper()
 	for _, block := range blocks {
-		for _, command := range documented(t, "redis "+block) {
+		for _, command := range sectionOf(t, docs+"stores.md", "(?s)\n```redis "+block+"\n(.*?)\n```\n") {
 			var args []any
 			for _, word := range strings.Fields(command) {
 				args = append(args, word)
@@ -51,13 +53,12 @@ func asUser(db *testserver.MariaDBServer, user string) settings {
 	return onMariaDB(user + ":change-me@tcp(127.0.0.1:" + strconv.Itoa(db.Port) + ")/shardid")
 }
 
-// TestGrants: with exactly the grants and ACL of docs/stores.md each mode issues
-// IDs, without its own block it does not, and administration and doctor have what
-// they need.
+// TestGrants: with exactly the grants of deploy/grants.sql and the ACL of docs/stores.md each mode issues IDs, without
+// its own section it does not, and administration and doctor have what they need.
 func TestGrants(t *testing.T) {
 	story(t)
 	db, redis := testserver.MariaDB(t, "--log-bin=b", "--server-id=1", "--sync-binlog=1"), testserver.Redis(t)
-	grant := func(block string) { query(t, db.DSN(""), documented(t, "sql "+block)...) }
+	grant := func(block string) { query(t, db.DSN(""), grantsOf(t, block)...) }
 	query(t, db.DSN(""), "CREATE DATABASE shardid")
 	grant("migrate")
 	must(t, asUser(db, "shardid_migrate"), "migrate")
