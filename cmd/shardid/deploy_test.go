@@ -57,11 +57,10 @@ func systemdEnv(t *testing.T) map[string]string {
 	return vars
 }
 
-// packageSettings is a file with what the README of deploy/ has an operator set after the
-// package is installed.
+// packageSettings is a file with what docs/running.md has an operator set after the package is installed.
 func packageSettings(t *testing.T) (file string) {
 	t.Helper()
-	raw, err := os.ReadFile(deployDir + "README.md")
+	raw, err := os.ReadFile("../../docs/running.md")
 	check.Must(t, err)
 	_, page, _ := strings.Cut(string(raw), "\n## Packages\n")
 	page, _, _ = strings.Cut(page, "\n## ")

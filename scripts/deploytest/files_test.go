@@ -45,8 +45,8 @@ func TestFilesAgree(t *testing.T) {
 		{"the user of the service", "deploy/systemd/shardid.sysusers", "\nu shardid - "},
 		{"the secrets of the service", unit, "\nEnvironmentFile=-/etc/shardid/shardid.env\n"},
 		{"the secrets of the service", "deploy/systemd/shardid.env.example", "# /etc/shardid/shardid.env,"},
-		{"migrate as the service, of a package", "deploy/README.md", asService + "/usr/bin/shardid migrate "},
-		{"migrate as the service", "deploy/README.md", asService + "/usr/local/bin/shardid migrate "},
+		{"migrate as the service, of a package", "docs/running.md", asService + "/usr/bin/shardid migrate "},
+		{"migrate as the service", "docs/running.md", asService + "/usr/local/bin/shardid migrate "},
 		{"a service that never gives up", unit, "\nStartLimitIntervalSec=0\n"},
 		{"a service that says when it listens", unit, "\nType=notify\n"},
 	} {
