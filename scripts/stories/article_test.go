@@ -152,7 +152,7 @@ func (a *articleService) get(ctx context.Context, app int64, pass string, right 
 	return a.Refill(ctx, list)
 }
 
-// TestBesideTheArticle follows docs/redis-queue.md: the article's service runs, shardid
+// TestBesideTheArticle follows docs/migrating.md: the article's service runs, shardid
 // takes over its table, both serve from the same lists, the callers move, the old service
 // stops. No ID comes twice, and the log of a replica has a handful of lines about it.
 func TestBesideTheArticle(t *testing.T) {
@@ -204,8 +204,12 @@ func TestBesideTheArticle(t *testing.T) {
 			t.Errorf("the test does not know how to follow %q", s.command)
 		}
 	}
-	for _, s := range stepsOf(t, docs+"redis-queue.md") {
-		run(s)
+	for _, b := range blocksIn(page{file: docs + "migrating.md", sections: []string{"A Redis-queue service"}}.text(t)) {
+		for _, s := range b.steps() {
+			if b.kind == "sh" {
+				run(s)
+			}
+		}
 	}
 	l.stop()
 	l.books.Settle(t)

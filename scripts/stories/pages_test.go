@@ -46,10 +46,14 @@ func readPage(t *testing.T, file string) string {
 	return string(raw)
 }
 
-func blocksOf(t *testing.T, file string) (all []block) {
+func blocksOf(t *testing.T, file string) []block {
 	t.Helper()
+	return blocksIn(readPage(t, file))
+}
+
+func blocksIn(text string) (all []block) {
 	fenced := regexp.MustCompile("(?ms)^ *```(\\w+) ?(.*?)\n(.*?)^ *```$")
-	for _, m := range fenced.FindAllStringSubmatch(readPage(t, file), -1) {
+	for _, m := range fenced.FindAllStringSubmatch(text, -1) {
 		all = append(all, block{m[1], m[2], m[3]})
 	}
 	return all
@@ -67,27 +71,32 @@ func (b block) steps() (all []step) {
 	return all
 }
 
-// stepsOf are those of all blocks of sh of a page.
-func stepsOf(t *testing.T, file string) (all []step) {
-	t.Helper()
-	for _, b := range blocksOf(t, file) {
-		if b.kind == "sh" {
-			all = append(all, b.steps()...)
-		}
-	}
-	if all == nil {
-		t.Errorf("%s has no commands", file)
-	}
-	return all
-}
-
 // page is one that is followed, and what is there before.
 type page struct {
 	file     string
+	sections []string // the headings of what is followed; none: all of it
 	isDemo   bool     // `make run` runs already
 	database string   // of the page's data source name, with a user of that name
 	theirs   []string // what an older service has left in it
 	program  string   // the folder of a program of which the page shows parts
+}
+
+// text is what of the page is followed.
+func (p page) text(t *testing.T) string {
+	t.Helper()
+	whole, followed := readPage(t, p.file), ""
+	if p.sections == nil {
+		return whole
+	}
+	for _, heading := range p.sections {
+		_, section, isThere := strings.Cut(whole, "\n## "+heading+"\n")
+		if !isThere {
+			t.Fatalf("%s has no section %s", p.file, heading)
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		followed += section
+	}
+	return followed
 }
 
 func pages() []page {
@@ -97,7 +106,7 @@ func pages() []page {
 		{file: docs + "http.md", isDemo: true},
 		{file: docs + "sequences.md", isDemo: true},
 		{file: docs + "tutorial.md", program: docs + "examples/tutorial/"},
-		{file: docs + "tinyid.md", database: "shardid", theirs: []string{
+		{file: docs + "migrating.md", sections: []string{"tinyid"}, database: "shardid", theirs: []string{
 			"CREATE DATABASE tinyid",
 			"CREATE TABLE tinyid.tiny_id_info (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, " +
 				"biz_type varchar(63) NOT NULL UNIQUE, max_id bigint NOT NULL, step int NOT NULL)",
@@ -107,7 +116,7 @@ func pages() []page {
 			leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 5001, 1000)",
 		}},
 		{file: docs + "zh/uid.md", database: "uid", theirs: baiduNodes()},
-		{file: docs + "zh/running.md", database: "shardid"},
+		{file: docs + "running.md", sections: []string{"MySQL and Redis", "Backup"}, database: "shardid"},
 	}
 }
 
@@ -124,7 +133,7 @@ func TestPages(t *testing.T) {
 				t.Skip("no curl here")
 			}
 			r := newReader(t, p)
-			for _, b := range blocksOf(t, p.file) {
+			for _, b := range blocksIn(p.text(t)) {
 				r.reads(b)
 			}
 		})
@@ -136,7 +145,7 @@ func TestPages(t *testing.T) {
 func TestChinesePages(t *testing.T) {
 	english := map[any]bool{}
 	files, _ := filepath.Glob(docs + "*.md")
-	files = append(files, "../../README.md", "../../deploy/README.md", "../../deploy/helm/shardid/README.md")
+	files = append(files, "../../README.md", "../../deploy/helm/shardid/README.md")
 	for _, file := range files {
 		for _, shown := range shownOn(t, file) {
 			english[shown] = true
@@ -185,7 +194,7 @@ type reader struct {
 // newReader starts the servers that the page names.
 func newReader(t *testing.T, p page) *reader {
 	t.Helper()
-	text := readPage(t, p.file)
+	text := p.text(t)
 	r := &reader{t: t, page: p, dir: t.TempDir()}
 	addrs := rig.FreeAddrs(t, 3)
 	slices.Sort(addrs) // as the page's are

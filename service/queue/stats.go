@@ -99,7 +99,7 @@ const rareEvery = 10 * time.Minute
 func (s *Service) repeated(key model.ListKey, n, index, highest int64, life string) {
 	s.stats.repeated.Add(n)
 	s.rare.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave "+
-		"before; no ID repeats, they are a gap; docs/redis-queue.md says what to do",
+		"before; no ID repeats, they are a gap; docs/migrating.md says what to do",
 		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "life", life)
 }
 
