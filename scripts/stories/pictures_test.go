@@ -21,7 +21,7 @@ import (
 // pictures is where TestConsolePictures writes.
 var pictures = flag.String("pictures", "", "write the console's pictures into this `folder`, in three minutes")
 
-// TestConsolePictures makes the pictures of docs/console.md and README.zh-CN.md from a service under load:
+// TestConsolePictures makes the pictures of docs/monitoring.md and README.zh-CN.md from a service under load:
 //
 //	go test ./scripts/stories -run TestConsolePictures -pictures ../../docs/images
 func TestConsolePictures(t *testing.T) {

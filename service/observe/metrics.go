@@ -165,7 +165,7 @@ func (out scrape) queue(s queue.Stats, apps []queue.View) {
 	out.fields(s)
 	for reason, n := range s.Wasted() {
 		out.counter("shardid_queue_wasted_indices_total",
-			"Indices that no caller will get, gaps, by reason; docs/metrics.md explains each.", n, "reason", reason)
+			"Indices that no caller will get, gaps, by reason; docs/monitoring.md explains each.", n, "reason", reason)
 	}
 	unconfirmed := 0
 	for _, v := range apps {

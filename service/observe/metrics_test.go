@@ -133,7 +133,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The table of docs/metrics.md has every metric of ours, as a scrape shows it.
+// The table of docs/monitoring.md has every metric of ours, as a scrape shows it.
 func TestReferences(t *testing.T) {
 	parser := expfmt.NewTextParser(names.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
@@ -155,7 +155,7 @@ func TestReferences(t *testing.T) {
 		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n",
 			name, strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
 	}
-	check.MadePart(t, "../../docs/metrics.md", "metrics", table)
+	check.MadePart(t, "../../docs/monitoring.md", "metrics", table)
 }
 
 // TestDeployedMetrics: each metric that the dashboard and the alerts name is exported.
