@@ -8,7 +8,7 @@ usage: scripts/release.sh [DIR]
 
 Builds into DIR, dist by default and emptied first, for linux and darwin, amd64 and arm64:
 
-  shardid_VERSION_OS_ARCH.tar.gz   binary, config.yaml, man pages, completions, licence
+  shardid_VERSION_OS_ARCH.tar.gz   binary, config.yaml, grants.sql, man pages, completions, licence
   shardid_VERSION_linux_ARCH.deb, .rpm
   shardid_VERSION.sbom.json        CycloneDX: what the binary is made of
   SHA256SUMS
@@ -64,7 +64,7 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
 	echo "release: $name"
 	mkdir "$stage/$name"
 	build "$os" "$arch" "$stage/$name/shardid"
-	cp -r config.yaml LICENSE README.md CHANGELOG.md "$stage/man" "$stage/completions" "$stage/$name/"
+	cp -r config.yaml deploy/grants.sql LICENSE README.md CHANGELOG.md "$stage/man" "$stage/completions" "$stage/$name/"
 	tar -C "$stage" --sort=name --mtime="$MTIME" --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
 	if [ "$os" = linux ]; then
 		cp "$stage/$name/shardid" "$stage/shardid"
