@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,17 +68,15 @@ func TestFormatVectors(t *testing.T) {
 	}
 }
 
-// The programs of docs/formats.md agree with the vectors.
+// The programs of docs/examples that write formats agree with the vectors.
 func TestFormatsInOtherLanguages(t *testing.T) {
 	check.Deep(t)
-	page, err := os.ReadFile("../docs/formats.md")
-	check.Must(t, err)
 	raw, _ := readVectors(t)
-	for language, c := range map[string]struct {
+	for program, c := range map[string]struct {
 		command []string
 		harness string
 	}{
-		"python": {[]string{"python3", "-c"}, `
+		"python/formats.py": {[]string{"python3", "-c"}, `
 import json, sys
 v = json.load(sys.stdin)
 count = 0
@@ -99,7 +96,7 @@ for row in v["refused"]:
         count += 1
 print(count)
 `},
-		"js": {[]string{"node", "-e"}, `
+		"node/formats.js": {[]string{"node", "-e"}, `
 const v = JSON.parse(require("fs").readFileSync(0, "utf8"));
 const equal = (got, want) => { if (got !== want) throw new Error(got + ", want " + want); };
 let count = 0;
@@ -116,15 +113,13 @@ for (const row of v.refused) {
 console.log(count);
 `},
 	} {
-		t.Run(language, func(t *testing.T) {
-			block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(page)
-			if block == nil {
-				t.Fatal("docs/formats.md has no program in", language)
-			}
+		t.Run(program, func(t *testing.T) {
+			text, err := os.ReadFile("../docs/examples/" + program)
+			check.Must(t, err)
 			if _, err := exec.LookPath(c.command[0]); err != nil {
-				t.Skip(c.command[0], "is not installed: the program of docs/formats.md was not tried")
+				t.Skip("not installed:", c.command[0])
 			}
-			run := exec.CommandContext(t.Context(), c.command[0], c.command[1], string(block[1])+c.harness)
+			run := exec.CommandContext(t.Context(), c.command[0], c.command[1], string(text)+c.harness)
 			run.Stdin = bytes.NewReader(raw)
 			out, err := run.CombinedOutput()
 			_, v := readVectors(t)

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -103,19 +102,17 @@ func TestScrambleVectors(t *testing.T) {
 	}
 }
 
-// TestScrambleElsewhere: the programs of docs/id-layout.md give the same IDs.
+// TestScrambleElsewhere: the programs of docs/examples that scramble give the same IDs.
 func TestScrambleElsewhere(t *testing.T) {
 	check.Deep(t)
-	page, err := os.ReadFile("../docs/id-layout.md")
-	check.Must(t, err)
-	for language, c := range map[string]struct{ command, have, check string }{
-		"js": {"node", "0", `
+	for program, c := range map[string]struct{ command, flag, have, check string }{
+		"node/scramble.js": {"node", "-e", "0", `
 for (const v of JSON.parse(require("fs").readFileSync("testdata/scramble.json")).vectors) {
   const id = scramble("` + scrambleSecret + `", v.app, v.shard, BigInt(v.index));
   if (String(id) !== v.id) throw new Error(JSON.stringify(v) + " is " + id);
   console.log(id);
 }`},
-		"python": {"python3", "import cryptography", `
+		"python/scramble.py": {"python3", "-c", "import cryptography", `
 import json
 for v in json.load(open("testdata/scramble.json"))["vectors"]:
     id = scramble("` + scrambleSecret + `", v["app"], v["shard"], int(v["index"]))
@@ -123,13 +120,13 @@ for v in json.load(open("testdata/scramble.json"))["vectors"]:
     print(id)
 `},
 	} {
-		t.Run(language, func(t *testing.T) {
-			run := map[string]string{"js": "-e", "python": "-c"}[language]
-			if err := exec.Command(c.command, run, c.have).Run(); err != nil {
+		t.Run(program, func(t *testing.T) {
+			if err := exec.Command(c.command, c.flag, c.have).Run(); err != nil {
 				t.Skip("not installed:", c.command, c.have)
 			}
-			text := regexp.MustCompile("(?s)```" + language + " scramble\n(.*?)```").FindSubmatch(page)[1]
-			out, err := exec.Command(c.command, run, string(text)+c.check).CombinedOutput()
+			text, err := os.ReadFile("../docs/examples/" + program)
+			check.Must(t, err)
+			out, err := exec.Command(c.command, c.flag, string(text)+c.check).CombinedOutput()
 			if err != nil || strings.Count(string(out), "\n") < 8 {
 				t.Errorf("%v: %s", err, out)
 			}

@@ -14,7 +14,7 @@ import (
 // ErrInvalidArgument is in every error of this package: a text is malformed.
 var ErrInvalidArgument = errors.New("invalid argument")
 
-// Format is a way to write an ID as text. docs/formats.md describes them, with programs in
+// Format is a way to write an ID as text. docs/modes.md describes them, with programs in
 // other languages. The zero value is Dec.
 type Format uint8
 
