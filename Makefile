@@ -45,7 +45,7 @@ test-all: test ## make test and everything that is too long for it, before a rel
 test-stores: ## contracts, stories and faults on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1
 	scripts/test-stores.sh
 
-test-clients: ## the programs of docs/clients.md and docs/examples; installs client libraries of Python, PHP and Node where it may
+test-clients: ## the programs of docs/clients.md and docs/examples, and other clients; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
 test-deploy: export DEEP = 1

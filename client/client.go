@@ -57,7 +57,7 @@ const (
 	MaxNumbers = maxBatch
 )
 
-// Codes of an Error, from docs/http.md. Those marked with * may succeed a moment later; the
+// Codes of an Error, from docs/api.md. Those marked with * may succeed a moment later; the
 // client has tried for Options.Timeout before it returns one of them.
 const (
 	CodeNotReady     = -1  // * the service is not initialised yet

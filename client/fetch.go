@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxBatch is the most IDs of one request, as docs/clients.md has it.
+	// maxBatch is the most IDs of one request, as docs/api.md has it.
 	maxBatch = 10_000
 	// maxAnswer bounds an answer, in bytes: one range, or one text, of each ID at most.
 	maxAnswer = 4 << 20

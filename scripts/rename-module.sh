@@ -7,7 +7,7 @@ usage() {
 usage: scripts/rename-module.sh PATH        (or: make rename MODULE=PATH)
 
 Gives the Go module and those below client/ another path, such as example.com/ids/shardid: in
-each go.mod, in all imports, in .golangci.yml, docs/clients.md, docs/zh/clients.md and docs/modes.md.
+each go.mod, in all imports, in .golangci.yml, docs/clients.md and docs/modes.md.
 `go get PATH/client` works once the repository can be fetched at that path, and
 `go get PATH/client/gormid` once it has the tags client/v0.0.0 and client/gormid/v0.0.0.
 Nothing else changes.
@@ -50,7 +50,7 @@ while IFS= read -r file; do
 	gofmt -w "$file"          # imports are sorted
 done <"$trial/files"
 sed "s#pkg: $pattern/#pkg: $new/#" .golangci.yml >"$trial/new" && cat "$trial/new" >.golangci.yml
-for file in docs/clients.md docs/zh/clients.md docs/modes.md; do
+for file in docs/clients.md docs/modes.md; do
 	sed -e "s#\"$pattern/#\"$new/#g" -e "s#\`$pattern/#\`$new/#g" -e "s#\(-require\|-replace\)=$pattern/#\1=$new/#g" "$file" >"$trial/new"
 	cat "$trial/new" >"$file"
 done

@@ -78,7 +78,7 @@ type ids struct {
 	Stride int64 `json:"stride,string"`
 }
 
-// statuses are those of the error table in docs/http.md; others have 503.
+// statuses are those of the error table in docs/api.md; others have 503.
 var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409, -14: 409}
 
 var paths = regexp.MustCompile(`^/v1/(?:queue/(\d{1,3})|(sequence/[^/]+)|segment/.+|snowflake|uid)/(?:ids|(current))$`)

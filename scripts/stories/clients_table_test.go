@@ -15,8 +15,7 @@ import (
 	"shardid/scripts/rig"
 )
 
-// tableRow is a row of the table of docs/clients.md: a client with settings, the program of testdata/clients that asks
-// by it, and the words of the table for what comes of it.
+// tableRow is a client with settings, the program of testdata/clients that asks by it, and what comes of it.
 type tableRow struct {
 	client, settings          string
 	program, library, options string
@@ -65,8 +64,8 @@ func tableRows() []tableRow {
 	}
 }
 
-// TestClientTable asks 2,000 times by each client that is installed, with the settings of the table in
-// docs/clients.md, which must say what came of it; make test-clients installs them.
+// TestClientTable asks 2,000 times by each client that is installed, with the settings of the table. What came must be
+// what the table has; make test-clients installs the clients.
 func TestClientTable(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -78,15 +77,9 @@ func TestClientTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "CLIENTS="+clients, "PORT="+port, "METRICS="+rig.FreeAddrs(t, 1)[0])
-	page := readPage(t, docs+"clients.md")
 	for _, row := range tableRows() {
 		want := []string{row.incr, row.multi, row.lpop}
-		client, outcomes := regexp.QuoteMeta("| "+row.client), strings.Join(want, " | ")
-		line := client + `[0-9. ]* ` + regexp.QuoteMeta("| "+row.settings+" | "+outcomes+" |")
-		if !regexp.MustCompile(`(?m)^` + line + `$`).MatchString(page) {
-			t.Errorf("docs/clients.md lacks the row %s", line)
-		}
-		t.Run(row.library+row.options, func(t *testing.T) {
+		t.Run(row.client+", "+row.settings, func(t *testing.T) {
 			for i, command := range []string{"INCR", "MULTI", "LPOP"} {
 				if got := row.outcome(t, env, command); got != want[i] {
 					t.Errorf("%s: %s, want %s", command, got, want[i])

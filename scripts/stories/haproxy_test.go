@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestHAProxy: with the configuration of docs/clients.md a Redis client goes on when one of two
+// TestHAProxy: with the configuration of docs/api.md a Redis client goes on when one of two
 // replicas is killed, and no ID comes twice.
 func TestHAProxy(t *testing.T) {
 	check.Deep(t)
@@ -40,10 +40,10 @@ func TestHAProxy(t *testing.T) {
 	for _, d := range replicas {
 		d.ready()
 	}
-	blocks := blocksOf(t, docs+"clients.md")
+	blocks := blocksOf(t, docs+"api.md")
 	at := slices.IndexFunc(blocks, func(b block) bool { return b.kind == "haproxy" })
 	if at < 0 {
-		t.Fatal("docs/clients.md has no configuration of HAProxy")
+		t.Fatal("docs/api.md has no configuration of HAProxy")
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	writeFile(t, file, strings.NewReplacer(shown...).Replace(blocks[at].text))

@@ -103,7 +103,7 @@ func pages() []page {
 	tags := "('test', 100001, 100000), ('orders', 5000000, 2000)"
 	return []page{
 		{file: "../../README.md", database: "shardid"},
-		{file: docs + "http.md", isDemo: true},
+		{file: docs + "api.md", isDemo: true},
 		{file: docs + "sequences.md", isDemo: true},
 		{file: docs + "tutorial.md", program: docs + "examples/tutorial/"},
 		{file: docs + "migrating.md", sections: []string{"tinyid"}, database: "shardid", theirs: []string{

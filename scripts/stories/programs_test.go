@@ -18,20 +18,18 @@ import (
 	"shardid/scripts/rig"
 )
 
-// Programs of docs/clients.md, as far as their languages and libraries are here: make test-clients installs them.
+// Programs of docs/clients.md and of docs/examples/java, and clients that generators make, as far as their languages and
+// libraries are here: make test-clients installs them.
 
-// program is a block of the page that is written to a file and run. In its environment are the URL of a server, its
+// program is a block of a page that is written to a file and run. In its environment are the URL of a server, its
 // PORT for Redis clients, this FOLDER, and the CLASSES of client/java.
 type program struct {
 	file, needs, run string            // needs is a command that succeeds where all is installed
 	more             map[string]string // other files: their text, or "BLOCK: " and a block
 }
 
-// programs are by the marks of their blocks; what has no file stands beside the page.
+// programs are by the marks of their blocks, or by their paths in docs/examples; what has no file stands beside the page.
 func programs() map[string]program {
-	node := func(library string) program {
-		return program{"ids.js", `node -e "require('` + library + `')"`, "node ids.js", nil}
-	}
 	generated := func(file, generator string) program {
 		needs := `test -n "$SHARDID_TEST_CLIENTS"` // as the generator is fetched
 		return program{file, needs, "sh -eu follow.sh", map[string]string{"follow.sh": "BLOCK: sh " + generator}}
@@ -52,32 +50,26 @@ func programs() map[string]program {
 		shardid.Shardid.connect(args[0], null).snowflakes("demo")).nextId(null));`)
 	mybatis.more["IdentifierGenerator.java"] = `package com.baomidou.mybatisplus.core.incrementer;
 		public interface IdentifierGenerator { Number nextId(Object entity); }` // Debian lacks it
-	const python, goRun = "/usr/bin/python3", "go run -C $FOLDER $PWD/main.go"
+	const python = "/usr/bin/python3"
 	return map[string]program{
-		"sh redis-cli":    {"ids.sh", "redis-cli --version", "sh -eu ids.sh", nil},
-		"sh curl":         {"ids.sh", "curl --version", "sh -eu ids.sh", nil},
 		"python redis-py": {"ids.py", python + " -c 'import redis'", python + " ids.py", nil},
-		"python":          {"ids.py", python + " --version", python + " ids.py", nil},
 		"php phpredis":    {"ids.php", "php -r 'new Redis();'", "php ids.php", nil},
-		"js ioredis":      node("ioredis"),
-		"js node-redis":   node("redis"),
-		"js":              node("http"),
+		"js ioredis":      {"ids.js", `node -e "require('ioredis')"`, "node ids.js", nil},
 		"fetch":           {"", "node -e fetch", "node $FOLDER/testdata/javascript.js $URL fetch", nil},
 		"axios":           {"", `node -e "require('axios')"`, "node $FOLDER/testdata/javascript.js $URL axios", nil},
-		"go go-redis":     {"main.go", "go version", goRun, nil},
-		"go client":       {"main.go", "go version", goRun, nil},
+		"go client":       {"main.go", "go version", "go run -C $FOLDER $PWD/main.go", nil},
 
 		"go oapi-codegen":       generated("main.go", "oapi-codegen"),
 		"ts openapi-typescript": generated("ids.mts", "openapi-typescript"),
 		"ts orval":              generated("ids.mts", "orval"),
 		"ts hey-api":            generated("ids.mts", "hey-api"),
 
-		"java":              {"Ids.java", "java -version", "java Ids.java", nil},
-		"java client":       javac("Ids", "", "Ids.main(args);"),
-		"java mybatis-plus": mybatis,
-		"java hibernate": javac("ShardidGenerator", "hibernate-core",
+		"java client": javac("Ids", "", "Ids.main(args);"),
+
+		"java/mybatis-plus/ShardidGenerator.java": mybatis,
+		"java/hibernate/ShardidGenerator.java": javac("ShardidGenerator", "hibernate-core",
 			"System.out.println(new ShardidGenerator().generate(null, null));"),
-		"java spring": javac("Ids",
+		"java/spring/Ids.java": javac("Ids",
 			"spring3-context spring3-beans spring3-core spring3-expression spring3-aop commons-logging",
 			`try (org.springframework.context.annotation.AnnotationConfigApplicationContext c =
 				new org.springframework.context.annotation.AnnotationConfigApplicationContext(Ids.class)) {
@@ -86,7 +78,7 @@ func programs() map[string]program {
 	}
 }
 
-// TestPrograms: each program of docs/clients.md ends well, and the last that it prints are IDs.
+// TestPrograms: each program ends well, and the last that it prints are IDs.
 func TestPrograms(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -104,12 +96,17 @@ func TestPrograms(t *testing.T) {
 	here := strings.NewReplacer("http://127.0.0.1:8080", d.url, "6380", port, "@Configuration\n", "",
 		"org.hibernate.engine.spi."+session, "org.hibernate.engine.SessionImplementor", session, "SessionImplementor")
 	blocks := map[string]string{}
-	for _, b := range blocksOf(t, docs+"clients.md") {
+	for _, b := range append(blocksOf(t, docs+"clients.md"), blocksOf(t, "testdata/generators.md")...) {
 		mark := strings.TrimSpace(b.kind + " " + b.name)
 		if _, isRun := programs()[mark]; !isRun && b.name != "" && b.kind != "sh" {
 			t.Errorf("nobody runs the block %s", mark)
 		}
 		blocks[mark] = here.Replace(b.text)
+	}
+	for mark := range programs() {
+		if strings.HasPrefix(mark, "java/") {
+			blocks[mark] = here.Replace(readPage(t, docs+"examples/"+mark))
+		}
 	}
 	for mark, p := range programs() {
 		t.Run(mark, func(t *testing.T) {
@@ -123,7 +120,7 @@ func TestPrograms(t *testing.T) {
 			for file, text := range files {
 				if name, isBlock := strings.CutPrefix(text, "BLOCK: "); isBlock {
 					if text = blocks[name]; text == "" {
-						t.Fatalf("docs/clients.md has no block %s", name)
+						t.Fatalf("there is no block %s", name)
 					}
 				}
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {

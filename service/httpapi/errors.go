@@ -23,7 +23,7 @@ type errorCode struct {
 	means, do    string
 }
 
-// errorCodes is the public error table, by which errors are answered. docs/http.md and
+// errorCodes is the public error table, by which errors are answered. docs/api.md and
 // openapi.yaml show it: make references.
 var errorCodes = []errorCode{
 	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for, or a store cannot be read", "try again, or ask another replica"},

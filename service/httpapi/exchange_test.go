@@ -445,6 +445,6 @@ func TestReferences(t *testing.T) {
 		}
 		table += fmt.Sprintf("| %d | %d%s | %s | %s |\n", e.code, e.status, later, e.means, e.do)
 	}
-	check.MadePart(t, "../../docs/http.md", "errors", table)
+	check.MadePart(t, "../../docs/api.md", "errors", table)
 	check.MadePart(t, "openapi.yaml", "errors", table)
 }

@@ -106,7 +106,7 @@ func absent(name []byte) string {
 	switch string(name) {
 	case "CLUSTER", "SENTINEL", "READONLY", "ASKING":
 		return fmt.Sprintf("there is no %s: shardid keeps no data here, and each of its replicas answers every key. "+
-			"Use a client for a single server, with the address of HAProxy before the replicas or of one of them: see docs/clients.md", name)
+			"Use a client for a single server, with the address of HAProxy before the replicas or of one of them: see docs/api.md", name)
 	}
 	return fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(name))
 }

@@ -1,5 +1,5 @@
 // Package resp is the front end for Redis clients: it looks like a Redis whose lists never
-// end. docs/clients.md has its commands and keys.
+// end. docs/api.md has its commands and keys.
 //
 // Only commands that Redis clients treat as writes issue IDs, so that no replica read,
 // client-side cache or automatic GET takes any. An answer is exactly the IDs that were

@@ -136,7 +136,7 @@ func (c *conn) leave([][]byte) {
 const clientHas = "SETNAME, GETNAME, SETINFO, ID, INFO, LIST, TRACKING, CACHING, NO-EVICT and NO-TOUCH"
 
 // client answers what clients say of themselves when they connect. A client may cache, but nothing
-// is ever invalidated: only GET of a sequence is read twice, and docs/clients.md says not to cache it.
+// is ever invalidated: only GET of a sequence is read twice, and docs/api.md says not to cache it.
 func (c *conn) client(args [][]byte) {
 	out := &c.work.out
 	switch option := string(upper(args[0])); {

@@ -1,5 +1,5 @@
 // Asks a server for IDs by fetch or axios, with their defaults, in every way that
-// docs/clients.md shows. Prints, by name of the way, how many distinct IDs 2,000 calls gave: all, but where the page
+// docs/api.md shows. Prints, by name of the way, how many distinct IDs 2,000 calls gave: all, but where the page
 // warns that they are rounded.
 const [url, client] = process.argv.slice(2);
 const axios = client === "axios" && require("axios");

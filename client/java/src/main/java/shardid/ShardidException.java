@@ -25,7 +25,7 @@ public class ShardidException extends RuntimeException {
     }
 
     /**
-     * The code of docs/http.md with which shardid refused, such as -5 for a limit. 0 where it did not: no replica
+     * The code of docs/api.md with which shardid refused, such as -5 for a limit. 0 where it did not: no replica
      * answered, the client is closed, or the thread was interrupted.
      */
     public int code() {
