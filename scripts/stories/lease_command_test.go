@@ -192,7 +192,7 @@ func TestLeaseCommand(t *testing.T) {
 	books.Settle(t)
 }
 
-// TestLeaseRecipes: each library of docs/leases.md makes IDs of its name's layout.
+// TestLeaseRecipes: each library of testdata/holders makes IDs of its name's layout.
 func TestLeaseRecipes(t *testing.T) {
 	check.Deep(t)
 	story(t)
