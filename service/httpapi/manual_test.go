@@ -92,7 +92,7 @@ func TestDocumentationLinks(t *testing.T) {
 		}
 	}
 	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["依赖出故障时会怎样"] ||
-		!headings[""]["questions"] ||
+		!headings[""]["documentation"] ||
 		links < 50 ||
 		len(alarms) < 14 {
 		t.Errorf("%d links, %d alarms", links, len(alarms))
