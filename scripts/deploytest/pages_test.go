@@ -193,9 +193,8 @@ func outline(page string) (parts []string) {
 		marks := []string{strconv.Itoa(strings.Count(section, "\n|")) + " rows"}
 		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(section, -1) {
 			if !strings.HasPrefix(link[1], "README") && !strings.HasPrefix(link[1], "docs/zh/") {
-				// Each page shows pictures in its language.
-				pictures := strings.NewReplacer("/console-zh.png", "/console-light.png", "/how-zh.svg", "/how.svg")
-				marks = append(marks, pictures.Replace(link[1]))
+				// Each page shows the picture in its language.
+				marks = append(marks, strings.Replace(link[1], "/how-zh.svg", "/how.svg", 1))
 			}
 		}
 		line := strings.ReplaceAll(section, "\n", " ")
