@@ -149,14 +149,6 @@ func (n *Numbers) last(period int64) int64 {
 	return start + most
 }
 
-// Left is how many IDs follow one in its period; nil is for plain IDs.
-func (n *Numbers) Left(id int64) int64 {
-	if n == nil {
-		return MaxTagID - id // of a deployment alone; a region has fewer
-	}
-	return n.last(n.PeriodOf(id)) - id
-}
-
 // Append appends the text of an ID that is handed out at a time. Date fields finer than
 // the period show that time, as far as it lies in the ID's period.
 func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {

@@ -115,7 +115,6 @@ func TestNumbersStopAtTheLimit(t *testing.T) {
 		var s model.TagSegment
 		var err error
 		next := model.Counter{Last: start + want - 3}
-		check.Equal(t, n.Left(next.Last), 3, "left")
 		for left := int64(3); left > 0; left-- { // a lost segment would cost a hundredth at most
 			s, next, err = req.Next(next, 100, 0, at, at)
 			if err != nil || s.First != start+want+1-left || s.End != s.First+1 {

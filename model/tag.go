@@ -46,7 +46,7 @@ type TagRequest struct {
 	// Changed says that the database has changed since the row was stored. Else a row below the
 	// witness' mark, which rises before a commit, has not gone back: a commit has failed.
 	Changed bool
-	Care    Care // bounds the segment, whatever the row's step; it may ask for an empty one
+	Most    int64 // bounds the segment, whatever the row's step; 0 bounds nothing
 	Region  Region
 	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag.
 	Numbers *Numbers
@@ -85,7 +85,10 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 	if r.Numbers != nil { // a lost segment must not cost much of a period
 		want = min(want, max(1, (limit-before)/segmentShare))
 	}
-	first, n, next, err := opened.TakeNumbers(floor, r.Care.Bound(want), limit, now)
+	if r.Most > 0 {
+		want = min(want, r.Most)
+	}
+	first, n, next, err := opened.TakeNumbers(floor, want, limit, now)
 	if errors.Is(err, ErrLimitReached) && r.Numbers != nil {
 		err = fmt.Errorf("%w: no number of the pattern %s is left in this period", ErrLimitReached, r.Numbers.Pattern)
 	}

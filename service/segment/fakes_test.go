@@ -20,23 +20,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: errors.New("it is away")}
+// errAway is an error of a database that stored nothing, and errLost one after which nobody knows.
+var (
+	errAway error = &model.StoreError{Store: "database", Op: "begin", Err: &model.NotBegunError{Err: errors.New("it is away")}}
+	errLost error = &model.StoreError{Store: "database", Op: "commit", Err: errors.New("no answer")}
+)
 
 // table is leaf_alloc in memory: the real choice of segments, no SQL.
 type table struct {
-	mu   sync.Mutex
-	rows map[string]model.Tag
-	err  error // every call fails with it
-	lose bool  // allocations are committed and their answers lost
-	// unanswered is lose for segments of some lengths; nil: for none.
-	unanswered func(length int64) bool
-	careless   bool          // whole segments are given to those who ask for less
-	delay      time.Duration // of every call
-	change     func(model.TagSegment) model.TagSegment
-	reads      int
-	requests   []model.TagRequest
-	taken      []model.TagSegment
-	times      []time.Time // of taken
+	mu       sync.Mutex
+	rows     map[string]model.Tag
+	err      error         // every call fails with it
+	lose     bool          // allocations are committed and their answers lost
+	delay    time.Duration // of every call
+	change   func(model.TagSegment) model.TagSegment
+	reads    int
+	requests []model.TagRequest
+	taken    []model.TagSegment
 }
 
 // newTable has the tags, each with Leaf's max_id 1.
@@ -140,8 +140,8 @@ func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	}
 	s, err := t.allocate(req)
 	switch {
-	case err == nil && (t.lose || t.unanswered != nil && t.unanswered(s.End-s.First)):
-		return s, errAway
+	case err == nil && t.lose:
+		return s, errLost
 	case err == nil && t.change != nil:
 		s = t.change(s)
 	}
@@ -156,18 +156,13 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	if numbers, err := row.Numbers(); err != nil || !numbers.Same(req.Numbers) {
 		return model.TagSegment{}, fmt.Errorf("%w: another pattern", model.ErrInvalidArgument)
 	}
-	if t.careless {
-		req.Care = 0
-	}
 	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, 0, time.Now(), time.Now())
 	if err != nil {
 		return s, err
 	}
 	row.MaxID = s.End
 	t.rows[req.Tag] = row
-	if s.End > s.First {
-		t.taken, t.times = append(t.taken, s), append(t.times, time.Now())
-	}
+	t.taken = append(t.taken, s)
 	return s, nil
 }
 

@@ -314,3 +314,22 @@ func TestARowThatHasNone(t *testing.T) {
 		r.mustTake(t, "broken", 1, 3)
 	})
 }
+
+// A database that answers no COMMIT for an hour costs a tag a segment and a number for each try, also while nobody
+// asks, and the tag is served soon after.
+func TestWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 1000)
+		r.use(t)
+		db.set(func(db *table) { db.lose = true })
+		check.Is(t, check.Err(r.one("orders")), errLost)
+		time.Sleep(time.Hour)
+		if lost := db.maxID("orders") - 1; lost < 1300 || lost > 1000+370 {
+			t.Errorf("%d IDs were lost", lost)
+		}
+		db.set(func(db *table) { db.lose = false })
+		time.Sleep(11 * time.Second)
+		_ = r.batch(t, "orders", 500)
+		check.OK(t, r.reports.Of(segment.ConditionLoad), "the database answers")
+	})
+}

@@ -121,8 +121,8 @@ func simulationNumbers() simtest.Simulation[mutant] {
 		Mutants: map[mutant]uint64{
 			staleClock:  1,
 			sharesRange: 13,
-			noDoubt:     1,
-			noWait:      285,
+			noDoubt:     2,
+			noWait:      21,
 		},
 	}
 }

@@ -419,14 +419,14 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	case db.trouble == "rolls back" && db.mutant == reusesRolledBack:
 		return s, nil
 	case db.trouble == "rolls back":
-		return s, errAway
+		return s, errLost
 	case db.mutant == sharesRange && db.last.End > 0 && v.rng.IntN(50) == 0:
 		return db.last, nil
 	}
 	db.maxID, db.counter, db.accounts, db.last = s.End, next, int64(len(db.Changes)), s
 	db.keep()
 	if db.trouble == "loses" {
-		return s, errAway
+		return s, errLost
 	}
 	v.mine = append(v.mine, s)
 	return s, nil

@@ -32,6 +32,12 @@ const (
 
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = time.Second
+
+	// firstLoss follows a segment that was lost on its way: nobody knows whether the database has it. Another loss
+	// doubles the pause up to longestLoss. The next tries are for one number each, so that an hour of losses costs a
+	// segment and 360 numbers.
+	firstLoss   = 250 * time.Millisecond
+	longestLoss = 10 * time.Second
 )
 
 // Tag is what this process holds of one tag. Safe for concurrent use.
@@ -54,10 +60,10 @@ type Tag struct {
 // span is a segment [first, end) of IDs, before a region joins them.
 type span struct{ first, end int64 }
 
-// losses are what was lost of the tag's segments on their way.
+// losses are what was lost of the tag's segments on their way since one arrived.
 type losses struct {
-	model.Losses
-	nextTry time.Time // no segment is taken before, so that little is lost
+	pause   time.Duration // after the last of them; 0 without one
+	nextTry time.Time     // no segment is taken before
 }
 
 // supply is what is known of the row of a tag.
@@ -206,31 +212,26 @@ func (t source) More(ctx context.Context, n int64) ([]hold.Run, error) {
 	return []hold.Run{t.runOf(s)}, nil
 }
 
-// takeSegment takes a segment that is not empty: for the pool about n IDs, or with n = 0 as many as the row's step
-// is. After a loss the next segments are short, and the first of them is empty: it shows whether others would
-// arrive.
-func (t *Tag) takeSegment(ctx context.Context, n int64) (s model.TagSegment, err error) {
+// takeSegment takes a segment: for the pool about n IDs, or with n = 0 as many as the row's step is.
+func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error) {
 	select {
 	case t.taking <- struct{}{}:
 		defer func() { <-t.taking }()
 	case <-ctx.Done():
-		return s, ctx.Err()
+		return model.TagSegment{}, ctx.Err()
 	}
-	for err == nil && s.End == s.First {
-		t.mu.Lock()
-		pause := time.Until(t.losses.nextTry)
-		t.mu.Unlock()
-		background.Pause(ctx, pause, nil)
-		s, err = t.takeOnce(ctx, n)
+	t.mu.Lock()
+	pause := time.Until(t.losses.nextTry)
+	t.mu.Unlock()
+	if !background.Pause(ctx, pause, nil) {
+		return model.TagSegment{}, ctx.Err()
 	}
-	return s, err
-}
-
-// takeOnce is takeSegment for one transaction.
-func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 	t.mu.Lock()
 	began := time.Now()
-	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers, Care: t.losses.Care}
+	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers}
+	if t.losses.pause > 0 {
+		req.Most = 1
+	}
 	tuned := int64(0)                 // the row's step
 	if n > 0 && t.supply.loads >= 2 { // Leaf tunes from the third on
 		tuned = t.supply.step.next(began, t.svc.opts.MaxStep)
@@ -251,13 +252,13 @@ func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 	if err != nil {
 		return model.TagSegment{}, t.noteFailure(err)
 	}
-	t.losses.Arrived(s.End - s.First)
+	t.losses = losses{}
 	t.noteJumps(s)
 	if s.End > t.supply.floor {
 		t.supply.floor, t.supply.raised = s.End, t.svc.reads.Load()
 	}
 	switch {
-	case s.First < max(req.Floor, 1) || s.End < s.First+req.Care.Bound(1):
+	case s.First < max(req.Floor, 1) || s.End <= s.First:
 		t.noteRepeated(s, req.Floor)
 		return model.TagSegment{}, t.supply.lastErr
 	case t.svc.background.Context().Err() != nil: // Stop has closed the pool, or is about to
@@ -265,7 +266,7 @@ func (t *Tag) takeOnce(ctx context.Context, n int64) (model.TagSegment, error) {
 		return model.TagSegment{}, background.ErrStopping
 	}
 	t.supply.removed = false
-	if n > 0 && s.End > s.First {
+	if n > 0 {
 		t.forgetUsedUp(t.nextNumber(t.pool.Counts()))
 		t.segments = append(t.segments, span{s.First, s.End})
 		t.supply.step.took(tuned, s.Step, time.Now())
@@ -322,12 +323,14 @@ func (t *Tag) noteLoad(err error) {
 // noteFailure says what callers get for the error of a load. Callers hold mu.
 func (t *Tag) noteFailure(err error) error {
 	var away *model.StoreError
+	var notBegun *model.NotBegunError
 	switch {
 	case errors.Is(err, model.ErrUnknownTag):
 		t.removeLocked()
 		return unknown(t.name)
-	case errors.As(err, &away): // it may be committed all the same
-		t.losses.nextTry = time.Now().Add(t.losses.Lost(t.numbers.Left(t.supply.floor)))
+	case errors.As(err, &away) && !errors.As(err, &notBegun): // it may be committed all the same
+		t.losses.pause = min(max(2*t.losses.pause, firstLoss), longestLoss)
+		t.losses.nextTry = time.Now().Add(t.losses.pause)
 	case ofRow(err):
 		t.svc.events.Log(slog.LevelWarn, "no segment could be taken", "tag", t.name, "error", err)
 		if !errors.Is(err, model.ErrLimitReached) { // the row is the operator's
