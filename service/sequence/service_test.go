@@ -200,20 +200,6 @@ func TestLargeAsksTogether(t *testing.T) {
 	}, smallStep)
 }
 
-// A space that the database lacks before this replica has heard of it is told at once, and fails
-// nothing, also where a caller asked while it was forgotten.
-func TestDeletedUnheard(t *testing.T) {
-	within(t, func(t *testing.T, r *rig) {
-		r.want("a", 1)
-		r.table.change(func() { delete(r.table.spaces, "s") })
-		check.OK(t, r.redis.Forget(t.Context(), space))
-		began := time.Now()
-		check.Is(t, check.Err(r.ask("a", 1)), model.ErrUnknownSpace)
-		check.Equal(t, time.Since(began), 0, "told after")
-		check.OK(t, r.reports.Of(sequence.Condition), "the condition")
-	})
-}
-
 // remake has the space deleted and added again with one section, above 5000.
 func (t *table) remake() {
 	t.change(func() {
@@ -289,10 +275,4 @@ func TestStop(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
-}
-
-// A service that no caller could wait for is refused.
-func TestNoTimeout(t *testing.T) {
-	_, err := sequence.New(sequence.Options{})
-	check.Is(t, err, model.ErrInvalidArgument)
 }

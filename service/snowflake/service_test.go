@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,40 +113,6 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 		check.Equal(t, time.Since(began), 2*time.Millisecond, "10 000 IDs took, three milliseconds have 12 288")
 		if issued, wasted := counts(t, registry); issued != 10_000 || wasted != 0 || s.Issued() != 10_000 {
 			t.Errorf("%v issued, %v wasted", issued, wasted)
-		}
-	})
-}
-
-// TestSaturated is 64 callers for ten seconds of virtual time: every millisecond's
-// 4096 go out, none twice.
-func TestSaturated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _, _ := running(t, time.Second)
-		const callers, batches = 64, 20
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		seen := map[int64]bool{}
-		began := time.Now()
-		for range callers {
-			wg.Go(func() {
-				for range batches {
-					ids, err := s.Next(t.Context(), 256, nil)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					for _, id := range ids {
-						seen[id] = true
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		check.Equal(t, len(seen), callers*batches*256, "different IDs")
-		if took := time.Since(began); took > 81*time.Millisecond {
-			t.Errorf("80 milliseconds' worth of IDs took %v", took)
 		}
 	})
 }

@@ -104,9 +104,10 @@ type Service struct {
 	stats      counters
 }
 
-// New validates the options and starts nothing. Errors: model.ErrInvalidArgument.
+// New starts nothing. The configuration says which options are right; the error is model.ErrInvalidArgument for a
+// layout that is not.
 func New(opts Options) (s *Service, err error) {
-	if err := opts.validate(); err != nil {
+	if err := opts.Layout.Check(); err != nil {
 		return nil, err
 	}
 	if opts.Now == nil {
@@ -124,31 +125,6 @@ func New(opts Options) (s *Service, err error) {
 		WorkerBits: opts.Layout.WorkerBits, SeqBits: opts.Layout.SeqBits, Now: opts.Now,
 	})
 	return s, err
-}
-
-// maxRing bounds the ring, as a power of two: its IDs are not stored, but more than
-// 2^30 of them would be a mistake.
-const maxRing = 30
-
-// validate refuses what would not work; the configuration says which values are right.
-func (o Options) validate() error {
-	cached := o.Mode == ModeCached
-	switch err := o.Layout.Check(); {
-	case err != nil:
-		return err
-	case !cached && o.Mode != ModeDefault, o.Timeout <= 0:
-		return fmt.Errorf("%w: UID mode %q with a timeout of %v", model.ErrInvalidArgument, o.Mode, o.Timeout)
-	case !cached:
-		return nil
-	case o.BoostPower < 1 || o.BoostPower > 16 || int(o.Layout.SeqBits)+o.BoostPower > maxRing,
-		o.PaddingFactor < 1 || o.PaddingFactor > 99, o.ScheduleInterval < 0:
-		return fmt.Errorf("%w: a ring of 2^(%d+%d) UIDs, refilled below %d percent and every %v",
-			model.ErrInvalidArgument,
-			o.Layout.SeqBits, o.BoostPower, o.PaddingFactor, o.ScheduleInterval)
-	case o.RejectPut != PutDiscard && o.RejectPut != PutBlock, o.RejectTake != TakeRefuse && o.RejectTake != TakeWait:
-		return fmt.Errorf("%w: reject_put %q, reject_take %q", model.ErrInvalidArgument, o.RejectPut, o.RejectTake)
-	}
-	return nil
 }
 
 // Next issues count IDs, 1…model.MaxBatch, in ascending order and appends them to dst: all

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,41 +259,6 @@ func TestWhenTheRingIsFilled(t *testing.T) {
 	}
 }
 
-// Many takers on a ring of two seconds with eight IDs each: with refuse they retry,
-// with wait they wait; nobody gets another's ID, batches beyond the ring included.
-func TestCachedManyTakers(t *testing.T) {
-	for _, policy := range []string{TakeRefuse, TakeWait} {
-		t.Run(policy, func(t *testing.T) {
-			s := serving(t, &table{}, func(o *Options) { o.RejectTake, o.Timeout = policy, time.Minute })
-			var mu sync.Mutex
-			seen := map[int64]bool{}
-			var takers sync.WaitGroup
-			for i := range 16 {
-				takers.Go(func() {
-					for got := 0; got < 1000; {
-						ids, err := s.Next(t.Context(), 1+(i+got)%20, nil)
-						if err != nil && (policy == TakeWait || !errors.Is(err, model.ErrRingEmpty)) {
-							t.Errorf("a caller got %v", err)
-							return
-						}
-						got += len(ids)
-						mu.Lock()
-						for _, id := range ids {
-							if id <= 0 || seen[id] {
-								t.Errorf("%d was given twice, or is none", id)
-							}
-							seen[id] = true
-						}
-						mu.Unlock()
-					}
-				})
-			}
-			takers.Wait()
-			check.Equal(t, s.Stats().Issued, int64(len(seen)), "issued")
-		})
-	}
-}
-
 // With refuse, who finds too little is answered at once, with the reason.
 func TestRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -415,41 +379,10 @@ func TestDefaultWaitsForTheNextSecond(t *testing.T) {
 	})
 }
 
-func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClock()
-		s := serving(t, &table{}, func(o *Options) { o.Mode, o.Now = ModeDefault, c.now })
-		mustNext(t, s, 1)
-		c.add(-time.Second)
-		mustFail(t, s, 1, model.ErrClockBack, "")
-		c.add(time.Second)
-		mustNext(t, s, 1)
-		c.add(-100 * 365 * 24 * time.Hour)
-		mustFail(t, s, 1, model.ErrTimeExhausted, "")
-		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready")
-	})
-}
-
-func TestNewRefuses(t *testing.T) {
-	for name, change := range map[string]func(*Options){
-		"layout":            func(o *Options) { o.Layout.SeqBits++ },
-		"mode":              func(o *Options) { o.Mode = "fast" },
-		"timeout":           func(o *Options) { o.Timeout = 0 },
-		"boost 0":           func(o *Options) { o.BoostPower = 0 },
-		"boost 17":          func(o *Options) { o.BoostPower = 17 },
-		"huge ring":         func(o *Options) { o.Layout.TimeBits, o.Layout.SeqBits, o.BoostPower = 21, 20, 11 },
-		"padding 0":         func(o *Options) { o.PaddingFactor = 0 },
-		"padding 100":       func(o *Options) { o.PaddingFactor = 100 },
-		"negative schedule": func(o *Options) { o.ScheduleInterval = -1 },
-		"reject put":        func(o *Options) { o.RejectPut = "" },
-		"reject take":       func(o *Options) { o.RejectTake = "maybe" },
-	} {
-		opts := options()
-		change(&opts)
-		if s, err := New(opts); s != nil || !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: New = %v", name, err)
-		}
-	}
+func TestInvalidArguments(t *testing.T) {
+	opts := options()
+	opts.Layout.SeqBits++
+	check.Is(t, check.Err(New(opts)), model.ErrInvalidArgument, "a layout")
 	for _, n := range []int{-1, 0, model.MaxBatch + 1} {
 		s, err := New(options())
 		check.Must(t, err)
@@ -512,13 +445,5 @@ func BenchmarkDefault(b *testing.B) {
 			b.ResetTimer()
 			takeMany(b, s, b.N, count)
 		})
-	}
-}
-
-// The floor: what sharing one counter costs here.
-func BenchmarkAtomicAdd(b *testing.B) {
-	var n atomic.Int64
-	for b.Loop() {
-		n.Add(1)
 	}
 }
