@@ -36,7 +36,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -197,12 +196,7 @@ func checkAddr(addr string) error {
 	if err == nil && u.User != nil {
 		return fmt.Errorf("shardid: the address of %s has a user: set Options.Token", u.Host)
 	}
-	port := 1
-	if err == nil && u.Port() != "" {
-		port, err = strconv.Atoi(u.Port())
-	}
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") ||
-		port < 1 || port > math.MaxUint16 || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("shardid: the address %q is not http://host:port or https://host:port", addr)
 	}
 	return nil

@@ -91,8 +91,8 @@ func TestErrors(t *testing.T) {
 	if _, err := c.UID().Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	for _, opts := range []Options{{}, {Addrs: []string{"localhost:8080"}}, {Addrs: []string{"http://x:99999"}},
-		{Addrs: []string{"http://x:0"}}, {Addrs: []string{"http://x:"}}, {Addrs: []string{"http://:8080"}}, {Addrs: []string{"http://x/?a=b"}},
+	for _, opts := range []Options{{}, {Addrs: []string{"localhost:8080"}},
+		{Addrs: []string{"http://:8080"}}, {Addrs: []string{"http://x/?a=b"}},
 		{Addrs: []string{"http://user:pass@x"}}, {Addrs: []string{"http://x#a"}}, {Addrs: []string{"ftp://x"}},
 		{Addrs: []string{"http://x"}, MaxHeld: -1}} {
 		if _, err := New(opts); err == nil {

@@ -19,52 +19,16 @@ func Example() {
 		return
 	}
 	defer c.Close()
-	orders := c.Segment("orders")
-	for range 3 {
-		id, err := orders.Next(context.Background())
-		fmt.Println(id, err)
-	}
-	// Output:
-	// 1 <nil>
-	// 2 <nil>
-	// 3 <nil>
-}
-
-func ExampleNew() {
-	_, err := client.New(client.Options{Addrs: []string{"127.0.0.1:8080"}})
-	fmt.Println(err)
-
-	c, err := client.New(client.Options{
-		Addrs: []string{"https://ids-0.example.com", "https://ids-1.example.com"}, // replicas
-		Token: "shardid_…",
-	})
-	fmt.Println(err)
-	_ = c.Close()
-	// Output:
-	// shardid: the address "127.0.0.1:8080" is not http://host:port or https://host:port
-	// <nil>
-}
-
-func ExampleClient_Queue() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
-	id, err := c.Queue(1).Next(context.Background(), "alice")
-	fmt.Println(id, err)
-	// Output: 16385 <nil>
-}
-
-func ExampleClient_Segment() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
 	id, err := c.Segment("orders").Next(context.Background())
 	fmt.Println(id, err)
-	// Output: 1 <nil>
+	ids, err := c.Segment("orders").Take(context.Background(), 3)
+	fmt.Println(ids, err)
+	id, err = c.Queue(1).Next(context.Background(), "alice") // the first ID of app 1 in the shard of alice
+	fmt.Println(id, err)
+	// Output:
+	// 1 <nil>
+	// [2 3 4] <nil>
+	// 16385 <nil>
 }
 
 func ExampleClient_Sequence() {
@@ -82,50 +46,6 @@ func ExampleClient_Sequence() {
 	// Output: 1 [2 3 4] 1 4 <nil>
 }
 
-func ExampleClient_Snowflake() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
-	id, err := c.Snowflake().Next(context.Background())
-	fmt.Println(id, err)
-	// Output: 1 <nil>
-}
-
-func ExampleClient_UID() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
-	id, err := c.UID().Next(context.Background())
-	fmt.Println(id, err)
-	// Output: 1 <nil>
-}
-
-func ExampleSource_Take() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
-	ids, err := c.Segment("orders").Take(context.Background(), 3)
-	fmt.Println(ids, err)
-	// Output: [1 2 3] <nil>
-}
-
-func ExampleQueue_Take() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
-	ids, err := c.Queue(1).Take(context.Background(), "alice", 2)
-	fmt.Println(ids, err)
-	// Output: [16385 32769] <nil>
-}
-
 func ExampleError() {
 	shardid := clienttest.Start()
 	defer shardid.Close()
@@ -139,17 +59,6 @@ func ExampleError() {
 		fmt.Println(refused.Code, refused.Message)
 	}
 	// Output: -5 the tag reached its limit
-}
-
-func ExampleClient_Close() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-
-	_ = c.Close()
-	_, err := c.UID().Next(context.Background())
-	fmt.Println(errors.Is(err, client.ErrClosed))
-	// Output: true
 }
 
 func ExampleClient_Generator() {

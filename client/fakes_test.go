@@ -47,13 +47,10 @@ type service struct {
 	refuse   atomic.Pointer[answer] // answered in place of IDs
 	status   atomic.Int64           // of refuse
 	delay    atomic.Int64           // in nanoseconds, before an answer
-	gate     chan struct{}          // what requests after the first wait for; nil: nothing
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.requests.Add(1) > 1 && s.gate != nil {
-		<-s.gate
-	}
+	s.requests.Add(1)
 	time.Sleep(time.Duration(s.delay.Load()))
 	if refuse := s.refuse.Load(); refuse != nil {
 		w.WriteHeader(int(s.status.Load()))
