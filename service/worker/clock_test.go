@@ -158,16 +158,6 @@ func TestAClockThatIsOffEndsTheFilesTerm(t *testing.T) {
 	l.issues("set right")
 }
 
-// The truth lies between the start and the end of a call; the smaller difference counts.
-func TestKinder(t *testing.T) {
-	for _, c := range []struct{ start, end, want int64 }{
-		{0, 0, 0}, {-3000, 4000, 0}, {4000, -3000, 0}, {0, 8000, 0}, {2000, 9000, 2000}, {9000, 2000, 2000},
-		{-9000, -2000, -2000}, {-2000, -9000, -2000}, {-8000, 0, 0},
-	} {
-		check.Equal(t, smallerOffset(c.start, c.end), time.Duration(c.want)*time.Millisecond, c.start, c.end)
-	}
-}
-
 func TestDoubt(t *testing.T) {
 	const s, year = int64(1000), int64(365 * 86400 * 1000)
 	wait := (Ahead + testOffset).Milliseconds()

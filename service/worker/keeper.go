@@ -131,9 +131,6 @@ type Keeper struct {
 
 // New checks the options and starts nothing. The error is model.ErrInvalidArgument.
 func New(opts Options) (*Keeper, error) {
-	if opts.Registry == nil || opts.Generator == nil || opts.Layout == nil || opts.Claim == nil || opts.Reporter == nil || opts.Log == nil || opts.Now == nil {
-		return nil, fmt.Errorf("%w: a keeper needs a registry, a generator, a layout, claims, a reporter, a log and a clock", model.ErrInvalidArgument)
-	}
 	if opts.Expiry < 2*Ahead || opts.TTL <= every || opts.MaxClockOffset <= 0 {
 		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
 			model.ErrInvalidArgument, 2*Ahead, every)

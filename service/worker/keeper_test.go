@@ -213,39 +213,6 @@ func TestStopAfterALossReleasesNothing(t *testing.T) {
 	})
 }
 
-func TestStopWithoutStart(t *testing.T) {
-	m := withFile(t)
-	l := m.process(m.clock.now)
-	for range 2 {
-		check.OK(t, l.Stop(t.Context()))
-	}
-	l.Start(address, "late")
-	_ = l.background.Stop(t.Context(), nil)
-	if m.folder.locked || l.reports.Told(Condition) != 0 {
-		t.Error("it started after Stop")
-	}
-}
-
-func TestInvalidOptions(t *testing.T) {
-	for name, breakIt := range map[string]func(*Options){
-		"registry":  func(o *Options) { o.Registry = nil },
-		"generator": func(o *Options) { o.Generator = nil },
-		"layout":    func(o *Options) { o.Layout = nil },
-		"reporter":  func(o *Options) { o.Reporter = nil },
-		"log":       func(o *Options) { o.Log = nil },
-		"now":       func(o *Options) { o.Now = nil },
-		"expiry":    func(o *Options) { o.Expiry = 2*Ahead - 1 },
-		"lease":     func(o *Options) { o.TTL = every },
-		"offset":    func(o *Options) { o.MaxClockOffset = 0 },
-	} {
-		o := withFile(t).boot().opts
-		breakIt(&o)
-		if k, err := New(o); !errors.Is(err, model.ErrInvalidArgument) || k != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // looks holds the status and the readiness against a state.
 func (l *life) looks(when, state string, workerID int, text string) {
 	l.m.Helper()
