@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
@@ -113,28 +112,14 @@ func (out scrape) fields(of any, labels ...string) {
 			out.counter(name, help, field.Int(), labels...)
 		case field.CanFloat():
 			out.gauge(name, help, field.Float(), labels...)
-		case field.CanInt():
+		default:
 			n := float64(field.Int())
 			if field.Type() == reflect.TypeFor[time.Duration]() {
 				n = time.Duration(field.Int()).Seconds()
 			}
 			out.gauge(name, help, n, labels...)
-		default:
-			out.histogram(name, help, field.Interface().(latency.Reading), labels...)
 		}
 	}
-}
-
-// histogram exports durations, in seconds.
-func (out scrape) histogram(name, help string, r latency.Reading, labels ...string) {
-	cumulative, n := make(map[float64]uint64, latency.Buckets), uint64(0)
-	for i, bound := range latency.Bounds() {
-		n += uint64(r.Counts[i])
-		cumulative[bound.Seconds()] = n
-	}
-	desc, values := out.describe(name, help, labels)
-	count, sum := uint64(r.Count()), r.Sum.Seconds()
-	out.metrics <- prometheus.MustNewConstHistogram(desc, count, sum, cumulative, values...)
 }
 
 // describe returns the description of a metric, and the values of its labels.

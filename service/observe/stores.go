@@ -12,7 +12,7 @@ import (
 	"context"
 	"time"
 
-	"shardid/service/latency"
+	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -36,15 +36,11 @@ type Stores struct {
 
 // NewStores has seen no calls yet. tracer is nil when tracing is off; registry exports what is counted.
 func NewStores(tracer *Tracer, registry prometheus.Registerer) *Stores {
-	var bounds []float64
-	for _, bound := range latency.Bounds() {
-		bounds = append(bounds, bound.Seconds())
-	}
 	labels := []string{"store", "operation"}
 	return &Stores{
 		tracer: tracer,
 		took: promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
-			Name: "shardid_store_operation_seconds", Buckets: bounds,
+			Name: "shardid_store_operation_seconds", Buckets: metric.Buckets(),
 			Help: "How long calls of the stores took, failed ones too.",
 		}, labels),
 		failed: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{

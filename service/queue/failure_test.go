@@ -50,7 +50,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		db.delay = 2 * time.Millisecond
 		r := ready(t, l, db, timeout(100*time.Millisecond))
 		time.Sleep(time.Second)
-		if s := r.Stats(); s.Refills != 2 || s.Passes.Count() == 0 || s.Passes.Sum < db.delay || s.FailedPasses != 0 {
+		if s := r.Stats(); s.Refills != 2 || r.passes(t) == 0 || s.FailedPasses != 0 {
 			t.Errorf("after the first fill: %+v", s)
 		}
 		db.fail(errAway)
@@ -133,36 +133,6 @@ func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
 		foreign(func(model.ListKey) bool { return false })
 		time.Sleep(2 * time.Second)
 		check.OK(t, r.Ready())
-	})
-}
-
-// One server of several is away, and with it most lists, which are always in the queue: one of another server
-// is refilled beside them.
-func TestOneServerIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-		r := ready(t, l, db, firstSweepOnly, timeout(4*time.Second))
-		time.Sleep(time.Second)
-		l.set(func(l *lists) {
-			l.timeout = 500 * time.Millisecond
-			l.sick = func(key model.ListKey) error {
-				if key == aliceKey() {
-					return nil
-				}
-				return errAway
-			}
-		})
-		var callers sync.WaitGroup
-		for app := range 10 {
-			for shard := range uint8(model.Shards) {
-				if pass := passOf(shard); app > 0 || shard != aliceKey().Shard {
-					callers.Go(func() { check.Is(t, check.Err(r.one(app+1, pass)), errAway) })
-				}
-			}
-		}
-		callers.Wait()
-		check.OK(t, l.Delete(t.Context(), []model.ListKey{aliceKey()}))
-		check.OK(t, r.alice())
 	})
 }
 
@@ -249,16 +219,14 @@ func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	})
 }
 
-// Lists need more than a pass may take, as they become low together, run dry together, or are filled for the
-// first time: none is lost by that.
+// Lists need more than a pass may take, as they become low together, or run dry together: none is lost by that.
 func TestListsTakeTurns(t *testing.T) {
 	const step = 100_000 // 6.4 s for 64 lists
 	for name, c := range map[string]struct {
-		apps    uint8
 		during  func(*testing.T, replica)
 		refills int64
 	}{
-		"low together": {1, func(t *testing.T, r replica) {
+		"low together": {func(t *testing.T, r replica) {
 			time.Sleep(10 * time.Second)
 			var ids []int64
 			for shard := range uint8(model.Shards) {
@@ -270,22 +238,19 @@ func TestListsTakeTurns(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 		}, 2 * model.Shards},
-		"dry together": {1, func(t *testing.T, r replica) {
+		"dry together": {func(t *testing.T, r replica) {
 			var wg sync.WaitGroup
 			for shard := range uint8(model.Shards) {
 				wg.Go(func() { check.OK(t, check.Err(r.one(1, passOf(shard)))) })
 			}
 			wg.Wait()
 		}, model.Shards},
-		"many apps": {16, func(*testing.T, replica) { time.Sleep(110 * time.Second) }, 16 * model.Shards},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, db := newLists(), newTable()
-				for app := range c.apps {
-					db.provision(app+1, step, reject(0))
-				}
-				l.onPush = l.slow(c.apps == 1)
+				db.provision(1, step, reject(0))
+				l.onPush = l.slow(true)
 				r := ready(t, l, db, firstSweepOnly, timeout(10*time.Second))
 				c.during(t, r)
 				if s := r.Stats(); s.Refills != c.refills || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
@@ -317,34 +282,6 @@ func TestALowListIsNotForgotten(t *testing.T) {
 		check.Equal(t, db.asks(), 3, "segments")
 		if n := l.depth(aliceKey()); n < 100 {
 			t.Errorf("the list has %d indices", n)
-		}
-	})
-}
-
-// A long segment arrives in parts: whoever finds one is served.
-func TestCallersGetTheFirstPartOfASegment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		r := ready(t, l, db)
-		l.onPush = func(ctx context.Context, reqs []model.PushRequest) []error {
-			if part := reqs[0]; part.Key == aliceKey() && part.Segment.First == 1 {
-				part.Segment.Last = 10
-				check.OK(t, l.Store.Push(ctx, []model.PushRequest{part})[0])
-				reqs[0].Segment.First, reqs[0].Cap = 11, part.Cap+10
-				time.Sleep(time.Second)
-			}
-			return l.Store.Push(ctx, reqs)
-		}
-		db.provision(1, 100, reject(0))
-		got, began := newCollector(), time.Now()
-		got.take(t, r, 10)
-		if took := time.Since(began); took > 500*time.Millisecond {
-			t.Errorf("the first part came after %v", took)
-		}
-		got.take(t, r, 90)
-		got.check(t, 100)
-		if last := aliceKey().Compose(100); !got.seen[last] {
-			t.Errorf("ID %d is missing: the other parts were given up", last)
 		}
 	})
 }
@@ -394,15 +331,15 @@ func TestStop(t *testing.T) {
 		l.onPush = l.slow(false)
 		r := ready(t, l, db)
 		time.Sleep(3 * time.Second)
-		before := r.Stats().Passes.Count()
+		before := r.passes(t)
 		waits := make(chan error)
 		go func() { waits <- r.alice() }()
 		synctest.Wait()
 		stop(t, r.Service)
 		check.Is(t, <-waits, model.ErrNotReady, "who waits")
 		check.Is(t, check.Err(r.one(1, "bob")), model.ErrNotReady, "after the end")
-		if n := r.Stats().Passes.Count() - before; n > 2 { // those under way
-			t.Errorf("%d passes ended after the stop began", n)
+		if n := r.passes(t) - before; n > 2 { // those under way
+			t.Errorf("%v passes ended after the stop began", n)
 		}
 		stop(t, r.Service)
 	})
@@ -448,11 +385,11 @@ func TestAnUnvouchedDatabase(t *testing.T) {
 	}
 }
 
-// The sweep refills what is low. Of three replicas one sweeps each time, and while the store does not answer
-// all do.
+// The sweep refills what is low. Of three replicas one sweeps each time, and while the store fails all do. One that
+// does not answer is not asked on.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const period, apps = 2 * time.Minute, 2
+		const period, apps = 2 * time.Minute, 10
 		db, l := newTable(), newLists()
 		for app := range uint8(apps) {
 			db.provision(app, 100, reject(0))
@@ -478,47 +415,15 @@ func TestSweep(t *testing.T) {
 		if n := sweeps(3); n < 5 {
 			t.Errorf("%d sweeps while the store was away", n)
 		}
-		l.fail(nil)
+		l.set(func(l *lists) {
+			l.err, l.sick, l.timeout = nil, func(model.ListKey) error { return errAway }, 3*time.Second
+		})
+		asked.Store(0)
+		time.Sleep(period)
+		if n := asked.Load(); n == 0 || n > 2*2*model.Shards { // by two replicas, which do not ask on
+			t.Errorf("%d lists were asked for of a store that does not answer", n)
+		}
+		l.set(func(l *lists) { l.sick = nil })
 		check.Must(t, check.Err(replicas[2].one(1, "alice")))
 	})
-}
-
-// A sweep leaves four fifths of the time to callers, and does not ask a store on that does not answer.
-func TestSweepRests(t *testing.T) {
-	for name, c := range map[string]struct {
-		took, apart time.Duration
-		err         error
-		asked       int
-	}{
-		"an app or two at a time": {took: time.Millisecond, apart: 5 * time.Millisecond, asked: 5},
-		"a slow store":            {took: 30 * time.Millisecond, apart: 50 * time.Millisecond, asked: 5},
-		"no answer":               {took: 3 * time.Second, err: errAway, asked: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db, l := newTable(), newLists()
-				for app := range uint8(10) {
-					db.provision(app, 100, reject(0))
-				}
-				ready(t, l, db)
-				time.Sleep(time.Minute)
-				l.fail(c.err)
-				asked := make(chan time.Time, 9)
-				l.set(func(l *lists) {
-					l.onState = func(n int) {
-						check.Equal(t, n, 2*model.Shards, "lists a call")
-						asked <- time.Now()
-						time.Sleep(c.took)
-					}
-				})
-				time.Sleep(2 * time.Minute) // one sweep
-				check.Equal(t, len(asked), c.asked, "calls")
-				for before := <-asked; len(asked) > 0; {
-					at := <-asked
-					check.Equal(t, at.Sub(before), c.apart, "from call to call")
-					before = at
-				}
-			})
-		})
-	}
 }

@@ -211,24 +211,6 @@ func TestAListOfFewIndicesIsFilledLittleByLittle(t *testing.T) {
 	got.check(t, 7000)
 }
 
-// What callers wanted who have given up is not taken for them.
-func TestCallersWhoGaveUpEnlargeNoSegment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
-		r := ready(t, l, db, timeout(time.Second))
-		db.fail(errAway)
-		_, err := r.Next(t.Context(), 1, "alice", 5000, nil)
-		check.Is(t, err, model.ErrQueueEmpty)
-		db.fail(nil)
-		time.Sleep(time.Minute) // the list is refilled by then
-		check.OK(t, r.alice())
-		if longest := db.longest(); longest > 140 {
-			t.Errorf("a segment of %d indices", longest)
-		}
-	})
-}
-
 // An app that is made is known to its first caller, and unknown ones are answered at once; callers of what is
 // not there share the reloads.
 func TestUnknownApps(t *testing.T) {

@@ -163,7 +163,7 @@ func (s *Service) runPass(jobs []*job) {
 	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
 	s.push(ctx, s.allocate(ctx, seen))
 	unlock()
-	s.stats.passes.Observe(time.Since(began))
+	s.stats.passes.Observe(time.Since(began).Seconds())
 	s.report(jobs)
 	for _, j := range jobs {
 		j.finish()

@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/latency"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
-	Issued  int64           `metric:"shardid_queue_issued_total" help:"IDs given to callers."`
-	Pops    int64           `metric:"shardid_queue_pops_total" help:"Pops sent to the lists."`
-	Refills int64           `metric:"shardid_queue_refills_total" help:"Segments pushed."`
-	Starved int64           `metric:"shardid_queue_starved_total" help:"Callers that got -4, as no index could be had in time."`
-	Held    int64           `metric:"shardid_queue_held_ids" help:"IDs that this replica holds ahead of its callers."`
-	Passes  latency.Reading `metric:"shardid_queue_refill_pass_seconds" help:"How long a pass took that refills up to 64 lists: lock, state, allocate, push."`
+	Issued  int64 `metric:"shardid_queue_issued_total" help:"IDs given to callers."`
+	Pops    int64 `metric:"shardid_queue_pops_total" help:"Pops sent to the lists."`
+	Refills int64 `metric:"shardid_queue_refills_total" help:"Segments pushed."`
+	Starved int64 `metric:"shardid_queue_starved_total" help:"Callers that got -4, as no index could be had in time."`
+	Held    int64 `metric:"shardid_queue_held_ids" help:"IDs that this replica holds ahead of its callers."`
 	// A list at its limit, or that another replica refills, is no failure.
 	FailedPasses int64 `metric:"shardid_queue_failed_passes_total" help:"Passes over up to 64 lists in which one could not be looked at or refilled."`
 
@@ -51,7 +51,7 @@ type counters struct {
 	purgedLists, purged, overLimit, dropped                              atomic.Int64
 	repeated, lifts, farLifts, jumps, jumped, failedPasses               atomic.Int64
 	starved                                                              atomic.Int64
-	passes                                                               latency.Histogram
+	passes                                                               prometheus.Histogram // in seconds
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
@@ -66,7 +66,7 @@ func (s *Service) Stats() Stats {
 	}
 	return Stats{
 		Issued: issued, Starved: c.starved.Load(), Held: held, Pops: c.pops.Load(), Refills: c.refills.Load(),
-		Passes: c.passes.Read(), FailedPasses: c.failedPasses.Load(),
+		FailedPasses: c.failedPasses.Load(),
 		Discarded: Discarded{
 			History: c.discardedHistory.Load(), HighWater: c.discardedHighWater.Load(),
 			Full: c.discardedFull.Load(), Failed: c.discardedFailed.Load(),

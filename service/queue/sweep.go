@@ -22,12 +22,8 @@ const (
 	// sweepLock names the lock of the replica that sweeps.
 	sweepLock = "sweep"
 	// sweepChunk is how many lists one State of the sweep asks for: those of two apps,
-	// which keeps this process and Redis for a millisecond or less each.
+	// which keeps this process and Redis for a millisecond or less each. What callers ask for goes in between.
 	sweepChunk = 2 * model.Shards
-	// sweepRests is how long a sweep rests after each of these, of the time that it took,
-	// and longestRest bounds that. What callers ask for in between need not wait.
-	sweepRests  = 4
-	longestRest = 20 * time.Millisecond
 	// maxSpread bounds how long after its second a replica asks for the sweep: all have the same cron.
 	maxSpread = 5 * time.Second
 	// foreignEvery is the shortest time between two sweeps because of another deployment's list.
@@ -114,8 +110,7 @@ func (s *Service) sweep() {
 			}
 			j.mu.Unlock()
 		}
-		took := time.Since(began)
-		if len(seen) == 0 && took > time.Second || !s.background.Sleep(min(sweepRests*took, longestRest)) {
+		if len(seen) == 0 && time.Since(began) > time.Second || s.background.Context().Err() != nil {
 			return
 		}
 	}

@@ -1,13 +1,8 @@
 package segment_test
 
 import (
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"shardid/service/segment"
 )
 
 // What issuing costs, beside a bare atomic add: one goroutine, and all of them on
@@ -46,33 +41,4 @@ func BenchmarkIssue(b *testing.B) {
 			})
 		})
 	}
-}
-
-// 64 callers, a database that takes 30 ms, step 2000: the longest a caller waited.
-// They give way after each call, or they would wait for each other's time slices
-// and not for the database.
-func BenchmarkSlowDatabase(b *testing.B) {
-	db := newTable(2000, "orders")
-	r := ready(b, db, func(o *segment.Options) { o.Timeout = 5 * time.Second })
-	db.set(func(db *table) { db.delay = 30 * time.Millisecond })
-	var longest atomic.Int64
-	var wg sync.WaitGroup
-	b.ResetTimer()
-	for range 64 {
-		wg.Go(func() {
-			for range b.N {
-				began := time.Now()
-				if _, err := r.one("orders"); err != nil {
-					b.Error(err)
-					return
-				}
-				for d, old := int64(time.Since(began)), longest.Load(); d > old && !longest.CompareAndSwap(old, d); old = longest.Load() {
-				}
-				runtime.Gosched()
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(longest.Load())/1e6, "ms-longest")
-	b.ReportMetric(float64(b.N)*64/b.Elapsed().Seconds(), "IDs/s")
 }

@@ -15,25 +15,22 @@ import (
 	"shardid/service/segment"
 )
 
-// The next segment is loaded when the share of the current one is used that Options.Preload says, and no other, as
-// Leaf does.
-func TestTheNextSegmentIsLoadedAtPreload(t *testing.T) {
-	for share, at := range map[float64]int{0: 21, 0.0001: 2, 0.5: 101, 0.99: 199} {
-		t.Run(fmt.Sprint(share), inBubble(func(t *testing.T) {
-			db, r := orders(t, 200, func(o *segment.Options) { o.Preload = share })
-			for issued := 1; issued <= 600; issued++ {
-				_ = r.batch(t, "orders", 1)
-				time.Sleep(time.Minute)
-				want := 1
-				if issued >= at {
-					want = 2 + (issued-at)/200
-				}
-				if n := len(db.segments()); n != want {
-					t.Fatalf("%d segments after %d IDs, want %d", n, issued, want)
-				}
+// The next segment is loaded when a tenth of the current one is used, and no other, as Leaf does.
+func TestTheNextSegmentIsLoadedAtATenth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 200)
+		for issued := 1; issued <= 600; issued++ {
+			_ = r.batch(t, "orders", 1)
+			time.Sleep(time.Minute)
+			want := 1
+			if issued >= 21 {
+				want = 2 + (issued-21)/200
 			}
-		}))
-	}
+			if n := len(db.segments()); n != want {
+				t.Fatalf("%d segments after %d IDs, want %d", n, issued, want)
+			}
+		}
+	})
 }
 
 func TestLeafsTuningOfTheStep(t *testing.T) {

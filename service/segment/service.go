@@ -21,6 +21,7 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -29,19 +30,21 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/metric"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
 const (
-	// DefaultMaxStep is Leaf's bound of a tuned step (SegmentIDGenImpl.MAX_STEP).
-	DefaultMaxStep = 1_000_000
-	// DefaultRunway is how long a tag should go on without its database.
-	DefaultRunway = 10 * time.Minute
-	// DefaultPreload is Leaf's: it loads when less than 90 % is left (SegmentIDGenImpl).
-	DefaultPreload = 0.1
-	// DefaultReload is how often Leaf reads the tags.
-	DefaultReload = time.Minute
+	// defaultMaxStep is Leaf's bound of a tuned step (SegmentIDGenImpl.MAX_STEP).
+	defaultMaxStep = 1_000_000
+	// defaultRunway is how long a tag should go on without its database.
+	defaultRunway = 10 * time.Minute
+	// preload is the share of a segment whose use loads the next, as in Leaf (SegmentIDGenImpl).
+	preload = 0.1
+	// defaultReload is how often Leaf reads the tags.
+	defaultReload = time.Minute
 )
 
 // observeEvery is how often the rate of each tag is looked at.
@@ -75,13 +78,14 @@ type Options struct {
 	Timeout  time.Duration // how long a caller may wait for a segment
 
 	Region  model.Region  // joins each number
-	MaxStep int64         // bound of the tuned step, in IDs; DefaultMaxStep. A row may ask for more
-	Preload float64       // share of a segment whose use loads the next; DefaultPreload. Above 0, below 1
-	Runway  time.Duration // how long what is held should last; DefaultRunway
-	Reload  time.Duration // how often the tags are read anew; DefaultReload
+	MaxStep int64         // bound of the tuned step, in IDs; a million. A row may ask for more
+	Runway  time.Duration // how long what is held should last; ten minutes
+	Reload  time.Duration // how often the tags are read anew; a minute
 	// Now is this machine's clock, which says the period of business numbers; nil means
 	// time.Now.
 	Now func() time.Time
+	// Registry exports how long loads take; nil: nothing does.
+	Registry prometheus.Registerer
 }
 
 // Service issues the IDs of tags. Safe for concurrent use.
@@ -100,54 +104,27 @@ type Service struct {
 	events background.RateLimitedLog // of single tags
 }
 
-// New validates the options and starts nothing.
+// New starts nothing. The error is model.ErrInvalidArgument.
 func New(opts Options) (*Service, error) {
-	opts.setDefaults()
-	if err := opts.validate(); err != nil {
-		return nil, err
+	if opts.Timeout <= 0 || opts.Runway < 0 {
+		return nil, fmt.Errorf("%w: segment timeout %v, runway %v", model.ErrInvalidArgument, opts.Timeout, opts.Runway)
+	}
+	opts.MaxStep = cmp.Or(opts.MaxStep, defaultMaxStep)
+	opts.Runway = cmp.Or(opts.Runway, defaultRunway)
+	opts.Reload = cmp.Or(opts.Reload, defaultReload)
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("segment service"), tags: xsync.NewMap[string, *Tag](),
 		reading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
+	s.stats.loadTimes = metric.Durations(opts.Registry, "shardid_segment_load_seconds",
+		"How long taking a segment took, failed ones too.")
 	s.lookups.names = map[string]struct{}{}
 	s.lookups.shared = background.Shared{Group: s.background, Work: s.readAsked}
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
-}
-
-func (o *Options) setDefaults() {
-	if o.MaxStep == 0 {
-		o.MaxStep = DefaultMaxStep
-	}
-	if o.Preload == 0 {
-		o.Preload = DefaultPreload
-	}
-	if o.Runway == 0 {
-		o.Runway = DefaultRunway
-	}
-	if o.Reload == 0 {
-		o.Reload = DefaultReload
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-}
-
-func (o *Options) validate() error {
-	switch {
-	case o.Timeout <= 0:
-		return fmt.Errorf("%w: segment timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
-	case o.MaxStep < 1 || o.MaxStep > model.MaxTagStep:
-		return fmt.Errorf("%w: max step %d is not in 1…%d", model.ErrInvalidArgument, o.MaxStep, int64(model.MaxTagStep))
-	case !(o.Preload > 0 && o.Preload < 1): // nor NaN
-		return fmt.Errorf("%w: preload %v is not above 0 and below 1", model.ErrInvalidArgument, o.Preload)
-	case o.Runway < 0:
-		return fmt.Errorf("%w: runway %v is negative", model.ErrInvalidArgument, o.Runway)
-	case o.Reload < 0:
-		return fmt.Errorf("%w: reload interval %v is negative", model.ErrInvalidArgument, o.Reload)
-	}
-	return nil
 }
 
 // Next issues count IDs of the tag and appends them to dst, ascending: all of

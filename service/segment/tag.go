@@ -86,7 +86,7 @@ func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
 	t := &Tag{svc: svc, name: row.Name, numbers: numbers, taking: make(chan struct{}, 1), rate: rate{last: time.Now()},
 		supply: supply{floor: row.MaxID, step: step{row: row.Step}}}
 	t.pool = hold.New(hold.Options{
-		Source: source{t}, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - svc.opts.Preload,
+		Source: source{t}, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - preload,
 		Most: maxAhead * svc.opts.MaxStep, Timeout: svc.opts.Timeout,
 		Empty:      fmt.Errorf("%w: tag %q got no segment in time, try again", model.ErrSegmentEmpty, t.name),
 		FirstPause: minBackoff, LastPause: maxBackoff, Final: ofRow, Refuse: refusedFor, Go: svc.background.Go,
@@ -244,7 +244,7 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 	bounded, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	s, err := t.svc.opts.Table.AllocateTag(bounded, req)
-	t.svc.stats.loadTimes.Observe(time.Since(began))
+	t.svc.stats.loadTimes.Observe(time.Since(began).Seconds())
 
 	t.mu.Lock()
 	defer t.mu.Unlock()

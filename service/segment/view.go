@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/latency"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // View is what Leaf's /cache page and /api/status show of a tag; its JSON is that of
@@ -109,27 +110,24 @@ func (t *Tag) view() View {
 
 // Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
-	Issued      int64           `metric:"shardid_segment_issued_total" help:"IDs given to callers."`
-	Loads       int64           `metric:"shardid_segment_loads_total" help:"Segments asked for."`
-	FailedLoads int64           `metric:"shardid_segment_failed_loads_total" help:"Segments that were not had, or whose answer was lost."`
-	Waits       int64           `metric:"shardid_segment_waits_total" help:"Calls that waited for a segment."`
-	Refused     int64           `metric:"shardid_segment_refused_total" help:"Calls that got none."`
-	Starved     int64           `metric:"shardid_segment_starved_total" help:"Calls that got -4, as no segment could be had in time."`
-	Wasted      int64           `metric:"shardid_segment_wasted_total" help:"IDs held by this replica and given up: gaps."`
-	LoadTimes   latency.Reading `metric:"shardid_segment_load_seconds" help:"How long taking a segment took, failed ones too."`
+	Issued      int64 `metric:"shardid_segment_issued_total" help:"IDs given to callers."`
+	Loads       int64 `metric:"shardid_segment_loads_total" help:"Segments asked for."`
+	FailedLoads int64 `metric:"shardid_segment_failed_loads_total" help:"Segments that were not had, or whose answer was lost."`
+	Waits       int64 `metric:"shardid_segment_waits_total" help:"Calls that waited for a segment."`
+	Refused     int64 `metric:"shardid_segment_refused_total" help:"Calls that got none."`
+	Starved     int64 `metric:"shardid_segment_starved_total" help:"Calls that got -4, as no segment could be had in time."`
+	Wasted      int64 `metric:"shardid_segment_wasted_total" help:"IDs held by this replica and given up: gaps."`
 
 	Repeated int64 `metric:"shardid_segment_repeated_total" help:"Segments refused because IDs of them were handed out before: must stay 0."`
 	Lifts    int64 `metric:"shardid_segment_lifts_total" help:"Times max_id was below what this replica knows to be handed out: the table went back in time."`
 	Jumps    int64 `metric:"shardid_segment_incarnation_jumps_total" help:"Times the database server changed and Redis could not tell what was handed out of a tag."`
 	Jumped   int64 `metric:"shardid_segment_jumped_ids_total" help:"IDs of tags left out for that: gaps."`
-	// MostJumped is the tag that left out the most of them, "" for none.
-	MostJumped string
 }
 
 // counters are those of the service; each tag counts itself what it issued.
 type counters struct {
 	loads, failedLoads, refused, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
-	loadTimes                                                                    latency.Histogram
+	loadTimes                                                                    prometheus.Histogram // in seconds
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
@@ -138,16 +136,12 @@ func (s *Service) Stats() Stats {
 	out := Stats{
 		Loads: c.loads.Load(), FailedLoads: c.failedLoads.Load(),
 		Refused: c.refused.Load(), Starved: c.starved.Load(), Wasted: c.wasted.Load(),
-		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(), LoadTimes: c.loadTimes.Read(),
+		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
 	}
-	most := int64(0)
 	for _, t := range s.allTags() {
 		t.mu.Lock()
 		c := t.pool.Counts()
 		out.Issued, out.Wasted, out.Waits = out.Issued+c.Issued+t.beside, out.Wasted+c.Dropped, out.Waits+c.Waits
-		if t.leftOut > most {
-			most, out.MostJumped = t.leftOut, t.name
-		}
 		t.mu.Unlock()
 	}
 	return out
