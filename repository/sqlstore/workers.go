@@ -231,11 +231,11 @@ func (w workerRows) Take(ctx context.Context, owner model.Owner, take workerid.T
 			if err != nil {
 				return err
 			}
-			slot, next, err := take(c)
+			slot, next, err := take(c.Choice)
 			if err != nil {
 				return err
 			}
-			return w.put(tx, slot, next, c.ipPort(slot, next.Address), c.moment.Now)
+			return w.put(tx, slot, next, c.ipPort(slot, next.Address), c.Now)
 		})
 		again := isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err)
 		if !again || try == acquireRetries {
@@ -246,15 +246,9 @@ func (w workerRows) Take(ctx context.Context, owner model.Owner, take workerid.T
 
 // workerChoice is all worker IDs, with those that have no row.
 type workerChoice struct {
-	moment workerid.Moment
-	slots  []workerid.Slot
-	ids    map[string]int64 // of the rows, by their ip_port
+	workerid.Choice
+	ids map[string]int64 // of the rows, by their ip_port
 }
-
-func (c workerChoice) Moment() workerid.Moment                         { return c.moment }
-func (c workerChoice) Known(context.Context) ([]workerid.Slot, error)  { return c.slots, nil }
-func (c workerChoice) Others(context.Context) ([]workerid.Slot, error) { return c.slots, nil }
-func (c workerChoice) Among() int                                      { return 1 }
 
 // ipPort is what the row of a slot has as its ip_port when an address has the slot.
 func (c workerChoice) ipPort(slot workerid.Slot, address string) string {
@@ -277,22 +271,22 @@ func (w workerRows) choice(tx *gorm.DB, owner model.Owner) (c workerChoice, err 
 	if err != nil {
 		return c, err
 	}
-	c.moment = workerid.Moment{Now: at.Now, KeptSince: at.Now, Registry: "mysql " + at.Deployment}
+	c.Moment, c.Among = workerid.Moment{Now: at.Now, KeptSince: at.Now, Registry: "mysql " + at.Deployment}, 1
 	if len(rows) > 0 {
 		// A server that came back may have lost what it had, and a table without a row older than that
 		// may be a new one in place of a lost one. Rows of other programs are as old as can be.
 		oldest := slices.MinFunc(rows, func(a, b workerRow) int { return cmp.Compare(a.MadeAt, b.MadeAt) })
-		c.moment.KeptSince = max(at.kept, oldest.MadeAt)
+		c.KeptSince = max(at.kept, oldest.MadeAt)
 	}
 	for id := range w.count {
-		c.slots = append(c.slots, w.slotOf(workerRow{}, id+1))
+		c.Slots = append(c.Slots, w.slotOf(workerRow{}, id+1))
 	}
 	c.ids = map[string]int64{}
 	for _, row := range rows {
 		c.ids[row.IPPort] = row.ID
 		// Higher ones are none: the original makes them once its table has seen 1024 addresses.
 		if 1 <= row.ID && row.ID <= w.count {
-			c.slots[row.ID-1] = w.slotOf(row, row.ID)
+			c.Slots[row.ID-1] = w.slotOf(row, row.ID)
 		}
 	}
 	return c, w.addClaims(tx, c, owner)
@@ -304,9 +298,9 @@ func (w workerRows) addClaims(tx *gorm.DB, c workerChoice, owner model.Owner) er
 	claims, err := query[[]struct{ WorkerID, UntilMs int64 }](tx, "read the claims",
 		"SELECT worker_id, until_ms FROM "+claimTable+
 			" WHERE registry = ? AND token <> ? AND worker_id BETWEEN 0 AND ?",
-		c.moment.Registry, owner.Token, w.count-1)
+		c.Registry, owner.Token, w.count-1)
 	for _, claim := range claims {
-		slot := &c.slots[cmp.Or(claim.WorkerID, w.count)-1]
+		slot := &c.Slots[cmp.Or(claim.WorkerID, w.count)-1]
 		slot.Expires = max(slot.Expires, claim.UntilMs-model.ClaimAhead.Milliseconds())
 	}
 	return err

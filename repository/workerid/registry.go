@@ -37,15 +37,16 @@ type Store interface {
 }
 
 // Choice is what a store has for one owner, at one moment.
-type Choice interface {
-	Moment() Moment
-	// Known reads the worker IDs that the owner may have had, by its token, its identity or its
-	// address; others may be among them.
-	Known(ctx context.Context) ([]Slot, error)
-	// Others reads those that may be given to any owner, in order; those that live may be among them.
-	Others(ctx context.Context) ([]Slot, error)
+type Choice struct {
+	Moment
+	// Slots are the worker IDs that the owner may have had, by its token, its identity or its address;
+	// others may be among them.
+	Slots []Slot
+	// More reads those that may be given to any owner, in order; those that live may be among them. It is
+	// nil where all are among Slots.
+	More func(context.Context) ([]Slot, error)
 	// Among is how many of those that are free an owner chooses from: more, the more owners race.
-	Among() int
+	Among int
 }
 
 // Registry gives worker IDs out of the records of a store; see worker.Registry of the service. Safe
@@ -75,10 +76,10 @@ func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 			return slot, Record{}, err
 		}
 		next := slot.Record
-		if m := c.Moment(); !slot.HeldBy(owner) || slot.Ended {
-			next = next.Taken(owner, m.Now)
+		if !slot.HeldBy(owner) || slot.Ended {
+			next = next.Taken(owner, c.Now)
 		}
-		lease = leaseOf(slot, next, c.Moment(), model.Lease{Owner: owner, After: next.Reserved})
+		lease = leaseOf(slot, next, c.Moment, model.Lease{Owner: owner, After: next.Reserved})
 		return slot, next, nil
 	})
 	if err != nil {
@@ -87,32 +88,28 @@ func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 	return lease, nil
 }
 
-func (r Registry) choose(ctx context.Context, c Choice, owner model.Owner) (Slot, error) {
-	now := c.Moment().Now
-	known, err := c.Known(ctx)
-	if err != nil {
-		return Slot{}, err
+func (r Registry) choose(ctx context.Context, c Choice, owner model.Owner) (_ Slot, err error) {
+	slots := c.Slots
+	known := findKnown(slots, owner, c.Now)
+	if known < 0 && c.More != nil {
+		if slots, err = c.More(ctx); err != nil {
+			return Slot{}, err
+		}
+		known = findKnown(slots, owner, c.Now)
 	}
-	if i := findKnown(known, owner, now); i >= 0 {
-		return known[i], nil
+	if known >= 0 {
+		return slots[known], nil
 	}
-	others, err := c.Others(ctx)
-	if err != nil {
-		return Slot{}, err
-	}
-	if i := findKnown(others, owner, now); i >= 0 {
-		return others[i], nil
-	}
-	i, next := findFree(others, now, r.margin, c.Among())
+	i, next := findFree(slots, c.Now, r.margin, c.Among)
 	switch {
 	case i < 0 && next == 0:
 		return Slot{}, model.ErrNoWorkerID
 	case i < 0:
 		return Slot{}, fmt.Errorf("%w: all %d are leased, the next one may run out at %s: "+
 			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-			model.ErrNoWorkerID, len(others), time.UnixMilli(next).UTC().Format(time.RFC3339))
+			model.ErrNoWorkerID, len(slots), time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
-	return others[i], nil
+	return slots[i], nil
 }
 
 // Renew stores Reserved, Expires and Reported of the lease; the first two never go down. It answers

@@ -30,37 +30,20 @@ func newMemory(workers int, now func() int64) *memory {
 
 func unixMilli() int64 { return time.Now().UnixMilli() }
 
-// choice is what was read of a memory.
-type choice struct {
-	moment workerid.Moment
-	slots  []workerid.Slot
-	known  []workerid.Slot
-	among  int
-}
-
-func (c choice) Moment() workerid.Moment                         { return c.moment }
-func (c choice) Known(context.Context) ([]workerid.Slot, error)  { return c.known, nil }
-func (c choice) Others(context.Context) ([]workerid.Slot, error) { return c.slots, nil }
-func (c choice) Among() int                                      { return c.among }
-
 func (m *memory) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
 	for among := 1; ; among *= 2 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		m.mu.Lock()
-		c := choice{moment: workerid.Moment{Now: m.now(), Registry: m.name}, among: among}
+		c := workerid.Choice{Moment: workerid.Moment{Now: m.now(), Registry: m.name}, Among: among}
 		empty := true
 		for id, r := range m.records {
-			slot := workerid.Slot{Record: r, ID: id}
-			c.slots = append(c.slots, slot)
-			if r.OwnedBy(owner) || r.Address == owner.Address {
-				c.known = append(c.known, slot)
-			}
+			c.Slots = append(c.Slots, workerid.Slot{Record: r, ID: id})
 			empty = empty && r == (workerid.Record{})
 		}
-		if c.moment.KeptSince = m.since; empty {
-			c.moment.KeptSince = c.moment.Now
+		if c.KeptSince = m.since; empty {
+			c.KeptSince = c.Now
 		}
 		m.mu.Unlock()
 		slot, next, err := take(c)

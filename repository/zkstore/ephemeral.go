@@ -78,7 +78,7 @@ func (e *ephemeral) others(ctx context.Context, c *choice) ([]workerid.Slot, err
 			"or give a part of them another snowflake.name if their IDs may be equal to those of the others",
 			model.ErrNoWorkerID, e.workers)
 	}
-	slot, err := e.read(ctx, free[rand.IntN(min(c.among, len(free)))], c.owner)
+	slot, err := e.read(ctx, free[rand.IntN(min(c.Among, len(free)))], c.owner)
 	if err == nil && !slot.Ended {
 		err = again(slot.Path)
 	}

@@ -78,7 +78,7 @@ func (f *forever) known(ctx context.Context, c *choice) ([]workerid.Slot, error)
 		return slots, err
 	}
 	for _, s := range slots {
-		if s.OthersUntil > c.at.Now {
+		if s.OthersUntil > c.Now {
 			return nil, &model.AddressTakenError{Address: s.Address, WorkerID: s.ID,
 				Until: time.UnixMilli(s.OthersUntil)}
 		}
@@ -138,7 +138,7 @@ func (f *forever) others(ctx context.Context, c *choice) ([]workerid.Slot, error
 		return nil, err
 	}
 	slots, err := f.here(ctx, c.owner)
-	if err == nil && !slices.ContainsFunc(slots, func(s workerid.Slot) bool { return s.LiveUntil() <= c.at.Now }) {
+	if err == nil && !slices.ContainsFunc(slots, func(s workerid.Slot) bool { return s.LiveUntil() <= c.Now }) {
 		err = again(at)
 	}
 	return slots, err

@@ -83,7 +83,7 @@ func (s slots) tryTake(ctx context.Context, owner model.Owner, among int, take w
 	if err != nil {
 		return err
 	}
-	c := &choice{tree: s.tree, mode: s.mode(), owner: owner, among: among}
+	c := &choice{Choice: workerid.Choice{Among: among}, tree: s.tree, mode: s.mode(), owner: owner}
 	// The index is read before the nodes are listed, and its versions are those of the transaction. So
 	// another call of the same owner, which may just have taken a worker ID, is seen or in the way.
 	if c.led, err = s.getAll(ctx, c.mode.index(owner)); err != nil {
@@ -93,10 +93,14 @@ func (s slots) tryTake(ctx context.Context, owner model.Owner, among int, take w
 	if err != nil {
 		return err
 	}
-	if c.at, err = s.moment(ctx, now, empty); err != nil {
+	if c.Moment, err = s.moment(ctx, now, empty); err != nil {
 		return err
 	}
-	slot, next, err := take(c)
+	if c.Slots, err = c.mode.known(ctx, c); err != nil {
+		return err
+	}
+	c.More = func(ctx context.Context) ([]workerid.Slot, error) { return c.mode.others(ctx, c) }
+	slot, next, err := take(c.Choice)
 	if errors.Is(err, model.ErrNoWorkerID) && c.unread != nil {
 		return fmt.Errorf("%w; a node is left alone, remove it if it stands for no worker ID in use: %w", err, c.unread)
 	}
@@ -171,22 +175,15 @@ func (t tree) moment(ctx context.Context, now int64, empty bool) (workerid.Momen
 
 // choice is what there is for one owner.
 type choice struct {
+	workerid.Choice
 	tree  tree
 	mode  mode
 	owner model.Owner
-	at    workerid.Moment
-	among int
 	led   []node // the nodes of the owner's index
 	// unread is the error of a node that is no record: it says neither whether its holder lives, nor what
 	// was issued.
 	unread error
 }
-
-func (c *choice) Moment() workerid.Moment { return c.at }
-func (c *choice) Among() int              { return c.among }
-
-func (c *choice) Known(ctx context.Context) ([]workerid.Slot, error)  { return c.mode.known(ctx, c) }
-func (c *choice) Others(ctx context.Context) ([]workerid.Slot, error) { return c.mode.others(ctx, c) }
 
 // lead makes the index lead from the owner to a worker ID, and from the one before no more.
 func (c *choice) lead(ctx context.Context, slot workerid.Slot) (changes []any, err error) {
