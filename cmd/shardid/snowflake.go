@@ -160,8 +160,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
 		opts.Registry = a.db.Workers(workersOptions(a.cfg))
 	case workerRedis:
-		const majority = -1
-		o := redisstore.WorkersOptions{Name: s.Name, TTL: registryLease, Acks: majority, Workers: layout.Workers()}
+		o := redisstore.WorkersOptions{Name: s.Name, TTL: registryLease, Workers: layout.Workers()}
 		opts.Registry = lists.Workers(o)
 	case workerOrdinal:
 		host, err := os.Hostname()

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
-	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -29,30 +28,6 @@ func cpu(b *testing.B, c *redis.Client) func() {
 	}
 	before := used()
 	return func() { b.ReportMetric((used()-before)*1e6/float64(b.N), "redis-µs/op") }
-}
-
-func BenchmarkPop(b *testing.B) {
-	server := testserver.Redis(b)
-	s, c := openAt(b, server.Addr), server.Client()
-	for _, n := range []int{1, 100, 10_000} {
-		for name, pop := range map[string]func() int{
-			"guarded":   func() int { return len(listtest.Pop(b, s, key(), n).Indices) },
-			"bare LPOP": func() int { return len(c.LPopCount(b.Context(), listName, n).Val()) },
-		} {
-			b.Run(fmt.Sprint(name, " ", n), func(b *testing.B) {
-				b.StopTimer()
-				for st := listtest.State(b, s, key()); st.Len < int64(n*b.N); st = listtest.State(b, s, key()) {
-					listtest.Fill(b, s, key(), st.HighWater+1, st.HighWater+1_000_000)
-				}
-				b.StartTimer()
-				defer cpu(b, c)()
-				b.ReportAllocs()
-				for range b.N {
-					check.Equal(b, pop(), n, "indices")
-				}
-			})
-		}
-	}
 }
 
 func BenchmarkStateOf16384(b *testing.B) {

@@ -42,42 +42,6 @@ func TestDecodePopped(t *testing.T) {
 	}
 }
 
-func TestDecodeStates(t *testing.T) {
-	states := make([]model.ListState, 3)
-	check.Must(t, decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states))
-	if states[0] != (model.ListState{Life: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
-		states[2] != (model.ListState{Life: "d"}) {
-		t.Errorf("%+v", states)
-	}
-	for _, reply := range []string{"", "a", "a 1 2 3", "a 1 2 3\na 1 2 3\na 1 2", "a 1 2 3\na 1 2 3\na 1 2 3 4",
-		"a 1 2 3\na 1 2 3\na x 2 3", "a 1 2 3\na 1 2 3\n1 2 3"} {
-		states := make([]model.ListState, 3)
-		if err := decodeStates(reply, states); err == nil && states[2].Err == nil {
-			t.Errorf("%q: no error: %+v", reply, states)
-		}
-	}
-	if err := decodeStates("a 0 0 0\na 0 0 0", make([]model.ListState, 1)); err == nil {
-		t.Error("more lines than lists")
-	}
-}
-
-func BenchmarkDecodePopped(b *testing.B) {
-	const head = "8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb 0 0 "
-	for name, reply := range map[string]string{
-		"1": head + "0" + strings.Repeat(" 1000000000", 1), "100": head + "0" + strings.Repeat(" 1000000000", 100),
-		"10000": head + "0" + strings.Repeat(" 1000000000", 10_000), "a run of 10000": head + "9999 1000000000",
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := decodePopped(reply); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // TestChecks: servers that are not here, by what they say beside a good one, and what of it is not ok.
 func TestChecks(t *testing.T) {
 	const good = "scripts=run role=master redis_version=7.2.4 maxmemory=0 replica-read-only=yes "
@@ -169,20 +133,10 @@ func TestPreludeJudgesHistory(t *testing.T) {
 	}
 }
 
-// asksOf are asks of a section for each list of counts.
-func asksOf(counts ...[]int64) []model.SectionAsk {
-	asks := make([]model.SectionAsk, len(counts))
-	for i, some := range counts {
-		for _, n := range some {
-			asks[i].Asks = append(asks[i].Asks, model.KeyAsk{Key: "k", Count: n})
-		}
-	}
-	return asks
-}
-
 // Numbers are read as they were given, and those that no section gives are refused.
 func TestDecodeNext(t *testing.T) {
-	asks := asksOf([]int64{1, 5}, []int64{0}, nil)
+	asks := []model.SectionAsk{{Asks: []model.KeyAsk{{Key: "k", Count: 1}, {Key: "k", Count: 5}}},
+		{Asks: []model.KeyAsk{{Key: "k"}}}, {}}
 	for reply, want := range map[string]string{
 		"10 1 6\n10 0\n10":            "[{10 [1 6] false <nil>} {10 [0] false <nil>} {10 [] false <nil>}]",
 		"10 10 10\n10 10\n0":          "[{10 [10 10] false <nil>} {10 [10] false <nil>} {0 [] false <nil>}]",
@@ -199,21 +153,6 @@ func TestDecodeNext(t *testing.T) {
 		"10 0 6\n10 0\n10", "10 1 x\n10 0\n10", "10 1 6\n10 0\n9007199254740992", "-1 1 6\n10 0\n10",
 		"10 1  6\n10 0\n10", "10 1 6.0\n10 0\n10", "10 1e0 6\n10 0\n10", "10 1 -6\n10 0\n10"} {
 		if err := decodeNext(reply, asks, make([]model.SectionAnswer, 3)); err == nil {
-			t.Errorf("%q was read", reply)
-		}
-	}
-}
-
-// States are read as they are told, and those that no script tells are refused.
-func TestDecodeSections(t *testing.T) {
-	states := make([]model.SectionState, 2)
-	check.Must(t, decodeSections("a a-1 0 0\nb b-2 7 9007199254740991", states))
-	check.Equal(t, fmt.Sprint(states), "[{a a-1 0 0 <nil>} {b b-2 7 9007199254740991 <nil>}]", "states")
-	for _, reply := range []string{"", "a a-1 0 0", "a a-1 0 0\na", "a a-1 0 0\na a-1 0", "a a-1 0 0\na a-1 0 0\n ",
-		"a a-1 0 0\n a-1 0 0",
-		"a a-1 0 0\na  0 0", "a a-1 0 0\na a-1 -1 0", "a a-1 0 0\na a-1 0 9007199254740992", "a a-1 0 0\na a-1 1e3 0",
-		"a a-1 0 0\na " + strings.Repeat("x", maxLife+1) + " 0 0"} {
-		if err := decodeSections(reply, make([]model.SectionState, 2)); err == nil {
 			t.Errorf("%q was read", reply)
 		}
 	}

@@ -75,45 +75,27 @@ func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 }
 
 func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []model.ListState {
-	states := make([]model.ListState, len(keys))
-	for _, part := range chunks(len(keys), statePipelined) {
-		if err := s.stateOf(ctx, keys[part.from:part.to], states[part.from:part.to], write); err != nil {
-			setErr(states[part.to:], err)
-			break
-		}
-	}
-	return states
-}
-
-// stateOf is one round trip. Its error says that no call was answered.
-func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []model.ListState, write int) error {
 	perCall := stateLists
 	if s.opts.Mode == ModeCluster {
 		perCall = 1
 	}
-	parts := chunks(len(keys), perCall)
-	calls := make([]call, len(parts))
-	for i, part := range parts {
-		calls[i] = call{metaKeys(keys[part.from:part.to]), []any{s.deploymentID(), write}}
+	var calls []call
+	for part := range slices.Chunk(keys, perCall) {
+		calls = append(calls, call{metaKeys(part), []any{s.deploymentID(), write}})
 	}
-	results := s.state.runAll(ctx, s.client, calls)
-	for i, part := range parts {
-		own := states[part.from:part.to]
-		err := s.fail("state", results[i].err)
+	states := make([]model.ListState, 0, len(keys))
+	for i, r := range s.state.runParts(ctx, s.client, calls, statePipelined/perCall) {
+		own := make([]model.ListState, len(calls[i].keys))
+		err := s.fail("state", r.err)
 		if err == nil {
-			err = explain("state", decodeStates(results[i].reply, own))
+			err = explain("state", decodeStates(r.reply, own))
 		}
 		if err != nil {
-			setErr(own, err)
+			own = slices.Repeat([]model.ListState{{Err: err}}, len(own))
 		}
+		states = append(states, own...)
 	}
-	return explain("state", silence(results))
-}
-
-func setErr(states []model.ListState, err error) {
-	for i := range states {
-		states[i] = model.ListState{Err: err}
-	}
+	return states
 }
 
 // errMalformed reports a reply that our scripts do not give from lists that only
@@ -209,7 +191,7 @@ func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
 	for i, meta := range metaKeys(keys) {
 		calls[i] = call{[]string{meta}, []any{s.deploymentID()}}
 	}
-	return s.fail("delete", firstError(s.remove.runParts(ctx, s.client, calls)))
+	return s.fail("delete", firstError(s.remove.runParts(ctx, s.client, calls, pipelineCalls)))
 }
 
 func firstError(results []result) error {
@@ -241,7 +223,7 @@ func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, d
 // name and, of the deployment that is asked for, its marks. It changes nothing. Errors:
 // *model.StoreError.
 func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[string]int, error) {
-	names := append(make([]string, 0, model.Apps*model.Shards+1), workerKeys(registry, 0)...)
+	names := append(make([]string, 0, model.Apps*model.Shards+1), workersKey(registry))
 	for list := range model.Apps * model.Shards {
 		key := model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}
 		names = append(names, metaKey(key))
@@ -263,10 +245,10 @@ func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[st
 // owners counts the hashes of each deployment.
 func (s *Store) owners(ctx context.Context, hashes []string) (map[string]int, error) {
 	counts := map[string]int{}
-	for _, part := range chunks(len(hashes), pipelineCalls) {
+	for part := range slices.Chunk(hashes, pipelineCalls) {
 		pipe := s.client.Pipeline()
 		var owners []*redis.SliceCmd
-		for _, hash := range hashes[part.from:part.to] {
+		for _, hash := range part {
 			owners = append(owners, pipe.HMGet(ctx, hash, "d"))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
@@ -284,14 +266,108 @@ func (s *Store) owners(ctx context.Context, hashes []string) (map[string]int, er
 // pipelineCalls bounds a pipeline, in commands.
 const pipelineCalls = 512
 
-// span is a part of a slice: from included, to excluded.
-type span struct{ from, to int }
+const (
+	// pieceLen bounds the indices of one script call, which blocks Redis for
+	// some 0.2 µs each.
+	pieceLen = 2_000
+	// pushPipelined bounds the indices sent in one round trip, for which Redis
+	// answers no other client: some 2 ms.
+	pushPipelined = 10_000
+	// clusterTurns is how many pipelines of pushes may be under way at once in a cluster,
+	// where a server that is away must not stop the pushes to others. At one server it is one.
+	clusterTurns = 8
+)
 
-// chunks cuts n items into parts of at most size.
-func chunks(n, size int) []span {
-	parts := make([]span, 0, (n+size-1)/size)
-	for from := 0; from < n; from += size {
-		parts = append(parts, span{from, min(from+size, n)})
+// piece is the part of a request that one script call pushes.
+type piece struct {
+	req    int // position of the request
+	offset int64
+	model.Segment
+}
+
+// Push appends segments and answers in order. A long segment goes in pieces, each
+// after the one before has arrived; when one fails the rest of the segment is dropped.
+// After an error the list may hold some of the segment, each index once: it is never
+// to be pushed again. Errors: model.ErrLifeChanged, model.ErrListFull,
+// model.ErrNotAboveHighWater, also for what was repeated after a lost answer,
+// *model.StoreError.
+//
+// Whatever is pushed at the same time takes turns, a round trip each, so that
+// pops find Redis free in between.
+func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
+	errs := make([]error, len(reqs))
+	var todo []piece
+	for i, r := range reqs {
+		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First-1 || seg.Last > model.MaxIndex || r.Life == "" {
+			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, life %q",
+				model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.Life))
+			continue
+		}
+		todo = append(todo, pieceAt(r, i, 0))
 	}
-	return parts
+	for len(todo) > 0 {
+		batch := todo[:batchLen(todo)]
+		todo = todo[len(batch):]
+		calls := make([]call, len(batch))
+		for i, p := range batch {
+			r := reqs[p.req] // the cap is raised by the pieces that are already there
+			args := []any{s.deploymentID(), r.Life, p.First, p.Last, r.Cap + p.offset}
+			calls[i] = call{[]string{metaKey(r.Key)}, args}
+		}
+		var results []result
+		select {
+		case s.pushing <- struct{}{}:
+			results = s.push.runAll(ctx, s.client, calls)
+			<-s.pushing
+		case <-ctx.Done(): // nothing is sent
+			results = slices.Repeat([]result{{err: context.Cause(ctx)}}, len(calls))
+		}
+		for i, p := range batch {
+			errs[p.req] = s.pushError(results[i])
+			if next := p.offset + p.Len(); errs[p.req] == nil && next < reqs[p.req].Segment.Len() {
+				todo = append(todo, pieceAt(reqs[p.req], p.req, next))
+			}
+		}
+		if err := silence(results); err != nil {
+			for _, p := range todo {
+				errs[p.req] = explain("push", err)
+			}
+			break
+		}
+	}
+	return errs
+}
+
+func pieceAt(r model.PushRequest, req int, offset int64) piece {
+	first := r.Segment.First + offset
+	return piece{req, offset, model.Segment{First: first, Last: min(first+pieceLen-1, r.Segment.Last)}}
+}
+
+// batchLen is how many of the pieces go into the next pipeline: at least one.
+func batchLen(todo []piece) int {
+	indices := int64(0)
+	for i, p := range todo {
+		if indices += p.Len(); i > 0 && indices > pushPipelined || i == pipelineCalls {
+			return i
+		}
+	}
+	return len(todo)
+}
+
+func (s *Store) pushError(r result) error {
+	if r.err != nil {
+		return s.fail("push", r.err)
+	}
+	switch r.reply {
+	case "ok":
+		return nil
+	case "life":
+		return model.ErrLifeChanged
+	case "highwater":
+		return model.ErrNotAboveHighWater
+	case "full":
+		return model.ErrListFull
+	default:
+		return explain("push", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
+	}
 }

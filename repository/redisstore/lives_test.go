@@ -37,8 +37,8 @@ func live(t *testing.T, s *redisstore.Store) life {
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10)
 	listtest.Fill(t, s, emptied(), 1, 5)
 	listtest.Expect(t, listtest.Pop(t, s, emptied(), 10).Indices, 1, 5)
-	w := leaf(s, redisstore.WorkersOptions{})
-	l.lease = renew(t, w, workertest.Acquire(t, w, owner(0)), -3_600_000, -60_000)
+	w := leaf(s)
+	l.lease = renew(t, w, soon(t, w, owner(0)), -3_600_000, -60_000)
 	q := s.Sequences()
 	check.Must(t, sequencetest.Push(t, q, sequencetest.Key(0), 1, 1, 10))
 	sequencetest.Want(t, q, 1, sequencetest.Of("k", 4), 4)
@@ -78,9 +78,10 @@ func (l life) wantEnded(t *testing.T, s *redisstore.Store, kept, known bool, fir
 	listtest.Fill(t, s, emptied(), 6, 7)
 	listtest.Expect(t, listtest.Pop(t, s, emptied(), 100).Indices, 6, 7)
 
-	w := leaf(s, redisstore.WorkersOptions{})
+	w := leaf(s)
 	workertest.WantLost(t, w, l.lease)
 	next, bound := owner(1), l.lease.Expires
+	next.Address = l.lease.Owner.Address
 	if first == "state" { // the same process
 		next, bound = owner(0), l.lease.Reserved
 	}
@@ -212,6 +213,9 @@ func TestAServerComesBack(t *testing.T) {
 			s := openAt(t, servers[0].Addr)
 			l := live(t, s)
 			c.change(t, s, servers)
+			if c.replica { // it has none itself
+				do(t, servers[1].Client(), "HSET", workersName, "r", 0)
+			}
 			after := openAt(t, servers[len(servers)-1].Addr)
 			server, err := after.Sequences().Confirm(t.Context(), sequencetest.Key(1))
 			check.Must(t, err)
@@ -235,6 +239,7 @@ func TestSentinelFailover(t *testing.T) {
 	setup.Master.Kill()
 	setup.MasterAddr(t, setup.Master.Addr)
 	check.Eventually(t, "the store follows", func() error { return s.Check(t.Context()) })
+	do(t, setup.Replica.Client(), "HSET", workersName, "r", 0) // it has none itself
 	l.wantEnded(t, s, true, false, "state")
 }
 
@@ -279,7 +284,7 @@ func TestForeignContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o, client := lend(t)
-			w := leaf(open(t, o), redisstore.WorkersOptions{})
+			w := leaf(open(t, o))
 			lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
 			do(t, client, write...)
 			check.Equal(t, check.Err(w.Acquire(t.Context(), owner(0))) != nil, true, "acquired")

@@ -104,7 +104,6 @@ type site struct {
 	redisstore.Options
 	masters, sentinels []*testserver.RedisServer
 	client             redis.UniversalClient
-	replicas           int // of each master
 }
 
 // forEachSite runs a test in each mode.
@@ -112,16 +111,16 @@ func forEachSite(t *testing.T, run func(*testing.T, site)) {
 	for mode, start := range map[string]func(*testing.T) site{
 		"single": func(t *testing.T) site {
 			server := testserver.Redis(t)
-			return site{single(server.Addr), []*testserver.RedisServer{server}, nil, server.Client(), 0}
+			return site{single(server.Addr), []*testserver.RedisServer{server}, nil, server.Client()}
 		},
 		"sentinel": func(t *testing.T) site {
 			setup := testserver.Sentinel(t)
 			o := redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}
-			return site{o, []*testserver.RedisServer{setup.Master}, setup.Sentinels, setup.Master.Client(), 1}
+			return site{o, []*testserver.RedisServer{setup.Master}, setup.Sentinels, setup.Master.Client()}
 		},
 		"cluster": func(t *testing.T) site {
 			setup := testserver.Cluster(t)
-			return site{redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes, nil, setup.Client(), 0}
+			return site{redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes, nil, setup.Client()}
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -145,19 +144,34 @@ func TestContract(t *testing.T) {
 	forEachSite(t, func(t *testing.T, at site) {
 		listtest.Run(t, func(t *testing.T) listtest.Store { return at.empty(t) })
 		sequencetest.Run(t, func(t *testing.T) sequencetest.Store { return at.empty(t).Sequences() })
-		acks := redisstore.WorkersOptions{Acks: at.replicas}
-		soon(t, workersAt(t, at.Options, acks), owner(0))
+		soon(t, workersAt(t, at.Options), owner(0))
 		workertest.Run(t, func(t *testing.T) workertest.Backend {
 			at.empty(t)
 			b := workertest.Backend{
-				New: func(t *testing.T) workertest.Registry { return workersAt(t, at.Options, acks) },
-				Max: model.SnowflakeWorkers,
+				New: func(t *testing.T) workertest.Registry { return workersAt(t, at.Options) },
+				Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
 				Lapse: func(t *testing.T, _ workertest.Registry, lease model.Lease) {
 					expire(t, at.client, lease.WorkerID)
 				},
 			}
+			b.Fill = func(t *testing.T) {
+				workertest.Acquire(t, b.New(t), owner(0))
+				for id := range model.SnowflakeWorkers {
+					do(t, at.client, "SET", fmt.Sprint(leaseName, id), "somebody")
+				}
+			}
 			if at.Mode == "single" {
-				b.Fill = func(t *testing.T) { workertest.Fill(t, b.New, 0, model.SnowflakeWorkers) }
+				b.Late = func(t *testing.T) (workertest.Registry, workertest.Hold) {
+					f := &faults{}
+					return workersAt(t, single(f.proxy(t, at.Addrs[0]))), func() (<-chan struct{}, func()) {
+						h := newHold()
+						f.hold.Store(h)
+						return h.sent, func() {
+							close(h.arrive)
+							<-h.answered
+						}
+					}
+				}
 			}
 			return b
 		})

@@ -67,33 +67,6 @@ func (r reshard) open(to *testserver.RedisServer) {
 	r.setSlot(r.from, "MIGRATING", to.NodeID(r.t))
 }
 
-// TestMovedSlot: a push follows a slot that has moved. What was allocated for the list at the other node is refused.
-func TestMovedSlot(t *testing.T) {
-	check.Deep(t)
-	t.Parallel()
-	r := newReshard(t, listName)
-	s := open(t, redisstore.Options{Mode: "cluster", Addrs: r.Addrs})
-	old := request(t, s, 1, 10)
-	to := r.Nodes[0]
-	if to == r.from {
-		to = r.Nodes[1]
-	}
-	// A node that imports a slot gets a higher epoch with it, so that no late message takes it back.
-	r.setSlot(to, "IMPORTING", r.from.NodeID(t))
-	r.setSlot(to, "NODE", to.NodeID(t))
-	for _, node := range r.Nodes {
-		r.setSlot(node, "NODE", to.NodeID(t))
-	}
-	check.Eventually(t, "the push follows", func() error { // once the nodes agree whose the slot is
-		if err := pushErr(t, s, old); !errors.Is(err, model.ErrLifeChanged) {
-			return fmt.Errorf("push: %w", err)
-		}
-		return nil
-	})
-	listtest.Fill(t, s, key(), 11, 20)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 11, 20)
-}
-
 // TestAnOpenSlotStopsNothing: a reshard that was interrupted leaves a slot open for as long as nobody looks, to a node
 // that owns no slot yet. Its lists go on: filled or empty, moved as a whole, in part or not at all. So do locks.
 func TestAnOpenSlotStopsNothing(t *testing.T) {
@@ -230,42 +203,6 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 		listtest.Fill(t, s, k, 11, 20)
 	}
 	check.Equal(t, popped > 0 && popped < 10*len(keys), true, "only the restarted node lost its lists:", popped)
-}
-
-// TestMasterGoneForGood: a master that is gone answers no MOVED, so its slots are looked for.
-func TestMasterGoneForGood(t *testing.T) {
-	check.Deep(t)
-	t.Parallel()
-	setup := testserver.Cluster(t)
-	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
-	k := model.ListKey{Shard: 1} // a list of node 1
-	for slot := int64(0); slot < 5462 || slot > 10_921; k.Shard++ {
-		next := "id.gen.idList_" + model.ListKey{Shard: k.Shard + 1}.String()
-		slot = do(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", next).(int64)
-	}
-	listtest.Fill(t, s, k, 1, 10)
-	setup.Nodes[1].FlushAll()
-	for _, node := range setup.Nodes {
-		do(t, node.Client(), "CLUSTER", "DELSLOTSRANGE", 5461, 10_921)
-	}
-	do(t, setup.Nodes[0].Client(), "CLUSTER", "ADDSLOTSRANGE", 5461, 10_921)
-	do(t, setup.Nodes[0].Client(), "CLUSTER", "BUMPEPOCH")
-	setup.Nodes[1].Kill()
-	check.Eventually(t, "node 2 knows", func() error {
-		info := do(t, setup.Nodes[2].Client(), "CLUSTER", "INFO").(string)
-		if !strings.Contains(info, "cluster_slots_assigned:16384") {
-			return errors.New(info)
-		}
-		return nil
-	})
-	check.Eventually(t, "follow", func() error {
-		st := s.State(t.Context(), []model.ListKey{k})[0]
-		if st.Err != nil {
-			return st.Err
-		}
-		segment := model.Segment{First: st.HighWater + 1, Last: st.HighWater + 10}
-		return pushErr(t, s, model.PushRequest{Key: k, Life: st.Life, Segment: segment, Cap: 1000})
-	})
 }
 
 // TestConfirm: a life is confirmed while those are there who say which server is the master, and not any more once the

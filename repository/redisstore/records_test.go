@@ -21,7 +21,7 @@ import (
 // callErrs are the errors of all calls about what belongs to one deployment.
 func callErrs(t *testing.T, s *redisstore.Store, l life) map[string]error {
 	t.Helper()
-	ctx, keys, w, q := t.Context(), []model.ListKey{key()}, leaf(s, redisstore.WorkersOptions{}), s.Sequences()
+	ctx, keys, w, q := t.Context(), []model.ListKey{key()}, leaf(s), s.Sequences()
 	section := sequencetest.Key(0)
 	push := model.SectionPush{Key: section, Life: l.section.Life, Term: 1, Segment: model.Segment{First: 11, Last: 20}}
 	ask := model.SectionAsk{Key: section, Server: l.section.Server, Term: 1, Asks: sequencetest.Of("k", 1)}
@@ -137,7 +137,7 @@ func TestMarks(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	o, c := lend(t)
-	ctx, lasts := t.Context(), time.Minute
+	ctx, lasts := t.Context(), time.Hour
 	r, other := of(t, o, "one").Replicas(), of(t, o, "two").Replicas()
 	all := func(r *redisstore.Replicas) string {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestReplicas(t *testing.T) {
 	const hash = "id.gen.replicas_{one}"
 	now := c.Time(ctx).Val().UnixMilli()
 	for field, record := range map[string]string{
-		"old": fmt.Sprint(now-90_000, " old"), "older": fmt.Sprint(now-30_000, " older"), "x": "nonsense",
+		"old": fmt.Sprint(now-3_700_000, " old"), "older": fmt.Sprint(now-30_000, " older"), "x": "nonsense",
 	} {
 		do(t, c, "HSET", hash, field, record)
 	}

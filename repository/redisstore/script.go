@@ -92,11 +92,11 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 	return results
 }
 
-// runParts is runAll for any number of calls. Once no server answers, the rest is not sent: each
-// pipeline would wait for a timeout of its own.
-func (s script) runParts(ctx context.Context, c redis.UniversalClient, calls []call) []result {
+// runParts is runAll for any number of calls, so many at once. Once no server answers, the rest is not sent:
+// each pipeline would wait for a timeout of its own.
+func (s script) runParts(ctx context.Context, c redis.UniversalClient, calls []call, atOnce int) []result {
 	results := make([]result, 0, len(calls))
-	for part := range slices.Chunk(calls, pipelineCalls) {
+	for part := range slices.Chunk(calls, atOnce) {
 		answers := s.runAll(ctx, c, part)
 		results = append(results, answers...)
 		if err := silence(answers); err != nil {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,33 +65,26 @@ func (q *Sequences) perCall() int {
 
 // State answers for every section, in order, with a write to each.
 func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.SectionState {
-	states := make([]model.SectionState, len(keys))
-	parts := chunks(len(keys), q.perCall())
-	calls := make([]call, len(parts))
-	for i, part := range parts {
-		calls[i] = call{sectionHashes(keys[part.from:part.to]), []any{q.store.deploymentID()}}
+	var calls []call
+	for part := range slices.Chunk(keys, q.perCall()) {
+		c := call{nil, []any{q.store.deploymentID()}}
+		for _, key := range part {
+			c.keys = append(c.keys, sectionHash(key))
+		}
+		calls = append(calls, c)
 	}
-	for i, r := range q.state.runParts(ctx, q.store.client, calls) {
-		own := states[parts[i].from:parts[i].to]
-		err := r.err
+	states := make([]model.SectionState, 0, len(keys))
+	for i, r := range q.state.runParts(ctx, q.store.client, calls, pipelineCalls) {
+		own, err := make([]model.SectionState, len(calls[i].keys)), r.err
 		if err == nil {
 			err = decodeSections(r.reply, own)
 		}
 		if err = q.store.fail("state of sequences", err); err != nil {
-			for j := range own {
-				own[j] = model.SectionState{Err: err}
-			}
+			own = slices.Repeat([]model.SectionState{{Err: err}}, len(own))
 		}
+		states = append(states, own...)
 	}
 	return states
-}
-
-func sectionHashes(keys []model.SectionKey) []string {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = sectionHash(k)
-	}
-	return names
 }
 
 // decodeSections reads what sequence_state.lua returns. What is kept is cloned, as the reply may
@@ -123,40 +117,37 @@ func (f *fields) sequence() int64 {
 
 // Next gives numbers, and answers in order. Asks of one key are answered in order.
 func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer {
-	answers := make([]model.SectionAnswer, len(asks))
 	parts := q.parts(asks)
 	calls := make([]call, len(parts))
 	for i, part := range parts {
-		calls[i] = q.nextCall(asks[part.from:part.to])
+		calls[i] = q.nextCall(part)
 	}
-	for i, r := range q.next.runParts(ctx, q.store.client, calls) {
-		own := answers[parts[i].from:parts[i].to]
-		err := r.err
+	answers := make([]model.SectionAnswer, 0, len(asks))
+	for i, r := range q.next.runParts(ctx, q.store.client, calls, pipelineCalls) {
+		own, err := make([]model.SectionAnswer, len(parts[i])), r.err
 		if err == nil {
-			err = decodeNext(r.reply, asks[parts[i].from:parts[i].to], own)
+			err = decodeNext(r.reply, parts[i], own)
 		}
 		if err = q.store.fail("give numbers", err); err != nil {
-			for j := range own {
-				own[j] = model.SectionAnswer{Err: err}
-			}
+			own = slices.Repeat([]model.SectionAnswer{{Err: err}}, len(own))
 		}
+		answers = append(answers, own...)
 	}
 	return answers
 }
 
 // parts cuts asks into calls: one has one life only, and not too many keys, as it blocks Redis.
-func (q *Sequences) parts(asks []model.SectionAsk) []span {
+func (q *Sequences) parts(asks []model.SectionAsk) (parts [][]model.SectionAsk) {
 	const most = 512 // keys, some 300 µs
-	var parts []span
 	from, keys := 0, 0
 	for i, a := range asks {
 		if i > from && (a.Server != asks[from].Server || i-from == q.perCall() || keys+len(a.Asks) > most) {
-			parts, from, keys = append(parts, span{from, i}), i, 0
+			parts, from, keys = append(parts, asks[from:i]), i, 0
 		}
 		keys += len(a.Asks)
 	}
 	if from < len(asks) {
-		parts = append(parts, span{from, len(asks)})
+		parts = append(parts, asks[from:])
 	}
 	return parts
 }
@@ -213,7 +204,7 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 		args := []any{q.store.deploymentID(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}
 		calls[i] = call{[]string{sectionHash(p.Key)}, args}
 	}
-	for i, r := range q.push.runParts(ctx, q.store.client, calls) {
+	for i, r := range q.push.runParts(ctx, q.store.client, calls, pipelineCalls) {
 		switch {
 		case r.err != nil:
 			errs[i] = q.store.fail("push numbers", r.err)
@@ -236,5 +227,5 @@ func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 		key := model.SectionKey{Space: space.Name, Section: i}
 		calls[i] = call{[]string{sectionHash(key)}, []any{q.store.deploymentID()}}
 	}
-	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls)))
+	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls, pipelineCalls)))
 }

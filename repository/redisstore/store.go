@@ -39,7 +39,7 @@
 //	                                               its bounds, last report and last owner
 //
 // The scripts are the .lua files of this folder; prelude.lua precedes all but those of
-// locks and replicas, and workers.lua the others of worker IDs.
+// locks and replicas.
 //
 // go-redis writes failures of its connection pool to stderr. A program that wants
 // them elsewhere calls redis.SetLogger once.
@@ -214,7 +214,7 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 	if token == "" || ttl < time.Millisecond {
 		return nil, explain("lock", fmt.Errorf("%w: token %q, ttl %v", model.ErrInvalidArgument, token, ttl))
 	}
-	results := s.lock.runParts(ctx, s.client, s.lockCalls(names, token, ttl.Milliseconds()))
+	results := s.lock.runParts(ctx, s.client, s.lockCalls(names, token, ttl.Milliseconds()), pipelineCalls)
 	if err := firstError(results); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
@@ -233,7 +233,7 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 // Unlock frees those names that the token still holds. A failure does not keep
 // it from trying the others; it returns the first one.
 func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
-	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.client, s.lockCalls(names, token))))
+	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.client, s.lockCalls(names, token), pipelineCalls)))
 }
 
 // lockCalls are calls of a script, one for the lock of each name.

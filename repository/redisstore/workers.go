@@ -6,289 +6,236 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
+	"shardid/repository/workerid"
 )
 
+// The registry redis keeps a record of package workerid in two places. The lease is a key with the token of its holder,
+// which expires by Redis' own clock. The bounds of all worker IDs, who had them last, and their reports are in one
+// hash, for ever. One script replaces a worker ID if both are still as they were read, so a request that arrives twice,
+// or late, changes nothing. All keys of a name share a slot of a cluster.
+//
+// The hash also tells for which replication ID of the server the leases are valid. On any other they are all dropped,
+// as an old snapshot or a lagging replica brought them back: the holders lose them. The bounds are kept then; they may
+// be too old, which the lease's KeptSince tells.
+//
+// A write counts once the server and the replicas that have it are a majority, of the most replicas that any server of
+// the registry was ever seen with. So a master that was deposed and does not know it renews nothing, as its replicas
+// have left it.
+
 const (
-	// defaultLeaseTTL lets an instance miss two of its reports, which Leaf sends
-	// every 3 s.
-	defaultLeaseTTL = 10 * time.Second
 	// peersWithin is how old a report may be to say something about a clock.
 	peersWithin = time.Minute
-	// maxMs is the latest bound, in Unix ms: some time in the year 19809, and
-	// exact in Lua, whose numbers have 53 bits.
-	maxMs = model.MaxIndex
-	// noIdentity stands for the empty one, as words may not be empty.
-	noIdentity = "-"
+	// putTries bounds how often a call starts again because others were quicker. Of racers for one worker ID one wins
+	// each round, and they choose from more and more.
+	putTries = 64
+	// nobody stands for an empty identity.
+	nobody = "-"
 )
 
 // WorkersOptions says how worker IDs are leased.
 type WorkersOptions struct {
 	// Name is the namespace of the worker IDs: letters, digits, ".", "_", "-".
 	Name string
-	// TTL is how long a lease lasts without a renewal, in whole ms; 0 means 10 s.
+	// TTL is how long a lease lasts without a renewal, in whole ms.
 	TTL time.Duration
-	// Acks is how many replicas must have a lease and each renewal before they
-	// count: then a master that was deposed and does not know it renews nothing, as
-	// its replicas have left it. Negative means that they and the server must be a
-	// majority, of the most replicas that were ever seen; 0 asks none.
-	Acks int
-	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
-	// model.SnowflakeWorkers, which is the most.
+	// Workers is how many worker IDs there are, 1…model.SnowflakeWorkers: 0…Workers-1.
 	Workers int
 }
 
-// Workers is the registry of worker IDs in Redis. Safe for concurrent use, over
-// processes too.
-//
-// A lease is a key that expires, with the token of its holder as value. The
-// bounds of all worker IDs, who had them last, and its report are in one hash,
-// for ever; it also tells for which replication ID of the server the leases are valid.
-// On any other they are all dropped, as an old snapshot or a lagging replica
-// brought them back: the holders lose them, and may get them back above what
-// they reserved. The bounds are kept then; they may be too old, which the lease's
-// KeptSince tells. All keys of a name share a slot of a cluster.
-//
-// A crashed holder with an identity gets its worker ID back at once. Owners are
-// told apart by identity and token, not by address.
-//
-// All calls may be repeated, and go through the client that does so.
+// Workers is the registry of worker IDs in Redis. Errors of its methods are those of workerid.Registry and
+// *model.StoreError. All calls may be repeated. Safe for concurrent use, over processes too.
 type Workers struct {
-	store *Store
-	o     WorkersOptions
-	keys  []string // of the hash, then of each lease
-	// replicas is the most that the registry has told of.
-	replicas atomic.Int64
-
-	acquire, renew, release, peers script
+	workerid.Registry
+	slots workerSlots
 }
 
 // Workers gives the registry of one name, over the connections of the store.
-// Options that cannot work are refused by its calls, with
-// model.ErrInvalidArgument.
 func (s *Store) Workers(o WorkersOptions) *Workers {
-	if o.TTL == 0 {
-		o.TTL = defaultLeaseTTL
-	}
-	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
-	return &Workers{
-		store: s, o: o, keys: workerKeys(o.Name, max(o.Workers, 0)),
-		acquire: newScript(s.opts.Observe, "prelude", "workers", "worker_acquire"),
-		renew:   newScript(s.opts.Observe, "prelude", "workers", "worker_renew"),
-		release: newScript(s.opts.Observe, "prelude", "workers", "worker_release"),
-		peers:   newScript(s.opts.Observe, "prelude", "workers", "worker_peers"),
-	}
+	slots := workerSlots{s, o, newScript(s.opts.Observe, "prelude", "workers")}
+	return &Workers{workerid.NewRegistry(slots, 0), slots} // a lease ends by one clock: no margin is needed
 }
 
-// Acquire gets the owner a worker ID, see worker_acquire.lua for which one.
-// Errors: model.ErrNoWorkerID when all are held, *model.StoreError.
-func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
-	const op = "acquire a worker ID"
-	lease := model.Lease{Owner: owner}
-	if err := w.check(lease); err != nil {
-		return model.Lease{}, explain(op, err)
+// Peers gives the reports of the last minute.
+func (w *Workers) Peers(ctx context.Context) (peers []model.WorkerPeer, err error) {
+	r, err := w.slots.read(ctx, 0, w.slots.o.Workers-1, "")
+	for _, s := range r.slots {
+		if s.Reported > 0 && r.Now-s.Seen <= peersWithin.Milliseconds() {
+			peers = append(peers, model.WorkerPeer{Address: s.Address, WorkerID: s.ID, Reported: s.Reported, Seen: s.Seen})
+		}
 	}
-	held, err := w.run(ctx, w.acquire, "none", func(f *fields) (replicas int64) {
-		lease.Node = strings.Clone(f.word())
-		lease.KeptSince, lease.ServerTime, replicas = f.number(), f.number(), f.number()
-		lease.Registry = "redis " + w.o.Name + " " + f.word()
-		lease.WorkerID, lease.After = int(f.number()), f.number()
-		f.bad = f.bad || lease.WorkerID >= w.o.Workers
-		return replicas
-	}, w.keys, w.store.deploymentID(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(),
-		rand.Text())
-	if err != nil {
-		return model.Lease{}, w.store.fail(op, err)
-	}
-	if !held {
-		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a "+
-			"crash of one", model.ErrNoWorkerID, w.o.Workers, w.o.Name, w.o.TTL)
-	}
-	return lease, nil
+	return peers, w.slots.store.fail("read the reports of worker IDs", err)
 }
 
-// Renew stores the bounds and makes the lease last the TTL anew. Errors:
-// model.ErrLeaseLost, *model.StoreError; after the latter the bounds may have
-// been stored.
-func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	const op = "renew a worker ID"
-	if err := w.check(lease); err != nil {
-		return model.Lease{}, explain(op, err)
-	}
-	held, err := w.run(ctx, w.renew, "lost", func(f *fields) int64 {
-		lease.KeptSince, lease.ServerTime = f.number(), f.number()
-		return f.number()
-	}, w.leaseKeys(lease), w.store.deploymentID(), lease.Node, lease.Owner.Token, lease.WorkerID,
-		w.o.TTL.Milliseconds(), lease.Reserved, lease.Expires, lease.Reported)
-	if err != nil {
-		return model.Lease{}, w.store.fail(op, err)
-	}
-	if !held {
-		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has "+
-			"another replication ID since", model.ErrLeaseLost, lease.WorkerID, w.o.Name)
-	}
-	return lease, nil
+// workerSlots are the worker IDs of a name as a workerid.Store.
+type workerSlots struct {
+	store  *Store
+	o      WorkersOptions
+	script script
 }
 
-// Release ends the lease, if it is still held. The bound is never below After: a
-// holder that issued nothing does not undo what those before it did. Errors:
-// *model.StoreError.
-func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
-	const op = "release a worker ID"
-	if err := w.check(lease); err != nil {
-		return explain(op, err)
+// workersKey names the hash of a registry. A cluster places its leases beside it.
+func workersKey(name string) string { return "id.gen.workers_{" + name + "}" }
+
+// reading is what was read at once.
+type reading struct {
+	workerid.Moment
+	life     string
+	replicas int // the most that a server of the registry was seen with
+	slots    []workerid.Slot
+}
+
+// kept is what Redis keeps of a worker ID, "" where there is none.
+type kept struct{ token, entry string }
+
+func (w workerSlots) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
+	return w.settle("acquire a worker ID", func(try int) error {
+		if strings.ContainsFunc(owner.Token+owner.Address+owner.Identity, unicode.IsSpace) {
+			return fmt.Errorf("%w: owner %+v is not told in words", model.ErrInvalidArgument, owner)
+		}
+		r, err := w.read(ctx, 0, w.o.Workers-1, rand.Text())
+		if err != nil {
+			return err
+		}
+		slot, next, err := take(workerid.Choice{Moment: r.Moment, Slots: r.slots, Among: 1 << min(3*try, 10)})
+		if err == nil {
+			_, err = w.put(ctx, r, slot, next)
+		}
+		return err
+	})
+}
+
+// Edit finds nobody at a lease of another life.
+func (w workerSlots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (m workerid.Moment, err error) {
+	err = w.settle("store a worker ID", func(int) error {
+		r, err := w.read(ctx, lease.WorkerID, lease.WorkerID, "")
+		if err != nil {
+			return err
+		}
+		var slot workerid.Slot
+		if r.life != "" && r.life == lease.Node {
+			slot = r.slots[0]
+		}
+		next, err := edit(slot, r.Moment)
+		if err == nil {
+			m, err = w.put(ctx, r, slot, next)
+		}
+		return err
+	})
+	return m, err
+}
+
+// settle calls what is to be tried until no other instance is in its way.
+func (w workerSlots) settle(op string, once func(try int) error) error {
+	err := errChanged
+	for try := 0; errors.Is(err, errChanged) && try < putTries; try++ {
+		err = once(try)
 	}
-	bound := max(lease.Reserved, lease.After)
-	_, err := w.release.run(ctx, w.store.client, w.leaseKeys(lease), w.store.deploymentID(),
-		lease.Node, lease.Owner.Token, lease.WorkerID, bound, max(bound, lease.Expires))
+	if errors.Is(err, model.ErrNoWorkerID) || errors.Is(err, model.ErrLeaseLost) {
+		return fmt.Errorf("redis: %w", err)
+	}
 	return w.store.fail(op, err)
 }
 
-// Peers gives the reports of the last minute. Errors: *model.StoreError.
-func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	const op = "read the reports of worker IDs"
-	if err := w.checkOptions(); err != nil {
-		return nil, explain(op, err)
-	}
-	reply, err := w.peers.run(ctx, w.store.client, w.keys[:1], w.store.deploymentID(), peersWithin.Milliseconds())
+// read reads the worker IDs first…last; none, in no life, of a registry that is not there. With an ID it is made.
+func (w workerSlots) read(ctx context.Context, first, last int, id string) (r reading, err error) {
+	reply, err := w.script.run(ctx, w.store.client, []string{workersKey(w.o.Name)}, w.store.deploymentID(),
+		"read", first, last, id)
 	if err != nil || reply == "none" {
-		return nil, w.store.fail(op, err)
+		return r, err
 	}
-	peers := make([]model.WorkerPeer, 0, strings.Count(reply, "\n")+1)
-	for line := range strings.SplitSeq(reply, "\n") {
-		f := fields{rest: line}
-		id, reported, seen := int(f.number()), f.number(), f.number()
-		peers = append(peers, model.WorkerPeer{WorkerID: id, Reported: reported, Seen: seen, Address: f.word()})
-		if f.bad || f.rest != "" {
-			return nil, explain(op, fmt.Errorf("%w: peers answered %.80q", errMalformed, line))
+	head, rest, _ := strings.Cut(reply, "\n")
+	f := fields{rest: head}
+	r.life, r.KeptSince, r.Now, r.replicas = strings.Clone(f.word()), f.number(), f.number(), int(f.number())
+	r.Registry = "redis " + w.o.Name + " " + f.word()
+	bad := f.bad || f.rest != ""
+	for line := range strings.SplitSeq(rest, "\n") {
+		token, entry, _ := strings.Cut(line, "\t")
+		s := workerid.Slot{ID: first + len(r.slots), Path: r.life, Read: kept{token, entry}}
+		if entry != "" {
+			e := fields{rest: entry}
+			s.Reserved, s.Expires, s.Reported, s.Seen = e.number(), e.number(), e.number(), e.number()
+			s.Identity, s.Address = e.word(), e.word()
+			bad = bad || e.bad || e.rest != ""
+		}
+		if s.Identity == nobody {
+			s.Identity = ""
+		}
+		if s.Token = token; token != "" {
+			s.Acquired = r.Now // others stay away as long as the key lasts
+		}
+		r.slots = append(r.slots, s)
+	}
+	if bad {
+		return reading{}, fmt.Errorf("%w: worker IDs are %.80q", errMalformed, reply)
+	}
+	return r, nil
+}
+
+// put replaces a worker ID, and has replicas confirm it, also one that stays as it is.
+func (w workerSlots) put(ctx context.Context, r reading, slot workerid.Slot, next workerid.Record) (m workerid.Moment,
+	err error) {
+	read, key := slot.Read.(kept), workersKey(w.o.Name)
+	entry := read.entry
+	if next != slot.Record {
+		if next.Acquired > 0 || next.Token == "" {
+			next.Reported = 0 // of another instance, or of one that is gone
+		}
+		entry = fmt.Sprintf("%d %d %d %d %s %s", next.Reserved, next.Expires, next.Reported, next.Seen,
+			cmp.Or(next.Identity, nobody), next.Address)
+	}
+	// WAIT counts the replicas that have what was written over its own connection, and names no key: in a cluster the
+	// node is asked that has ours. Only MOVED tells that it has it no more, and the caller asks again.
+	node := w.store.client
+	if cluster, ok := node.(*redis.ClusterClient); ok {
+		if node, err = cluster.MasterForKey(ctx, key); err != nil {
+			return m, err
 		}
 	}
-	return peers, nil
-}
-
-// workerKeys names the hash and, after it, the leases. The braces make a cluster
-// place all by the name.
-func workerKeys(name string, workers int) []string {
-	keys := make([]string, 1, 1+workers)
-	keys[0] = "id.gen.workers_{" + name + "}"
-	for id := range workers {
-		keys = append(keys, "id.gen.worker_{"+name+"}_"+strconv.Itoa(id))
+	in := call{[]string{key}, []any{w.store.deploymentID(), "put", r.life, slot.ID, read.token, read.entry,
+		next.Token, entry, w.o.TTL.Milliseconds()}}
+	need := (r.replicas + 1) / 2
+	reply, confirmed, err := w.confirm(ctx, node, need, w.script.byHash(ctx, in))
+	if isNoScript(err) {
+		reply, confirmed, err = w.confirm(ctx, node, need, w.script.byText(ctx, in))
 	}
-	return keys
-}
-
-func (w *Workers) leaseKeys(lease model.Lease) []string {
-	return []string{w.keys[0], w.keys[1+lease.WorkerID]}
-}
-
-func identityOf(owner model.Owner) string {
-	if owner.Identity == "" {
-		return noIdentity
-	}
-	return owner.Identity
-}
-
-func (w *Workers) check(lease model.Lease) error {
-	owner := lease.Owner
 	switch {
-	case !isWord(owner.Token) || !isWord(owner.Address) || !isWord(identityOf(owner)):
-		return fmt.Errorf("%w: owner %+v: address and token are words", model.ErrInvalidArgument, owner)
-	case lease.WorkerID < 0 || lease.WorkerID >= w.o.Workers:
-		return fmt.Errorf("%w: worker ID %d is not 0…%d", model.ErrInvalidArgument, lease.WorkerID, w.o.Workers-1)
+	case err != nil:
+		return m, err
+	case reply == "changed":
+		return m, errChanged
+	case confirmed < need:
+		return m, fmt.Errorf("%w: %d of %d within %v", errTooFewAcks, confirmed, need, w.store.waitLimit)
 	}
-	for _, ms := range []int64{lease.After, lease.Reserved, lease.Expires, lease.Reported} {
-		if ms < 0 || ms > maxMs {
-			return fmt.Errorf("%w: time %d of a lease is not 0…%d ms", model.ErrInvalidArgument, ms, maxMs)
-		}
+	f := fields{rest: reply}
+	_, m.KeptSince, m.Now = f.word(), f.number(), f.number()
+	if f.bad {
+		err = fmt.Errorf("%w: a worker ID became %.80q", errMalformed, reply)
 	}
-	return w.checkOptions()
+	return m, err
 }
 
-func (w *Workers) checkOptions() error {
-	if !isWord(w.o.Name) || strings.ContainsAny(w.o.Name, "{}") || w.o.TTL < time.Millisecond ||
-		w.o.Workers < 1 || w.o.Workers > model.SnowflakeWorkers {
-		return fmt.Errorf("%w: registry of worker IDs %+v", model.ErrInvalidArgument, w.o)
-	}
-	return nil
-}
+var (
+	// errChanged is the refusal of a put: another request was quicker.
+	errChanged = errors.New("others were quicker each time")
+	// errTooFewAcks reports a write that too few replicas have confirmed.
+	errTooFewAcks = errors.New("too few replicas have confirmed")
+)
 
-// isWord tells what one word of a reply can hold.
-func isWord(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }
-
-// errTooFewAcks reports a write that too few replicas have confirmed.
-var errTooFewAcks = errors.New("too few replicas have confirmed")
-
-// run runs a script that writes, and has replicas confirm it: as many as the options
-// say, else so many that they are a majority with the server, of the most that any
-// server of the registry was seen with. decode reads a lease from the reply, and that
-// number; the reply none holds no lease, and needs no replicas. The first time more
-// have to confirm than were known, the script runs again.
-func (w *Workers) run(ctx context.Context, s script, none string, decode func(*fields) (replicas int64),
-	keys []string, args ...any) (held bool, err error) {
-	c, err := w.store.nodeOf(ctx, keys[0])
-	if err != nil {
-		return false, err
-	}
-	in := call{keys, args}
-	for {
-		asked := w.acks(w.replicas.Load())
-		reply, confirmed, err := w.runConfirmed(ctx, c, s.byHash(ctx, in), asked)
-		if isNoScript(err) {
-			reply, confirmed, err = w.runConfirmed(ctx, c, s.byText(ctx, in), asked)
-		}
-		if err != nil || reply == none {
-			return false, err
-		}
-		f := fields{rest: reply}
-		seen := decode(&f)
-		need := w.acks(seen)
-		switch {
-		case f.bad || f.rest != "":
-			return false, fmt.Errorf("%w: a lease is %.80q", errMalformed, reply)
-		case confirmed >= need:
-			return true, nil
-		case need <= asked:
-			return false, fmt.Errorf("%w: %d of %d within %v", errTooFewAcks, confirmed, need, w.store.waitLimit)
-		}
-		w.replicas.Store(seen)
-	}
-}
-
-// acks is how many replicas must confirm, of so many.
-func (w *Workers) acks(replicas int64) int {
-	if w.o.Acks >= 0 {
-		return w.o.Acks
-	}
-	return int(replicas+1) / 2
-}
-
-// nodeOf is the client of the one server that has the key: WAIT counts the
-// replicas that have what was written over its own connection, and a cluster
-// client would send it, as it names no key, to any node. Only MOVED tells that
-// the key is elsewhere by now; the caller asks again.
-func (s *Store) nodeOf(ctx context.Context, key string) (redis.UniversalClient, error) {
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		return cluster.MasterForKey(ctx, key)
-	}
-	return s.client, nil
-}
-
-// runConfirmed sends cmd and WAIT in one pipeline, which is one connection, and says
-// how many replicas have confirmed. WAIT ends before the client gives up the reply.
-func (w *Workers) runConfirmed(ctx context.Context, c redis.UniversalClient, cmd *redis.StringCmd,
-	acks int) (reply string, confirmed int, err error) {
-	pipe := c.Pipeline()
+// confirm sends a command and WAIT in one pipeline, which is one connection, and says how many replicas have
+// confirmed. WAIT ends before the client gives up its reply.
+func (w workerSlots) confirm(ctx context.Context, node redis.UniversalClient, need int, cmd *redis.StringCmd) (
+	reply string, confirmed int, err error) {
+	pipe := node.Pipeline()
 	_ = pipe.Process(ctx, cmd) // only queues; each command has its own error
-	wait := redis.NewIntCmd(ctx, "wait", acks, w.store.waitLimit.Milliseconds())
-	if acks > 0 {
+	wait := redis.NewIntCmd(ctx, "wait", need, w.store.waitLimit.Milliseconds())
+	if need > 0 {
 		_ = pipe.Process(ctx, wait)
 	}
 	_, execErr := pipe.Exec(ctx)

@@ -1,52 +1,80 @@
--- Shared by the scripts of worker IDs, after prelude.lua.
---   KEYS[1]  hash: h, e and d as in a meta hash; i random ID of the registry; r the
---            most replicas that a server of it was ever seen with; and for each worker ID
---            "<reserved> <expires> <reported> <seen> <identity> <address>",
---            times in ms, identity "-" for none; see workers.go
---   errors   MALFORMED, and FOREIGN of prelude.lua
+-- Reads and replaces worker IDs of a registry, see workers.go.
+--   KEYS[1]  hash: h, e and d as in a meta hash; i random ID of the registry; r the most replicas that
+--            a server of it was ever seen with; and for each worker ID
+--            "<reserved> <expires> <reported> <seen> <identity> <address>", times in ms, identity "-"
+--            for none. The lease of each is a key of its own in the same slot, with its holder's token
+--   ARGV[1]  see prelude.lua
+--   ARGV[2]  what to do with the rest of ARGV:
+--              read F L I            read worker IDs F…L; I is an ID for the registry, if it has none,
+--                                    and '' for a caller who takes no worker ID
+--              put L ID T E U F MS   in life L, replace token T and entry E of a worker ID, as they were
+--                                    read, '' for none, by U and F; its lease lasts MS ms
+--   returns  "<life> <kept since> <now> <replicas>"; or "none" where nothing can be read, and "changed"
+--            for a worker ID that is not as it was read. read goes on with " <registry>" and, for each
+--            worker ID, a line with its token, a tab and its entry
+--   errors   see prelude.lua
+
+local hash, what = KEYS[1], ARGV[2]
+
+local lease = (string.gsub(hash, 'workers', 'worker', 1)) .. '_' -- and the worker ID
 
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local kept = redis.call('HMGET', KEYS[1], 'h', 'e', 'd', 'i', 'r')
-own(KEYS[1], kept[3])
-local replicas = tonumber(kept[5] or 0)
-local _, seen = string.gsub(type(info) == 'string' and info or '', 'state=online', '')
+local m = redis.call('HMGET', hash, 'h', 'e', 'd', 'i', 'r')
+local since, registry, replicas = m[1] == replid and m[2], m[4], tonumber(m[5] or 0)
+own(hash, m[3])
+local _, seen = string.gsub(info, 'state=online', '')
 if seen > replicas then
   replicas = seen
-  redis.call('HSET', KEYS[1], 'r', replicas)
-end
-local since = kept[1] == replid and kept[2]
-
--- life is what a lease is bound to: the replication ID, and since when the
--- hash is kept, so that leases do not outlive a hash that was deleted. Without
--- since no lease counts.
-local function life()
-  return since and replid .. '-' .. since
+  redis.call('HSET', hash, 'r', replicas)
 end
 
-local function ms(n)
-  return string.format('%.0f', n) -- tostring() gives an exponent
+-- head is what every holder is told. Its life is what a lease is bound to: the replication ID, and
+-- since when the hash is kept, in µs, so that leases do not outlive a hash that was deleted.
+local function head()
+  local now = time[1] .. string.format('%03d', math.floor(time[2] / 1000))
+  return replid .. '-' .. since .. ' ' .. string.sub(since, 1, -4) .. ' ' .. now .. ' ' .. replicas
 end
 
--- found is what every holder is told: since when the hash is kept, the time, and the
--- most replicas that were seen.
-local function found()
-  return ms(math.floor(since / 1000)) .. ' ' .. ms(now) .. ' ' .. replicas
-end
-
--- entry reads what is known about a worker ID; nil is one that was never given.
-local function entry(text)
-  if not text then
-    return { reserved = 0, expires = 0, reported = 0, seen = 0, identity = '-', address = '-' }
+if what == 'put' then
+  local id, key = ARGV[4], lease .. ARGV[4]
+  if not since or replid .. '-' .. since ~= ARGV[3] or (redis.call('GET', key) or '') ~= ARGV[5]
+    or (redis.call('HGET', hash, id) or '') ~= ARGV[6] then
+    return 'changed'
   end
-  local r, x, p, s, i, a = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
-  if not r then
-    error('MALFORMED entry of a worker ID in ' .. KEYS[1])
+  -- A release lowers the bounds, which is right as long as nobody renews: so the lease goes first. Else
+  -- the entry goes first: a lease whose holder finds the bounds of another would start too low.
+  if ARGV[7] == '' then
+    redis.call('UNLINK', key)
   end
-  return { reserved = tonumber(r), expires = tonumber(x), reported = tonumber(p), seen = tonumber(s), identity = i, address = a }
+  redis.call('HSET', hash, id, ARGV[8])
+  if ARGV[7] ~= '' then
+    redis.call('SET', key, ARGV[7], 'PX', ARGV[9])
+  end
+  return head()
 end
 
-local function store(id, e)
-  redis.call('HSET', KEYS[1], id, ms(e.reserved) .. ' ' .. ms(e.expires) .. ' ' .. ms(e.reported) .. ' ' .. ms(e.seen) ..
-    ' ' .. e.identity .. ' ' .. e.address)
+local ids, leases = {}, {}
+for id = tonumber(ARGV[3]), tonumber(ARGV[4]) do
+  ids[#ids + 1], leases[#leases + 1] = id, lease .. id
 end
+if ARGV[5] ~= '' then
+  -- In another life of the server, or without the hash, what held before says nothing now. The leases
+  -- go first: should the script end in between, the next one drops them again.
+  if not since then
+    redis.call('UNLINK', unpack(leases))
+    since = time[1] .. string.format('%06d', time[2])
+    redis.call('HSET', hash, 'e', since, 'h', replid)
+  end
+  if not registry then
+    registry = ARGV[5]
+    redis.call('HSET', hash, 'i', registry)
+  end
+end
+if not since or not registry then
+  return 'none'
+end
+local lines, holders, entries = {}, redis.call('MGET', unpack(leases)), redis.call('HMGET', hash, unpack(ids))
+for i = 1, #ids do
+  lines[i] = '\n' .. (holders[i] or '') .. '\t' .. (entries[i] or '')
+end
+return head() .. ' ' .. registry .. table.concat(lines)

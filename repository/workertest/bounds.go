@@ -1,6 +1,7 @@
 package workertest
 
 import (
+	"context"
 	"testing"
 
 	"shardid/model"
@@ -41,14 +42,6 @@ func testReturn(t *testing.T, b Backend) {
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
 }
 
-func testFollow(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease, _, expires := held(t, r)
-	lapse(t, b, r, lease)
-	crash(t, b, r)
-	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), expires, now(lease))
-}
-
 func testNeverLower(t *testing.T, b Backend) {
 	r := b.New(t)
 	lease, reserved, expires := held(t, r)
@@ -87,19 +80,6 @@ func testForeign(t *testing.T, b Backend) {
 	Renew(t, r, lease, reserved, expires)
 	crash(t, b, r)
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
-}
-
-func testOldHolder(t *testing.T, b Backend) {
-	old := b.New(t)
-	lease, reserved, _ := held(t, old)
-	lapse(t, b, old, lease)
-	r := b.New(t)
-	next := follow(t, r, successor(b, lease.Owner), lease)
-	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
-	Renew(t, r, next, now(lease)-second, now(lease)+hour)
-	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
-	WantLost(t, old, With(lease, reserved, reserved))
-	Renew(t, r, next, now(lease)-second, now(lease)+hour)
 }
 
 func testOldProcess(t *testing.T, b Backend) {
@@ -166,13 +146,15 @@ func testReleased(t *testing.T, b Backend) {
 	wantAfter(t, follow(t, r, Owner(0), lease), reserved, now(lease))
 }
 
-func testReleaseLost(t *testing.T, b Backend) {
+func testTakenOver(t *testing.T, b Backend) {
 	old := b.New(t)
 	lease, reserved, expires := held(t, old)
 	lapse(t, b, old, lease)
 	r := b.New(t)
 	next := follow(t, r, successor(b, lease.Owner), lease)
+	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
 	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
+	WantLost(t, old, With(lease, reserved, reserved))
 	release(t, old, lease, reserved)
 	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
 	if third := Acquire(t, b.New(t), Owner(7)); third.WorkerID == lease.WorkerID {
@@ -180,4 +162,25 @@ func testReleaseLost(t *testing.T, b Backend) {
 	}
 	crash(t, b, r)
 	wantAfter(t, follow(t, b.New(t), reborn(next.Owner), lease), max(expires, now(lease)+second), now(lease)+hour)
+}
+
+// testReleaseLate: a release arrives when its caller has given up, and the same process has taken its worker ID again
+// and renewed it. The next owner must not start below what was issued since.
+func testReleaseLate(t *testing.T, b Backend) {
+	slow, hold := b.Late(t)
+	lease, reserved, _ := held(t, slow)
+	sent, arrive := hold()
+	ctx, giveUp := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() { gone <- slow.Release(ctx, With(lease, reserved, reserved)) }()
+	<-sent
+	giveUp()
+	<-gone
+	r := b.New(t)
+	again := follow(t, r, Owner(0), lease)
+	again = Renew(t, r, again, now(again)-second, now(again)+hour)
+	arrive()
+	got := Renew(t, r, again, reserved, reserved)
+	check.Equal(t, got.Reserved, again.Reserved, "Reserved")
+	check.Equal(t, got.Expires, again.Expires, "Expires")
 }

@@ -15,23 +15,13 @@ import (
 const racers = 64
 
 func testFirst(t *testing.T, b Backend) {
-	lease := Acquire(t, b.New(t), Owner(0))
-	if b.Stateless {
-		return
-	}
-	if off := time.Since(time.UnixMilli(lease.ServerTime)).Abs(); off > time.Minute {
-		t.Errorf("server time %d is off by %v, and the servers of tests run here", lease.ServerTime, off)
-	}
-	if lease.After > lease.ServerTime {
-		t.Errorf("After %d of a first lease is above the server's %d", lease.After, lease.ServerTime)
-	}
-}
-
-func testKeptSince(t *testing.T, b Backend) {
 	r := b.New(t)
 	first := Acquire(t, r, Owner(0))
-	if first.KeptSince != first.ServerTime {
-		t.Errorf("kept since %d, want the server's time %d: nothing was there", first.KeptSince, first.ServerTime)
+	if off := time.Since(time.UnixMilli(first.ServerTime)).Abs(); off > time.Minute {
+		t.Errorf("server time %d is off by %v, and the servers of tests run here", first.ServerTime, off)
+	}
+	if first.After > first.ServerTime || first.KeptSince != first.ServerTime {
+		t.Errorf("after %d, kept since %d, with nothing there at %d", first.After, first.KeptSince, first.ServerTime)
 	}
 	Renew(t, r, first, now(first)-hour, now(first)-minute)
 	if next := Acquire(t, b.New(t), Owner(1)); next.KeptSince > first.ServerTime {
@@ -70,24 +60,16 @@ func testRaceSelf(t *testing.T, b Backend) {
 	Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
 }
 
-func testTwo(t *testing.T, b Backend) {
-	r := b.New(t)
-	one, two := Acquire(t, r, Owner(0)), Acquire(t, r, Owner(1))
-	if one.WorkerID == two.WorkerID {
-		t.Errorf("both have worker ID %d", one.WorkerID)
-	}
-	Renew(t, r, one, now(one)-hour, now(one)+hour)
-	Renew(t, another(t, b, r), two, now(one)-hour, now(one)+hour)
-}
-
 func testRace(t *testing.T, b Backend) {
 	n := min(b.Max, racers)
 	leases := make([]model.Lease, n)
 	inParallel(t, instancesOf(t, b.New, n), n, func(r Registry, i int) {
-		var err error
-		if leases[i], err = patient(r, t, Owner(i)); err != nil {
-			t.Errorf("owner %d: %v", i, err)
+		lease, err := patient(r, t, Owner(i))
+		if err == nil {
+			lease, err = r.Renew(t.Context(), With(lease, now(lease)-hour, now(lease)+hour))
 		}
+		check.OK(t, err, "owner", i)
+		leases[i] = lease
 	})
 	WantDistinct(t, leases)
 }
@@ -206,7 +188,8 @@ func testPeers(t *testing.T, b Backend) {
 		sent := With(lease, now(lease)-hour, now(lease)+hour)
 		sent.Reported -= int64(i) * 7 * second // its clock is wrong
 		check.Must(t, check.Err(r.Renew(t.Context(), sent)))
-		want[sent.Owner.Address] = model.WorkerPeer{Address: sent.Owner.Address, WorkerID: sent.WorkerID, Reported: sent.Reported, Seen: lease.ServerTime}
+		want[sent.Owner.Address] = model.WorkerPeer{Address: sent.Owner.Address, WorkerID: sent.WorkerID,
+			Reported: sent.Reported, Seen: lease.ServerTime}
 	}
 	peers, err := b.New(t).Peers(t.Context())
 	if err != nil || len(peers) != len(want) {
