@@ -25,8 +25,6 @@ var (
 	errClosed = errors.New("the store is closed")
 	// errNoSession: a server took the connection and opened no session.
 	errNoSession = errors.New("no session was opened")
-	// errOtherServer: what answered is no ZooKeeper.
-	errOtherServer = errors.New("that is no answer of ZooKeeper")
 )
 
 const (
@@ -174,37 +172,8 @@ func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, e
 	case c.closed:
 		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
 	}
-	c.wire = &opening{Conn: conn, client: c}
-	return c.wire, nil
-}
-
-// opening is a connection that ends if another kind of server answers. The library allocates what the
-// length says that comes first, and their text read as a length is a gigabyte. The answer that opens a
-// session has 37 bytes, so that three zeros come first.
-type opening struct {
-	net.Conn
-	client *client
-	zeros  int // of those three, that came
-}
-
-// Read is called by one goroutine at a time.
-func (o *opening) Read(p []byte) (int, error) {
-	n, err := o.Conn.Read(p)
-	for i := 0; i < n && o.zeros < 3; i++ {
-		if p[i] != 0 {
-			err := fmt.Errorf("%w by %s: %w: it begins with %q", errNoSession, o.RemoteAddr(), errOtherServer, p[:n])
-			o.client.setTrouble(err)
-			return 0, err
-		}
-		o.zeros++
-	}
-	return n, err
-}
-
-func (c *client) setTrouble(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = err
+	c.wire = conn
+	return conn, nil
 }
 
 // notice is told what becomes of the connection.

@@ -3,12 +3,14 @@
 package zkstore_test
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"io"
+	"log/slog"
 	"net"
 	"path"
 	"strconv"
@@ -210,23 +212,26 @@ type instance struct {
 	*network
 }
 
+// open opens a store, of this world where nothing else is said.
 func (w world) open(o zkstore.Options) instance {
 	w.t.Helper()
-	if o.Name == "" {
-		o.Name = w.name
-	}
+	n := &network{}
+	return instance{w.openOver(o, n.dial), n}
+}
+
+func (w world) openOver(o zkstore.Options, dial func(network, addr string, limit time.Duration) (net.Conn, error)) (
+	s *zkstore.Store) {
+	w.t.Helper()
 	if o.Addrs == nil {
 		o.Addrs = []string{w.addr}
 	}
-	n := &network{}
-	s, err := zkstore.NewOver(o, n.dial)
+	o.Mode, o.Name, o.Log = cmp.Or(o.Mode, zkstore.ModeForever), cmp.Or(o.Name, w.name, "x"), slog.New(slog.DiscardHandler)
+	o.SessionTimeout, o.ReclaimMargin = cmp.Or(o.SessionTimeout, 10*time.Second), cmp.Or(o.ReclaimMargin, 5*time.Second)
+	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
+	s, err := zkstore.NewOver(o, dial)
 	check.Must(w.t, err)
-	w.t.Cleanup(func() {
-		if err := errors.Join(s.Close(), s.Close()); err != nil {
-			w.t.Error(err)
-		}
-	})
-	return instance{s, n}
+	w.t.Cleanup(func() { check.OK(w.t, errors.Join(s.Close(), s.Close())) })
+	return s
 }
 
 func (w world) mode(mode string) instance {
@@ -340,8 +345,8 @@ func TestForeverContract(t *testing.T) {
 	workertest.Run(t, func(t *testing.T) workertest.Backend {
 		w := newWorld(t)
 		return workertest.Backend{New: opener(w, zkstore.ModeForever), Max: model.SnowflakeWorkers, PerAddress: true,
-			FixedIDs: true,
-			Fill:     func(*testing.T) { w.fillForever(w.client(), model.SnowflakeWorkers) }}
+			FixedIDs: true, Late: w.late(zkstore.ModeForever),
+			Fill: func(*testing.T) { w.fillForever(w.client(), model.SnowflakeWorkers) }}
 	})
 }
 
@@ -350,6 +355,7 @@ func TestRecycleContract(t *testing.T) {
 	workertest.Run(t, func(t *testing.T) workertest.Backend {
 		w := newWorld(t)
 		return workertest.Backend{New: opener(w, zkstore.ModeRecycle), Max: model.SnowflakeWorkers, PerAddress: true,
+			Late: w.late(zkstore.ModeRecycle),
 			Fill: func(*testing.T) { w.fillRecycle(w.client(), time.Now().UnixMilli()+hour) }}
 	})
 }
@@ -371,6 +377,27 @@ func TestEphemeralContract(t *testing.T) {
 
 func opener(w world, mode string) func(*testing.T) workertest.Registry {
 	return func(*testing.T) workertest.Registry { return w.mode(mode) }
+}
+
+// late holds the next transaction of an instance. Whatever the session sends is answered in order.
+func (w world) late(mode string) func(*testing.T) (workertest.Registry, workertest.Hold) {
+	return func(t *testing.T) (workertest.Registry, workertest.Hold) {
+		s := w.mode(mode)
+		return s, func() (<-chan struct{}, func()) {
+			sent, arrive := make(chan struct{}), make(chan struct{})
+			var first sync.Once
+			s.before(func() {
+				first.Do(func() {
+					close(sent)
+					<-arrive
+				})
+			})
+			return sent, func() {
+				close(arrive)
+				check.Must(t, s.Check(t.Context()))
+			}
+		}
+	}
 }
 
 // expire cuts an instance off and ends its session.

@@ -25,65 +25,66 @@ import (
 
 // wantAll wants the same kind of error from every operation, soon after its
 // deadline.
-func wantAll(t *testing.T, s instance, words ...string) {
-	t.Helper()
-	wantAllFor(t, s, model.Lease{Owner: owner(0), Node: "/snowflake/x/forever/10.0.0.0:8080-0000000000"}, words...)
-}
-
-func wantAllFor(t *testing.T, s instance, lease model.Lease, words ...string) {
+func wantAll(t *testing.T, s workertest.Registry, lease model.Lease, words ...string) {
 	t.Helper()
 	for name, call := range map[string]func(context.Context) error{
-		"check":   s.Check,
-		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, owner(0)); return err },
-		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, lease); return err },
+		"acquire": func(ctx context.Context) error { return check.Err(s.Acquire(ctx, owner(0))) },
+		"renew":   func(ctx context.Context) error { return check.Err(s.Renew(ctx, lease)) },
 		"release": func(ctx context.Context) error { return s.Release(ctx, lease) },
-		"peers":   func(ctx context.Context) error { _, err := s.Peers(ctx); return err },
+		"peers":   func(ctx context.Context) error { return check.Err(s.Peers(ctx)) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		start := time.Now()
 		err := call(ctx)
 		cancel()
 		if errors.Is(err, model.ErrLeaseLost) || err == nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		wantAdvice(t, err, words...)
-		if took := time.Since(start); took > 5*time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
 	}
 }
 
-func (w world) plain(o zkstore.Options) instance {
-	w.t.Helper()
-	o.Mode, o.Name = zkstore.ModeForever, "x"
-	s, err := zkstore.New(o)
-	w.allow(err)
-	w.t.Cleanup(func() {
-		start := time.Now()
-		w.allow(s.Close())
-		if took := time.Since(start); took > 15*time.Second {
-			w.t.Errorf("close took %v", took)
-		}
-	})
-	return instance{s, nil}
-}
-
-func TestUnreachable(t *testing.T) {
-	t.Parallel()
-	w := world{t: t}
-	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"127.0.0.1:1"}}), "connection refused", "start ZooKeeper")
-	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"nowhere.invalid:2181"}}), "correct zookeeper.addrs")
+// TestAway: whatever is at the address, every operation ends with its deadline and says what to do. Servers without a
+// quorum take connections and drop them; one that hangs does not even do that.
+func TestAway(t *testing.T) {
+	answering := func(serve func(net.Conn)) func(*testing.T) string {
+		return func(t *testing.T) string { return testserver.Fake(t, serve) }
+	}
+	at := func(addr string) func(*testing.T) string { return func(*testing.T) string { return addr } }
+	for name, c := range map[string]struct {
+		addr  func(*testing.T) string
+		words []string
+	}{
+		"nobody":    {at("127.0.0.1:1"), []string{"connection refused", "start ZooKeeper"}},
+		"no host":   {at("nowhere.invalid:2181"), []string{"correct zookeeper.addrs"}},
+		"no quorum": {answering(func(net.Conn) {}), []string{"no session was opened", "quorum"}},
+		"silence":   {answering(func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := world{t: t}.open(zkstore.Options{Addrs: []string{c.addr(t)}})
+			check.Eventually(t, "notice what is there", func() error {
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				err := s.Check(ctx)
+				if err == nil || len(c.words) > 0 && !strings.Contains(err.Error(), c.words[0]) {
+					return fmt.Errorf("check says %w", err)
+				}
+				return nil
+			})
+			node := "/snowflake/x/forever/10.0.0.0:8080-0000000000"
+			wantAll(t, s, model.Lease{Owner: owner(0), Node: node}, c.words...)
+		})
+	}
 }
 
 // Close returns when the library's goroutines have ended, though one is in the
 // middle of a connect. Runs alone: they are found by their stacks.
 func TestCloseWaits(t *testing.T) {
-	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{"127.0.0.1:1"}},
+	s := world{t: t}.openOver(zkstore.Options{Addrs: []string{"127.0.0.1:1"}},
 		func(string, string, time.Duration) (net.Conn, error) {
 			time.Sleep(2 * time.Second) // longer than the library waits by itself
 			return nil, errors.New("no answer")
 		})
-	check.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Check(ctx); err == nil {
@@ -98,42 +99,6 @@ func TestCloseWaits(t *testing.T) {
 		check.OK(t, s.Close())
 	}
 }
-
-// Servers without a quorum take connections and drop them; one that hangs does
-// not even do that.
-func TestNoSession(t *testing.T) {
-	check.Deep(t)
-	t.Parallel()
-	for name, test := range map[string]struct {
-		drop bool
-		word string
-	}{"drops": {true, "quorum"}, "hangs": {false, ""}} {
-		t.Run(name, func(t *testing.T) {
-			addr := testserver.Fake(t, func(conn net.Conn) {
-				if !test.drop {
-					_, _ = io.Copy(io.Discard, conn)
-				}
-			})
-			s := world{t: t}.plain(zkstore.Options{Addrs: []string{addr}})
-			if test.drop {
-				check.Eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
-			}
-			wantAll(t, s, test.word)
-		})
-	}
-}
-
-func noticed(t *testing.T, s instance, want string) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	err := s.Check(ctx)
-	if err == nil || !contains(err, want) {
-		return fmt.Errorf("check says %w", err)
-	}
-	return nil
-}
-
-func contains(err error, want string) bool { return strings.Contains(err.Error(), want) }
 
 // A server that is killed and comes back, paused and resumed, and then comes back
 // having lost everything.
@@ -164,11 +129,11 @@ func TestServerLife(t *testing.T) {
 		}
 	}
 	server.Kill()
-	wantAllFor(t, stores[zkstore.ModeRecycle], leases[zkstore.ModeRecycle])
+	wantAll(t, stores[zkstore.ModeRecycle], leases[zkstore.ModeRecycle])
 	server.Restart()
 	goOn()
 	server.Pause()
-	wantAllFor(t, stores[zkstore.ModeForever], leases[zkstore.ModeForever])
+	wantAll(t, stores[zkstore.ModeForever], leases[zkstore.ModeForever])
 	server.Resume()
 	goOn()
 	server.Kill()
@@ -198,37 +163,16 @@ func TestNoAuth(t *testing.T) {
 	})
 }
 
-func TestOptions(t *testing.T) {
-	good := zkstore.Options{Mode: "zk", Addrs: []string{"a:1"}, Name: "shardid"}
-	for name, change := range map[string]func(*zkstore.Options){
-		"mode":                      func(o *zkstore.Options) { o.Mode = "mysql" },
-		"no addr":                   func(o *zkstore.Options) { o.Addrs = nil },
-		"no port":                   func(o *zkstore.Options) { o.Addrs = []string{"a:1", "b"} },
-		"chroot of the first":       func(o *zkstore.Options) { o.Addrs = []string{"a:1/x", "b:1"} },
-		"chroot with a slash after": func(o *zkstore.Options) { o.Addrs = []string{"a:1/x/"} },
-		"port 0":                    func(o *zkstore.Options) { o.Addrs = []string{"a:0"} },
-		"no name":                   func(o *zkstore.Options) { o.Name = "" },
-		"name ..":                   func(o *zkstore.Options) { o.Name = ".." },
-		"name a/b":                  func(o *zkstore.Options) { o.Name = "a/b" },
-		"session":                   func(o *zkstore.Options) { o.SessionTimeout = -1 },
-		"long":                      func(o *zkstore.Options) { o.SessionTimeout = 2 * time.Hour },
-		"precision":                 func(o *zkstore.Options) { o.SessionTimeout = time.Second + 1 },
-		"margin":                    func(o *zkstore.Options) { o.ReclaimMargin = -1 },
-	} {
-		o := good
-		change(&o)
-		check.Is(t, check.Err(zkstore.New(o)), model.ErrInvalidArgument, name)
-	}
-	s, err := zkstore.New(good)
-	check.Must(t, err)
+// TestWhatIsNoPath: owners whose texts cannot be part of a path, and a chroot that does not come last, are refused.
+func TestWhatIsNoPath(t *testing.T) {
+	s := world{t: t}.open(zkstore.Options{Addrs: []string{"127.0.0.1:1"}}) // never connected
 	for name, o := range map[string]model.Owner{"token": {Address: "1.2.3.4:5"},
 		"slash": {Address: "1.2.3.4:5", Token: "a/b"},
 		"port":  {Address: "1.2.3.4", Token: "t"}, "address": {Address: "1.2/3.4:5", Token: "t"}} {
 		check.Is(t, check.Err(s.Acquire(t.Context(), o)), model.ErrInvalidArgument, name)
 	}
-	if err := s.Close(); err != nil { // never connected
-		t.Error(err)
-	}
+	err := check.Err(zkstore.New(zkstore.Options{Addrs: []string{"a:1/x", "b:1"}}))
+	check.Is(t, err, model.ErrInvalidArgument)
 }
 
 // The answer to the transaction that takes a worker ID is lost: the same process
@@ -267,14 +211,11 @@ func TestHungServer(t *testing.T) {
 	silent := testserver.Fake(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	w := newWorld(t)
 	var first sync.Once
-	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr},
-		SessionTimeout: time.Second},
+	s := w.openOver(zkstore.Options{SessionTimeout: time.Second},
 		func(network, addr string, limit time.Duration) (net.Conn, error) {
 			first.Do(func() { addr = silent })
 			return net.DialTimeout(network, addr, limit)
 		})
-	w.allow(err)
-	defer s.Close()
 	check.Eventually(t, "reach the other", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -361,39 +302,6 @@ func goesOn(t *testing.T, mode string, s instance, lease model.Lease) model.Leas
 		return err
 	})
 	return lease
-}
-
-// All worker IDs there are, to as many first starts at once, over several
-// connections: each gets another one, and the one after them none.
-func TestRaceForAll(t *testing.T) {
-	t.Parallel()
-	const workers = 128
-	for _, mode := range modes() {
-		t.Run(mode, func(t *testing.T) {
-			w, stores := newWorld(t), make([]instance, 8)
-			for i := range stores {
-				stores[i] = w.open(zkstore.Options{Mode: mode, Workers: workers,
-					ReclaimMargin: time.Hour}) // longer than any race
-			}
-			workertest.WantDistinct(t, race(t, stores, workers))
-			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
-		})
-	}
-}
-
-// race acquires for n owners at once.
-func race(t *testing.T, stores []instance, n int) []model.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	leases, errs := make([]model.Lease, n), make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { leases[i], errs[i] = stores[i%len(stores)].Acquire(ctx, owner(i)) })
-	}
-	wg.Wait()
-	check.Must(t, errors.Join(errs...))
-	return leases
 }
 
 // A renewal on its way while somebody else takes the worker ID over changes

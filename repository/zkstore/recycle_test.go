@@ -3,7 +3,6 @@
 package zkstore_test
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 func (w world) pool(name string) string { return path.Join(w.root(), "recycle", name) }
@@ -155,33 +153,6 @@ func TestEphemeralNewSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	workertest.Renew(t, s, next, reserved+second, reserved+hour)
-}
-
-// The server stands still for longer than a session lasts: the worker ID is lost
-// or not, but nobody keeps one that another has.
-func TestEphemeralServerPauses(t *testing.T) {
-	t.Parallel()
-	server := testserver.ZooKeeper(t)
-	w := world{t, server.Addr(), "pause"}
-	s := w.open(zkstore.Options{Mode: zkstore.ModeEphemeral, SessionTimeout: time.Second})
-	lease := held(t, s)
-	server.Pause()
-	time.Sleep(2 * time.Second)
-	server.Resume()
-	var now model.Lease
-	check.Eventually(t, "go on", func() (err error) {
-		if now, err = s.Renew(t.Context(), lease); errors.Is(err, model.ErrLeaseLost) {
-			now, err = s.Acquire(t.Context(), owner(0))
-		}
-		return err
-	})
-	if now.WorkerID != 0 || now.After != lease.After && now.After != 1000 {
-		t.Errorf("%+v", now)
-	}
-	other := workertest.Acquire(t, w.mode(zkstore.ModeEphemeral), owner(1))
-	if _, err := s.Renew(t.Context(), now); err == nil && other.WorkerID == now.WorkerID {
-		t.Errorf("%+v, and before %+v", other, now)
-	}
 }
 
 // held acquires and renews. Its session is so short that a busy machine may lose

@@ -35,15 +35,12 @@
 package zkstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -62,18 +59,16 @@ type Store struct {
 	slots slots
 }
 
-// New validates the options and connects to nothing. Errors:
-// model.ErrInvalidArgument.
+// New connects to nothing. Errors: model.ErrInvalidArgument for a chroot of another address than the last.
 func New(o Options) (*Store, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	o.SessionTimeout = cmp.Or(o.SessionTimeout, defaultSession)
-	o.ReclaimMargin = cmp.Or(o.ReclaimMargin, defaultMargin)
-	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
-	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	last := len(o.Addrs) - 1
-	server, chroot := splitChroot(o.Addrs[last])
+	for _, addr := range o.Addrs[:last] {
+		if strings.Contains(addr, "/") {
+			return nil, fmt.Errorf("%w: zookeeper.addrs: a chroot follows the last address, and not %s",
+				model.ErrInvalidArgument, addr)
+		}
+	}
+	server, chroot, _ := strings.Cut(o.Addrs[last], "/")
 	o.Addrs = append(slices.Clone(o.Addrs[:last]), server)
 	slots := newSlots(o, newLink(o), chroot)
 	return &Store{workerid.NewRegistry(slots, o.ReclaimMargin), slots}, nil
@@ -108,85 +103,29 @@ const (
 	ModeEphemeral = "zk_ephemeral"
 )
 
-// Options says where ZooKeeper is and which worker IDs to take there.
+// Options says where ZooKeeper is and which worker IDs to take there. All are required but Observe.
 type Options struct {
 	Mode string // ModeForever, ModeRecycle or ModeEphemeral
 	// Addrs are host:port of the servers; names are looked up at each connect. The chroot,
 	// below which all nodes lie, may follow the last one: /path.
 	Addrs []string
 	// Name is the namespace of the worker IDs, Leaf's leaf.name: letters, digits,
-	// '.', '_', '-'.
+	// '.', '_', '-', the first one a letter or a digit.
 	Name string
-	// SessionTimeout is how long ZooKeeper keeps a session that it hears nothing
-	// of; 0 means 10 s. The servers may choose another within their own bounds.
-	// An instance that crashed blocks its worker ID that long in ModeEphemeral.
+	// SessionTimeout is how long ZooKeeper keeps a session that it hears nothing of, in whole ms. The
+	// servers may choose another within their own bounds. An instance that crashed blocks its worker ID
+	// that long in ModeEphemeral.
 	SessionTimeout time.Duration
 	// ReclaimMargin is how long after its end a lease is left alone by owners of
-	// other addresses in ModeRecycle; 0 means 5 s. It covers the difference
-	// between the clocks of two servers, one of which leads after the other.
+	// other addresses in ModeRecycle. It covers the difference between the clocks of
+	// two servers, one of which leads after the other.
 	ReclaimMargin time.Duration
-	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
-	// model.SnowflakeWorkers, which is the most.
+	// Workers is how many worker IDs there are, 1…model.SnowflakeWorkers: 0…Workers-1.
 	Workers int
-	// Log gets what the client library says, at level debug; nil discards it.
+	// Log gets what the client library says, at level debug.
 	Log *slog.Logger
 	// Observe watches the requests; nil: nothing does.
 	Observe model.Observe
-}
-
-const (
-	defaultSession = 10 * time.Second
-	maxSession     = time.Hour
-	defaultMargin  = 5 * time.Second
-)
-
-// validate refuses, with model.ErrInvalidArgument, what cannot work.
-func (o Options) validate() error {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.Mode != ModeForever && o.Mode != ModeRecycle && o.Mode != ModeEphemeral {
-		refuse("snowflake.worker.mode %q is neither zk, zk_recycle nor zk_ephemeral", o.Mode)
-	}
-	// Other names would be another path.
-	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
-	if strings.Trim(o.Name, ".") == "" || strings.Trim(o.Name, allowed) != "" {
-		refuse("snowflake.name %q is not made of letters, digits, '.', '_' and '-'", o.Name)
-	}
-	if len(o.Addrs) == 0 {
-		refuse("zookeeper.addrs is empty: give at least one host:port")
-	}
-	for i, addr := range o.Addrs {
-		if server, chroot := splitChroot(addr); i == len(o.Addrs)-1 && (chroot == "" || path.Clean(chroot) == chroot) {
-			addr = server
-		}
-		host, port, err := net.SplitHostPort(addr)
-		n, portErr := strconv.ParseUint(port, 10, 16)
-		if err != nil || portErr != nil || n == 0 || host == "" {
-			refuse("zookeeper.addrs[%d]: %q is not host:port, such as 10.0.0.7:2181; a chroot follows the last address",
-				i, addr)
-		}
-	}
-	if o.SessionTimeout < 0 || o.SessionTimeout > maxSession || o.SessionTimeout%time.Millisecond != 0 {
-		refuse("the session timeout %v is not in whole milliseconds up to %v", o.SessionTimeout, maxSession)
-	}
-	if o.ReclaimMargin < 0 {
-		refuse("the reclaim margin cannot be negative")
-	}
-	if o.Workers < 0 || o.Workers > model.SnowflakeWorkers {
-		refuse("there are 1…%d worker IDs, not %d", model.SnowflakeWorkers, o.Workers)
-	}
-	if len(errs) > 0 {
-		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, errors.Join(errs...))
-	}
-	return nil
-}
-
-// splitChroot splits host:port/path; chroot is "" or begins with the slash.
-func splitChroot(addr string) (server, chroot string) {
-	if at := strings.IndexByte(addr, '/'); at >= 0 {
-		return addr[:at], addr[at:]
-	}
-	return addr, ""
 }
 
 // explain makes the error of an operation, with advice for the operator. What the caller must tell apart
@@ -211,8 +150,6 @@ func advice(err error) string {
 	switch {
 	case errors.Is(err, errClosed), errors.Is(err, context.Canceled):
 		return ""
-	case errors.Is(err, errOtherServer):
-		return "correct zookeeper.addrs: what listens there does not speak as ZooKeeper does"
 	case errors.Is(err, errForeign):
 		return "give shardid a snowflake.name of its own: something else writes below /snowflake or /lock"
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
@@ -223,8 +160,8 @@ func advice(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED), unknownHost:
 		return "start ZooKeeper, or correct zookeeper.addrs"
 	case errors.Is(err, errNoSession):
-		return "ask each server with srvr: without a quorum it takes connections and opens no session; or raise " +
-			"maxClientCnxns"
+		return "ask each server of zookeeper.addrs with srvr: without a quorum it takes connections and opens no " +
+			"session; or raise maxClientCnxns"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrNoServer), netErr != nil && netErr.Timeout():
 		return "look whether ZooKeeper runs, is reachable, has a quorum, and is not waiting for its disk: no answer " +
 			"in time"
