@@ -173,11 +173,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
 		}
 	case workerLocal:
-		local, err := workerfile.Local(s.Worker.LocalMap, layout.Workers())
-		if err != nil {
-			return nil, err
-		}
-		opts.Registry = local
+		opts.Registry = workerfile.Local(s.Worker.LocalMap)
 	default:
 		opts.Registry = zoo
 	}

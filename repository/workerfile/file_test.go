@@ -374,24 +374,3 @@ func killed(t *testing.T, dir string, after int) (stored int64) {
 	_ = cmd.Wait() // reports the kill
 	return stored
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(good))
-	f.Add([]byte(fresh))
-	f.Add([]byte(wide))
-	f.Add([]byte(good[:100]))
-	f.Add([]byte(`{"version":1}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := parseRecord(text)
-		if err != nil {
-			return
-		}
-		layout := r.layout()
-		if r.WorkerID < noWorker || r.WorkerID >= layout.Workers() || min(r.ReservedUntil, r.ExpiresAt, r.EpochMs) < 0 {
-			t.Errorf("accepted %+v", r)
-		}
-		if again, err := parseRecord(r.text()); err != nil || again != r {
-			t.Errorf("%+v became %+v, %v", r, again, err)
-		}
-	})
-}

@@ -3,10 +3,7 @@ package workerfile
 import (
 	"context"
 	"fmt"
-	"maps"
-	"net"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -35,38 +32,17 @@ type Fixed struct {
 	unknown atomic.Int64
 }
 
-// Local makes the registry from snowflake.worker.local_map, ip:port to worker ID, of which there are so
-// many. Errors: model.ErrInvalidArgument for a worker ID that is not 0…workers-1 or given twice, and for
-// an address that is not ip:port.
-func Local(ids map[string]int, workers int) (*Fixed, error) {
-	refuse := func(format string, args ...any) (*Fixed, error) {
-		why := fmt.Sprintf(format, args...)
-		return nil, fmt.Errorf("%w: snowflake.worker.local_map: %s", model.ErrInvalidArgument, why)
-	}
-	ids = maps.Clone(ids)
-	holder := make(map[int]string, len(ids))
-	for _, address := range slices.Sorted(maps.Keys(ids)) {
-		id := ids[address]
-		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-			return refuse("%q is not ip:port", address)
-		}
-		if id < 0 || id >= workers {
-			return refuse("worker ID %d of %s is not 0…%d", id, address, workers-1)
-		}
-		if other, taken := holder[id]; taken {
-			return refuse("%s and %s both have worker ID %d", other, address, id)
-		}
-		holder[id] = address
-	}
+// Local makes the registry from snowflake.worker.local_map, ip:port to worker ID, which the configuration has
+// checked: no two have the same.
+func Local(ids map[string]int) *Fixed {
 	return &Fixed{name: ModeLocal, find: func(address string) (int, error) {
 		id, listed := ids[address]
 		if !listed {
 			return 0, fmt.Errorf("%w: %s is not in snowflake.worker.local_map: add it with a worker ID of its own, "+
-				"0…%d, or set snowflake.advertise to an address that is listed",
-				model.ErrNoWorkerID, address, workers-1)
+				"or set snowflake.advertise to an address that is listed", model.ErrNoWorkerID, address)
 		}
 		return id, nil
-	}}, nil
+	}}
 }
 
 var hostWithNumber = regexp.MustCompile(`^(.+)-(0|[1-9][0-9]*)$`)

@@ -19,8 +19,7 @@ func TestLocalContract(t *testing.T) {
 	for i := range addresses {
 		ids[workertest.Address(i)] = model.SnowflakeWorkers - 1 - i
 	}
-	registry, err := Local(ids, model.SnowflakeWorkers)
-	check.Must(t, err)
+	registry := Local(ids)
 	workertest.Run(t, func(*testing.T) workertest.Backend {
 		return workertest.Backend{
 			New:        func(*testing.T) workertest.Registry { return registry },
@@ -29,28 +28,6 @@ func TestLocalContract(t *testing.T) {
 			PerAddress: true, FixedIDs: true, Stateless: true,
 		}
 	})
-}
-
-func TestLocalRefuses(t *testing.T) {
-	for word, ids := range map[string]map[string]int{
-		"10.0.0.1:80 and 10.0.0.2:80": {"10.0.0.1:80": 5, "10.0.0.2:80": 5, "10.0.0.3:80": 6},
-		"worker ID 1024 of 10.0.0.1":  {"10.0.0.1:80": 1024},
-		"worker ID -1 of 10.0.0.1":    {"10.0.0.1:80": -1},
-		"worker ID 32 of 10.0.0.9":    {"10.0.0.9:80": 32},
-		`"10.0.0.1" is not ip:port`:   {"10.0.0.1": 1},
-		`":80" is not ip:port`:        {":80": 1},
-		`"" is not ip:port`:           {"": 1},
-	} {
-		workers := model.SnowflakeWorkers
-		if word == "worker ID 32 of 10.0.0.9" {
-			workers = 32
-		}
-		registry, err := Local(ids, workers)
-		if registry != nil || !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), word) ||
-			!strings.Contains(err.Error(), "snowflake.worker.local_map") {
-			t.Errorf("got %v, want one that says %s", err, word)
-		}
-	}
 }
 
 func TestOrdinalOfAHost(t *testing.T) {
