@@ -205,12 +205,6 @@ func (a *App) wireRESP() {
 	if a.tracer != nil {
 		o.Trace = a.tracer.Command
 	}
-	if a.segment != nil {
-		o.KnownTag = a.segment.Known
-	}
-	if a.sequence != nil {
-		o.KnownSpace = a.sequence.Known
-	}
 	a.resp = resp.New(o)
 }
 

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"shardid/model"
-	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -97,15 +96,3 @@ func codesFrom(first int, of *prometheus.CounterVec) (codes Codes) {
 
 // Add counts one answer.
 func (c *Codes) Add(code int) { c[-code].Inc() }
-
-// Counts are all answers since the start, and those of them that were errors.
-func (c *Codes) Counts() (answers, errors int64) {
-	for i, of := range c {
-		n := metric.Value(of)
-		answers += n
-		if i > 0 {
-			errors += n
-		}
-	}
-	return answers, errors
-}

@@ -2,97 +2,80 @@ package resp
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"shardid/service/access"
 	"shardid/service/issuer"
 )
 
-// command is what answers a command, and what COMMAND says of it.
+// command is what answers a command.
 type command struct {
-	name, group, summary string
-	usage                string // its arguments, the optional ones in brackets
-	least, most          int    // how many it takes
-	keys                 bool   // its arguments begin with a key
-	issues               bool   // IDs; it checks its arguments itself, so that each refusal is told of
-	atOnce               bool   // also after MULTI
-	run                  func(c *conn, args [][]byte)
+	least, most int  // arguments that it takes
+	issues      bool // IDs; it checks its arguments itself, so that each refusal is told of
+	atOnce      bool // also after MULTI
+	run         func(c *conn, args [][]byte)
 }
 
-func (k *command) takes(args int) bool { return k.least <= args && args <= k.most }
-
 // newCommands are all commands, by name.
-func newCommands() map[string]*command {
+func newCommands() map[string]command {
 	issue := func(name string) func(*conn, [][]byte) {
 		return func(c *conn, args [][]byte) { c.issue(name, args) }
 	}
-	ok := func(c *conn, _ [][]byte) { c.work.out = appendSimple(c.work.out, "OK") }
-	all := map[string]*command{}
-	for _, k := range []command{
-		{name: "INCR", group: "string", usage: "key", least: 1, most: 1, issues: true, run: issue("INCR"), summary: "One ID, an integer"},
-		{name: "INCRBY", group: "string", usage: "key increment", least: 2, most: 2, issues: true, run: (*conn).incrBy, summary: "One ID for 1, an integer; of a sequence so many numbers, and the last of them"},
-		{name: "GET", group: "string", usage: "key", least: 1, most: 1, keys: true, run: (*conn).get, summary: "How far a sequence has come, a string"},
-		{name: "LPOP", group: "list", usage: "key [count]", least: 1, most: 2, issues: true, run: issue("LPOP"), summary: "One ID, a string, or exactly so many"},
-		{name: "RPOP", group: "list", usage: "key [count]", least: 1, most: 2, issues: true, run: issue("RPOP"), summary: "One ID, a string, or exactly so many"},
-		{name: "MULTI", group: "transactions", atOnce: true, run: (*conn).begin, summary: "Queue the commands that follow"},
-		{name: "EXEC", group: "transactions", atOnce: true, run: (*conn).exec, summary: "Answer what was queued; what fails undoes nothing"},
-		{name: "DISCARD", group: "transactions", atOnce: true, run: (*conn).discard, summary: "Forget what was queued"},
-		{name: "WATCH", group: "transactions", usage: "key [key ...]", least: 1, most: maxArgs, keys: true, atOnce: true, run: ok, summary: "OK: no key changes"},
-		{name: "UNWATCH", group: "transactions", run: ok, summary: "OK: no key changes"},
-		{name: "PING", group: "connection", usage: "[message]", most: 1, run: (*conn).ping, summary: "PONG, or the message"},
-		{name: "ECHO", group: "connection", usage: "message", least: 1, most: 1, run: (*conn).ping, summary: "The message"},
-		{name: "HELLO", group: "connection", usage: "[protover] [AUTH user token] [SETNAME name]", most: maxArgs, run: (*conn).hello, summary: "Choose RESP2 or RESP3"},
-		{name: "AUTH", group: "connection", usage: "[username] token", least: 1, most: 2, run: (*conn).auth, summary: "Say the token; the user is not looked at"},
-		{name: "SELECT", group: "connection", usage: "0", least: 1, most: 1, run: (*conn).selectDB, summary: "OK: there is one database"},
-		{name: "CLIENT", group: "connection", usage: "subcommand [argument ...]", least: 1, most: maxArgs, run: (*conn).client, summary: "This connection: " + clientHas},
-		{name: "RESET", group: "connection", atOnce: true, run: (*conn).reset, summary: "Forget protocol, name, token and MULTI"},
-		{name: "QUIT", group: "connection", atOnce: true, run: (*conn).leave, summary: "Close the connection"},
-		{name: "COMMAND", group: "server", usage: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]", most: maxArgs, run: (*conn).commandInfo, summary: "The commands that are here"},
-		{name: "INFO", group: "server", usage: "[section ...]", most: maxArgs, run: (*conn).info, summary: "What is known of the server; always all of it"},
-		{name: "TIME", group: "server", run: (*conn).time, summary: "The clock: seconds, and microseconds of the second"},
-	} {
-		k.keys = k.keys || k.issues
-		all[k.name] = &k
+	ok := func(c *conn, _ [][]byte) { c.simple("OK") }
+	return map[string]command{
+		"INCR":    {least: 1, most: 1, issues: true, run: issue("INCR")},
+		"INCRBY":  {least: 2, most: 2, issues: true, run: (*conn).incrBy},
+		"GET":     {least: 1, most: 1, run: (*conn).get},
+		"LPOP":    {least: 1, most: 2, issues: true, run: issue("LPOP")},
+		"RPOP":    {least: 1, most: 2, issues: true, run: issue("RPOP")},
+		"MULTI":   {atOnce: true, run: (*conn).begin},
+		"EXEC":    {atOnce: true, run: (*conn).exec},
+		"DISCARD": {atOnce: true, run: (*conn).discard},
+		"WATCH":   {least: 1, most: maxArgs, atOnce: true, run: ok}, // no key changes
+		"UNWATCH": {run: ok},
+		"PING":    {most: 1, run: (*conn).ping},
+		"ECHO":    {least: 1, most: 1, run: (*conn).ping},
+		"HELLO":   {most: maxArgs, run: (*conn).hello},
+		"AUTH":    {least: 1, most: 2, run: (*conn).auth},
+		"SELECT":  {least: 1, most: 1, run: (*conn).selectDB},
+		"CLIENT":  {least: 1, most: maxArgs, run: (*conn).client},
+		"RESET":   {atOnce: true, run: (*conn).reset},
+		"QUIT":    {atOnce: true, run: (*conn).leave},
+		"COMMAND": {most: maxArgs, run: (*conn).commandInfo},
+		"INFO":    {most: maxArgs, run: (*conn).info},
+		"TIME":    {run: (*conn).time},
 	}
-	return all
 }
 
 // handle answers one command, or queues it after MULTI. Its name becomes upper case.
 func (c *conn) handle(words [][]byte) {
-	name := upper(words[0])
+	name, args := upper(words[0]), words[1:]
 	if c.multi == nil { // those that are asked for most need no look-up
-		if c.gather(name, words[1:]) {
+		if c.gather(name, args) {
 			return
 		}
-		c.settle()
+		c.flushSequences()
 		switch string(name) {
 		case "INCR":
-			c.issue("INCR", words[1:])
+			c.issue("INCR", args)
 			return
 		case "LPOP":
-			c.issue("LPOP", words[1:])
+			c.issue("LPOP", args)
 			return
 		}
 	}
-	c.lookUp(name, words)
-}
-
-func (c *conn) lookUp(name []byte, words [][]byte) {
-	args, errs := words[1:], c.errs
-	switch known := c.server.commands[string(name)]; {
-	case known == nil:
+	switch known, found := c.server.commands[string(name)]; {
+	case !found:
 		c.fail(issuer.CodeNoRoute, absent(name))
-	case !known.takes(len(args)) && (c.multi != nil || !known.issues):
-		c.fail(-6, strings.TrimSpace(fmt.Sprintf("wrong number of arguments, the command is: %s %s", known.name, known.usage)))
+	case (len(args) < known.least || len(args) > known.most) && (c.multi != nil || !known.issues):
+		c.fail(-6, "wrong number of arguments for "+string(name))
 	case c.multi != nil && !known.atOnce:
 		c.queue(words)
 		return
 	default:
 		known.run(c, args)
-		if !known.issues && c.errs == errs {
-			c.server.served.Add(1)
-		}
 		return
 	}
 	if c.multi != nil {
@@ -103,169 +86,165 @@ func (c *conn) lookUp(name []byte, words [][]byte) {
 // absent says what to do in place of a command that is not here. rueidis asks for CLUSTER first,
 // and goes on without when the error has this word.
 func absent(name []byte) string {
-	switch string(name) {
-	case "CLUSTER", "SENTINEL", "READONLY", "ASKING":
+	if slices.Contains([]string{"CLUSTER", "SENTINEL", "READONLY", "ASKING"}, string(name)) {
 		return fmt.Sprintf("there is no %s: shardid keeps no data here, and each of its replicas answers every key. "+
-			"Use a client for a single server, with the address of HAProxy before the replicas or of one of them: see docs/api.md", name)
+			"Use a client for a single server, with the address of HAProxy before the replicas or of one of them: "+
+			"see docs/clients.md", name)
 	}
 	return fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(name))
 }
 
 func (c *conn) incrBy(args [][]byte) { // what redis-py sends for incr
-	if len(args) != 2 {
+	switch {
+	case len(args) != 2:
 		c.fail(-6, "INCRBY takes a key and an increment: 1, and of a sequence how many numbers")
-		return
-	}
-	if string(args[1]) != "1" {
+	case string(args[1]) != "1":
 		c.fail(-6, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
-		return
+	default:
+		c.issue("INCR", args[:1])
 	}
-	c.issue("INCR", args[:1])
 }
 
-// redisVersion is the version of Redis from which the commands that are here were taken; clients
-// and exporters look at it.
-const redisVersion = "7.2.0"
-
-// info answers INFO with what is true of shardid, and all of it, whatever the section. What
-// tells of other clients needs a token where one is required.
-func (c *conn) info([][]byte) {
-	s := c.server
-	up := int64(time.Since(s.begun).Seconds())
-	text := fmt.Sprintf("# Server\r\nserver_name:shardid\r\nshardid_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\n"+
-		"uptime_in_seconds:%d\r\nuptime_in_days:%d\r\n", s.opts.Version, redisVersion, up, up/(24*60*60))
-	if !s.opts.RequireToken || c.token != nil {
-		answered, failed := s.answers.Counts()
-		s.mu.Lock()
-		clients := len(s.conns)
-		s.mu.Unlock()
-		text += fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\n# Stats\r\ntotal_connections_received:%d\r\n"+
-			"total_commands_processed:%d\r\ntotal_error_replies:%d\r\n", clients, s.nextID.Load(),
-			answered+s.served.Load(), failed)
+// hello answers HELLO [version [AUTH user token] [SETNAME name]].
+func (c *conn) hello(args [][]byte) {
+	resp3 := c.resp3
+	if len(args) > 0 {
+		if resp3 = string(args[0]) == "3"; !resp3 && string(args[0]) != "2" {
+			c.work.out = appendError(c.work.out, "NOPROTO unsupported protocol version")
+			return
+		}
+		args = args[1:]
 	}
-	text += "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"
-	c.work.out = appendBulk(c.work.out, text)
+	for len(args) > 0 {
+		switch option := string(upper(args[0])); {
+		case option == "AUTH" && len(args) >= 3:
+			if !c.authenticate(args[2]) {
+				return
+			}
+			args = args[3:]
+		case option == "SETNAME" && len(args) >= 2:
+			c.name = said(args[1])
+			args = args[2:]
+		default:
+			c.fail(-6, "HELLO takes a version, AUTH with user and token, and SETNAME with a name")
+			return
+		}
+	}
+	c.resp3 = resp3
+	c.setIntegers()
+	protocol := int64(2)
+	if resp3 {
+		protocol = 3
+	}
+	out := appendMap(c.work.out, resp3, 7)
+	out = appendBulk(appendBulk(out, "server"), "shardid")
+	out = appendBulk(appendBulk(out, "version"), c.server.opts.Version)
+	out = appendInteger(appendBulk(out, "proto"), protocol)
+	out = appendInteger(appendBulk(out, "id"), c.id)
+	out = appendBulk(appendBulk(out, "mode"), "standalone")
+	out = appendBulk(appendBulk(out, "role"), "master")
+	c.work.out = appendArray(appendBulk(out, "modules"), 0)
+}
+
+// auth answers AUTH token and AUTH user token; the user is not looked at.
+func (c *conn) auth(args [][]byte) {
+	if c.authenticate(args[len(args)-1]) {
+		c.simple("OK")
+	}
+}
+
+// authenticate keeps the token for the commands to come, each of which looks whether it is
+// still valid. Without server.require_token any is taken, as over HTTP.
+func (c *conn) authenticate(token []byte) bool {
+	credential := access.NewCredential(token)
+	if c.server.opts.RequireToken {
+		if err := c.server.opts.Access.Check(credential); err != nil {
+			c.failed(err)
+			return false
+		}
+	}
+	c.token = &credential
+	return true
+}
+
+func (c *conn) ping(args [][]byte) {
+	if len(args) == 0 {
+		c.simple("PONG")
+		return
+	}
+	c.work.out = appendBulk(c.work.out, args[0])
+}
+
+func (c *conn) selectDB(args [][]byte) {
+	if string(args[0]) != "0" {
+		c.fail(-6, "there is one database: SELECT 0")
+		return
+	}
+	c.simple("OK")
+}
+
+func (c *conn) reset([][]byte) {
+	c.resp3, c.name, c.token, c.multi = false, "", nil, nil
+	c.setIntegers()
+	c.simple("RESET")
+}
+
+func (c *conn) leave([][]byte) {
+	c.simple("OK")
+	c.quit = true
+}
+
+// client answers what clients say of themselves when they connect. A client may cache, but nothing
+// is ever invalidated: only GET of a sequence is read twice, and docs/clients.md says not to cache it.
+func (c *conn) client(args [][]byte) {
+	switch option := string(upper(args[0])); {
+	case option == "SETNAME" && len(args) == 2:
+		c.name = said(args[1])
+		c.simple("OK")
+	case option == "SETINFO" && len(args) == 3:
+		if string(upper(args[1])) == "LIB-NAME" {
+			c.library = said(args[2])
+			c.setIntegers()
+		}
+		c.simple("OK")
+	case option == "GETNAME":
+		c.work.out = appendBulk(c.work.out, c.name)
+	case option == "ID":
+		c.work.out = appendInteger(c.work.out, c.id)
+	case slices.Contains([]string{"TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH"}, option):
+		c.simple("OK")
+	default:
+		c.fail(issuer.CodeNoRoute,
+			"CLIENT has SETNAME, GETNAME, SETINFO, ID, TRACKING, CACHING, NO-EVICT and NO-TOUCH here")
+	}
+}
+
+// said is what is kept of a name that a client gives: a client that is waited for holds little.
+func said(name []byte) string { return string(name[:min(len(name), 128)]) }
+
+// info answers INFO with what clients, exporters and shardid bench look at, whatever the section.
+func (c *conn) info([][]byte) {
+	c.work.out = appendBulk(c.work.out, "# Server\r\nserver_name:shardid\r\nshardid_version:"+c.server.opts.Version+
+		// The version of Redis from which the commands that are here were taken.
+		"\r\nredis_version:7.2.0\r\nredis_mode:standalone\r\n# Persistence\r\nloading:0\r\n"+
+		"# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n")
 }
 
 func (c *conn) time([][]byte) {
 	now := time.Now()
-	c.work.out = appendTexts(c.work.out, strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond()/1000))
+	out := appendBulk(appendArray(c.work.out, 2), strconv.FormatInt(now.Unix(), 10))
+	c.work.out = appendBulk(out, strconv.Itoa(now.Nanosecond()/1000))
 }
 
-// commandInfo answers COMMAND [COUNT|LIST|INFO [name …]|DOCS [name …]], from which redis-cli has its help.
+// commandInfo answers COMMAND, which redis-cli asks for its help, by how many commands there are, and says nothing
+// of any.
 func (c *conn) commandInfo(args [][]byte) {
-	option := "INFO"
-	if len(args) > 0 {
-		option = string(upper(args[0]))
-		args = args[1:]
-	}
-	names := make([]string, 0, len(c.server.commands))
-	for _, name := range args {
-		names = append(names, string(upper(name)))
-	}
-	if len(names) == 0 {
-		for name := range c.server.commands {
-			names = append(names, name)
-		}
-	}
-	out := &c.work.out
-	switch option {
-	case "COUNT":
-		*out = appendInteger(*out, int64(len(c.server.commands)))
-	case "LIST":
-		*out = appendTexts(*out, names...)
-	case "INFO":
-		*out = appendArray(*out, len(names))
-		for _, name := range names {
-			*out = c.server.commands[name].appendInfo(*out, c.resp3)
-		}
-	case "DOCS":
-		known := names[:0]
-		for _, name := range names {
-			if c.server.commands[name] != nil {
-				known = append(known, name)
-			}
-		}
-		*out = appendMap(*out, c.resp3, len(known))
-		for _, name := range known {
-			*out = c.server.commands[name].appendDocs(*out, c.resp3)
-		}
+	switch {
+	case len(args) == 1 && string(upper(args[0])) == "COUNT":
+		c.work.out = appendInteger(c.work.out, int64(len(c.server.commands)))
+	case len(args) > 0 && string(upper(args[0])) == "DOCS":
+		c.work.out = appendMap(c.work.out, c.resp3, 0)
 	default:
-		c.fail(-6, "COMMAND has COUNT, LIST, INFO and DOCS here")
+		c.work.out = appendArray(c.work.out, 0)
 	}
-}
-
-// appendInfo writes the ten fields that Redis 7 has; k is nil for a command that is not here.
-func (k *command) appendInfo(out []byte, resp3 bool) []byte {
-	if k == nil {
-		return appendNull(out, resp3)
-	}
-	arity, first, flags := k.least+1, 0, []string{"fast"}
-	if k.most > k.least {
-		arity = -arity
-	}
-	if k.keys {
-		first = 1
-	}
-	if k.issues {
-		flags = []string{"write", "fast"}
-	}
-	last := first
-	if k.keys && k.most == maxArgs {
-		last = -1
-	}
-	out = appendBulk(appendArray(out, 10), strings.ToLower(k.name))
-	out = appendFlags(appendInteger(out, int64(arity)), flags...)
-	for _, n := range []int{first, last, min(first, 1)} {
-		out = appendInteger(out, int64(n))
-	}
-	for range 4 { // categories, tips, specifications of keys, subcommands
-		out = appendArray(out, 0)
-	}
-	return out
-}
-
-// appendFlags writes what redis-cli takes for flags: simple strings.
-func appendFlags(out []byte, flags ...string) []byte {
-	out = appendArray(out, len(flags))
-	for _, flag := range flags {
-		out = appendSimple(out, flag)
-	}
-	return out
-}
-
-func (k *command) appendDocs(out []byte, resp3 bool) []byte {
-	out = appendMap(appendBulk(out, strings.ToLower(k.name)), resp3, 3)
-	out = appendBulk(appendBulk(out, "summary"), k.summary)
-	out = appendBulk(appendBulk(out, "group"), k.group)
-	args := arguments(k.usage)
-	out = appendArray(appendBulk(out, "arguments"), len(args))
-	for _, name := range args {
-		inner, optional := strings.CutPrefix(name, "[")
-		fields := 2
-		if optional {
-			fields, inner = 3, strings.TrimSuffix(inner, "]")
-		}
-		out = appendMap(out, resp3, fields)
-		out = appendBulk(appendBulk(out, "name"), inner)
-		out = appendBulk(appendBulk(out, "type"), "string")
-		if optional {
-			out = appendFlags(appendBulk(out, "flags"), "optional")
-		}
-	}
-	return out
-}
-
-// arguments cuts a usage between its arguments; one in brackets is one.
-func arguments(usage string) (args []string) {
-	depth := 0
-	for _, word := range strings.Fields(usage) {
-		if depth > 0 {
-			args[len(args)-1] += " " + word
-		} else {
-			args = append(args, word)
-		}
-		depth += strings.Count(word, "[") - strings.Count(word, "]")
-	}
-	return args
 }

@@ -1,13 +1,9 @@
 package resp
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,103 +17,120 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// encodeAll writes commands as clients do; bars are between them, and spaces between their words.
+func encodeAll(commands string) string {
+	var text strings.Builder
+	for command := range strings.SplitSeq(commands, "|") {
+		text.WriteString(encode(strings.Fields(command)...))
+	}
+	return text.String()
+}
+
+// Each command is answered as Redis would, or with the code of the error table and what to do. In want a bar is the
+// end of a line; what follows it in the answer may be more.
 func TestCommands(t *testing.T) {
-	for _, test := range []struct {
-		commands [][]string
-		want     string
-	}{
-		{[][]string{{"INCR", "queue:1:alice"}, {"incr", "segment:orders"}, {"INCR", "snowflake"}}, ":1\r\n:2\r\n:3\r\n"},
-		{[][]string{{"INCRBY", "snowflake", "1"}, {"INCRBY", "snowflake", "2"}, {"INCRBY", "snowflake"}}, ":1\r\n-SHARDID -6 INCRBY takes a key and 1: for more IDs send LPOP with a count\r\n-SHARDID -6 "},
-		{[][]string{{"LPOP", "snowflake"}, {"RPOP", "queue:255:a:b"}}, "$1\r\n1\r\n$1\r\n2\r\n"},
-		{[][]string{{"LPOP", "snowflake", "1"}, {"RPOP", "segment:a", "3"}}, "*1\r\n$1\r\n1\r\n*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n"},
-		{[][]string{{"PING"}, {"PING", "hi"}, {"ECHO", "x"}, {"SELECT", "0"}, {"AUTH", "any"}, {"AUTH", "default", "any"}}, "+PONG\r\n$2\r\nhi\r\n$1\r\nx\r\n+OK\r\n+OK\r\n+OK\r\n"},
-		{[][]string{{"CLIENT", "SETNAME", "me"}, {"CLIENT", "getname"}, {"CLIENT", "SETINFO", "LIB-NAME", "x"}, {"COMMAND", "DOCS", "set"}, {"COMMAND", "COUNT"}}, "+OK\r\n$2\r\nme\r\n+OK\r\n*0\r\n:21\r\n"},
-		{[][]string{{"RESET"}, {"QUIT"}, {"INCR", "snowflake"}}, "+RESET\r\n+OK\r\n"},
-		{[][]string{{"INCR"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
-		{[][]string{{"INCR", "snowflake", "2"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
-		{[][]string{{"LPOP", "snowflake", "1", "2"}}, "-SHARDID -6 invalid argument: LPOP takes a key and an optional count\r\n"},
-		{[][]string{{"LPOP", "snowflake", "0"}}, "-SHARDID -6 invalid argument: count must be a whole number in 1…10000, not \"0\"\r\n"},
-		{[][]string{{"LPOP", "snowflake", "10001"}}, "-SHARDID -6 invalid argument: count must be a whole number in 1…10000, not \"10001\"\r\n"},
-		{[][]string{{"LPOP", "snowflake", "+1"}}, "-SHARDID -6 invalid argument: count must be a whole number in 1…10000, not \"+1\"\r\n"},
-		{[][]string{{"INCR", "queue:256:a"}}, "-SHARDID -6 invalid argument: \"queue:256:a\" is not queue:<appId>:<gatePass> with an appId of 0…255\r\n"},
-		{[][]string{{"INCR", "queue:1"}}, "-SHARDID -6 invalid argument: \"queue:1\" is not queue:<appId>:<gatePass> with an appId of 0…255\r\n"},
-		{[][]string{{"INCR", "queue:1:"}}, "-SHARDID -6 "},
-		{[][]string{{"INCR", "segment:"}}, "-SHARDID -6 "},
-		{[][]string{{"INCR", "segment"}}, "-SHARDID -6 invalid argument: no key \"segment\": there are queue:<appId>:<gatePass>, segment:<tag>, sequence:<space>:<key>, snowflake and uid, with a format such as base62: or base62:padded: before it or none\r\n"},
-		{[][]string{{"LPOP", "base62:queue:1:alice"}, {"LPOP", "hex:snowflake", "10"}}, "$1\r\n1\r\n*10\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n$1\r\na\r\n$1\r\nb\r\n"},
-		{[][]string{{"RPOP", "base62:padded:segment:padded:x"}, {"LPOP", "dec:padded:snowflake", "1"}}, "$11\r\n00000000001\r\n*1\r\n$19\r\n0000000000000000002\r\n"},
-		{[][]string{{"INCR", "dec:snowflake"}}, "-SHARDID -6 invalid argument: INCR answers an integer: send LPOP for an ID in the format dec\r\n"},
-		{[][]string{{"INCRBY", "hex:padded:snowflake", "1"}}, "-SHARDID -6 invalid argument: INCR answers an integer: send LPOP for an ID in the format hex\r\n"},
-		{[][]string{{"LPOP", "base64:snowflake"}}, "-SHARDID -6 invalid argument: no key \"base64:snowflake\""},
-		{[][]string{{"LPOP", "hex:base62:snowflake"}}, "-SHARDID -6 invalid argument: no key \"base62:snowflake\""},
-		{[][]string{{"LPOP", "padded:snowflake"}, {"LPOP", "hex"}, {"LPOP", "hex:"}}, "-SHARDID -6 "},
-		{[][]string{{"LPOP", "segment:numbers"}, {"RPOP", "segment:numbers", "2"}}, "$4\r\nno 1\r\n*2\r\n$4\r\nno 2\r\n$4\r\nno 3\r\n"},
-		{[][]string{{"INCR", "segment:numbers"}, {"LPOP", "segment:a"}}, "-SHARDID -6 invalid argument: the tag has a pattern\r\n$1\r\n1\r\n"},
-		{[][]string{{"INCR", "uid"}}, "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it\r\n"},
-		{[][]string{{"SET", "snowflake"}}, "-SHARDID -10 there is no command \"SET\": INCR, LPOP and RPOP issue IDs\r\n"},
-		{[][]string{{"SELECT", "1"}}, "-SHARDID -6 there is one database: SELECT 0\r\n"},
-		{[][]string{{"HELLO", "4"}}, "-NOPROTO unsupported protocol version\r\n"},
-		{[][]string{{"HELLO", "2", "SETNAME", "n"}, {"CLIENT", "GETNAME"}}, "*14\r\n$6\r\nserver\r\n$7\r\nshardid\r\n$7\r\nversion\r\n$5\r\n1.2.3\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n$1\r\nn\r\n"},
-		{[][]string{{"HELLO", "3"}}, "%7\r\n$6\r\nserver\r\n"},
+	const (
+		bad    = "-SHARDID -6 invalid argument: "
+		off    = "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it|"
+		counts = bad + "INCRBY of a sequence takes a whole number in 1…10000, not "
+		other  = bad + "a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, and has no " +
+			"formats|"
+		abort = "-EXECABORT Transaction discarded because of previous errors: nothing was issued|"
+		a     = "sequence:chat:a"
+	)
+	for _, c := range []struct{ sent, want string }{
+		{"INCR queue:1:alice|incr segment:orders|INCR snowflake|INCRBY snowflake 1", ":1|:2|:3|:4|"},
+		{"INCRBY snowflake 2", "-SHARDID -6 INCRBY takes a key and 1: for more IDs send LPOP with a count|"},
+		{"INCRBY snowflake|INCR", "-SHARDID -6 INCRBY takes a key and an increment: 1, and of a sequence how many " +
+			"numbers|" + bad + "INCR takes a key and nothing else|"},
+		{"INCR snowflake 2", bad + "INCR takes a key and nothing else|"},
+		{"LPOP snowflake 1 2", bad + "LPOP takes a key and an optional count|"},
+		{"LPOP snowflake|RPOP queue:255:a:b", "$1|1|$1|2|"},
+		{"LPOP snowflake 1|RPOP segment:a 3", "*1|$1|1|*3|$1|2|$1|3|$1|4|"},
+		{"LPOP snowflake 0", bad + `count must be a whole number in 1…10000, not "0"|`},
+		{"LPOP snowflake 10001|LPOP snowflake +1", bad + `count must be a whole number in 1…10000, not "10001"|` +
+			bad + `count must be a whole number in 1…10000, not "+1"|`},
+		{"INCR queue:256:a", bad + `"queue:256:a" is not queue:<appId>:<gatePass> with an appId of 0…255|`},
+		{"INCR queue:1", bad + `"queue:1" is not queue:<appId>:<gatePass> with an appId of 0…255|`},
+		{"INCR queue:1:", bad}, {"INCR segment:", bad},
+		{"INCR segment", bad + `no key "segment": there are queue:<appId>:<gatePass>, segment:<tag>, ` +
+			"sequence:<space>:<key>, snowflake and uid, with a format such as base62: or base62:padded: before it " +
+			"or none|"},
+		{"LPOP base62:queue:1:alice|LPOP hex:snowflake 2", "$1|1|*2|$1|2|$1|3|"},
+		{"RPOP base62:padded:segment:padded:x|LPOP dec:padded:snowflake 1",
+			"$11|00000000001|*1|$19|0000000000000000002|"},
+		{"INCR dec:snowflake", bad + "INCR answers an integer: send LPOP for an ID in the format dec|"},
+		{"LPOP base64:snowflake", bad + `no key "base64:snowflake"`},
+		{"LPOP hex:base62:snowflake", bad + `no key "base62:snowflake"`},
+		{"LPOP padded:snowflake", bad}, {"LPOP hex", bad}, {"LPOP hex:", bad},
+		{"LPOP segment:numbers|RPOP segment:numbers 2", "$4|no 1|*2|$4|no 2|$4|no 3|"},
+		{"INCR segment:numbers|LPOP segment:a", bad + "the tag has a pattern|$1|1|"},
+		{"INCR uid", off},
+		{"SET snowflake", `-SHARDID -10 there is no command "SET": INCR, LPOP and RPOP issue IDs|`},
+		{"CLUSTER SLOTS", "-SHARDID -10 there is no CLUSTER: shardid keeps no data here"},
+		{"SENTINEL x", "-SHARDID -10 there is no SENTINEL: shardid keeps no data here"},
+		{"GET snowflake", "-SHARDID -6 GET says how far a sequence has come, by sequence:<space>:<key>: " +
+			"INCR, LPOP and RPOP issue IDs|"},
+
+		{"PING|PING hi|ECHO x|SELECT 0|AUTH any|AUTH default any", "+PONG|$2|hi|$1|x|+OK|+OK|+OK|"},
+		{"SELECT 1", "-SHARDID -6 there is one database: SELECT 0|"},
+		{"CLIENT SETNAME me|CLIENT getname|CLIENT SETINFO LIB-NAME x|CLIENT ID", "+OK|$2|me|+OK|:1|"},
+		{"CLIENT TRACKING ON OPTIN|CLIENT CACHING YES|CLIENT NO-EVICT ON", "+OK|+OK|+OK|"},
+		{"CLIENT KILL x", "-SHARDID -10 CLIENT has "},
+		{"COMMAND DOCS set|COMMAND COUNT|COMMAND", "*0|:21|*0|"},
+		{"HELLO 3 SETNAME n|COMMAND DOCS", "%7|$6|server|$7|shardid|$7|version|$5|1.2.3|$5|proto|:3|$2|id|:1|" +
+			"$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|%0|"},
+		{"HELLO 2", "*14|$6|server|"}, {"HELLO 4", "-NOPROTO unsupported protocol version|"},
+		{"RESET|QUIT|INCR snowflake", "+RESET|+OK|"},
+
+		{"GET " + a + "|INCR " + a + "|incrby " + a + " 10|INCR " + a + "|get " + a + "|INCR sequence:feed:a",
+			"$1|0|:1|:11|:12|$2|12|:1|"},
+		{"INCRBY " + a + " 10000", ":10000|"},
+		{"INCRBY " + a + " 0|INCRBY " + a + " 10001|INCRBY " + a + " +1|GET " + a,
+			counts + `"0"|` + counts + `"10001"|` + counts + `"+1"|$1|0|`},
+		{"INCR sequence:chat:", bad + "a key has 1…256 bytes, not 0|"},
+		{"INCR sequence:chat", bad + `"sequence:chat" is not sequence:<space>:<key>|`},
+		{"INCR sequence::a", bad + "a space has 1…64 letters, digits, dots, hyphens and underscores|"},
+		{"INCR sequence:x:a|INCR " + a, `-SHARDID -2 space is not provisioned: "x"|:1|`},
+		{"INCR sequence|LPOP " + a + "|INCR base62:" + a, other + other + other},
+
+		{"MULTI|INCR snowflake|LPOP uid 2|LPOP queue:1:a 2|EXEC|INCR snowflake",
+			"+OK|+QUEUED|+QUEUED|+QUEUED|*3|:1|" + off + "*2|$1|2|$1|3|:4|"},
+		{"MULTI|INCR " + a + "|INCRBY " + a + " 3|PING|GET " + a + "|EXEC|INCR " + a,
+			"+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|:1|:4|+PONG|$1|4|:5|"},
+		{"MULTI|EXEC|MULTI|INCR snowflake|DISCARD|INCR snowflake", "+OK|*0|+OK|+QUEUED|+OK|:1|"},
+		{"EXEC|DISCARD|MULTI|MULTI|EXEC", "-ERR EXEC without MULTI|-ERR DISCARD without MULTI|+OK|" +
+			"-ERR MULTI calls can not be nested|*0|"},
+		{"MULTI|INCR snowflake|SET a|INCR snowflake|EXEC|INCR snowflake", "+OK|+QUEUED|" +
+			`-SHARDID -10 there is no command "SET": INCR, LPOP and RPOP issue IDs|+QUEUED|` + abort + ":1|"},
+		{"MULTI|INCR|EXEC", "+OK|-SHARDID -6 wrong number of arguments for INCR|" + abort},
+		{"WATCH a b|MULTI|RESET|EXEC|UNWATCH|MULTI|QUIT|INCR snowflake",
+			"+OK|+OK|+RESET|-ERR EXEC without MULTI|+OK|+OK|+OK|"},
 	} {
-		var text strings.Builder
-		for _, command := range test.commands {
-			text.WriteString(encode(command...))
-		}
-		_, addr := start(t, &fake{}, nil)
-		check.Equal(t, exchange(t, addr, text.String(), len(test.want)), test.want, test.commands)
+		t.Run(c.sent, func(t *testing.T) {
+			t.Parallel()
+			_, addr := start(t, &fake{}, nil)
+			want := strings.ReplaceAll(c.want, "|", "\r\n")
+			check.Equal(t, exchange(t, addr, encodeAll(c.sent), len(want)), want)
+		})
 	}
 }
 
-// The log shows of a key what is known, and nothing that a client may have sent by mistake: a
-// token, or the number of a telephone.
-func TestShownKey(t *testing.T) {
-	var shown []string
-	f := &fake{}
-	_, addr := start(t, f, func(o *Options) {
-		o.KnownTag = func(tag string) bool { return tag == "orders" }
-		o.Observe = func(c issuer.Command) { shown = append(shown, string(c.Key)) }
-	})
-	err := fmt.Errorf("%w: no such tag", model.ErrUnknownTag)
-	f.err.Store(&err)
-	for key, want := range map[string]string{
-		"queue:1:13800000000": "queue:1", "base62:queue:1:alice": "base62:queue:1", "hex:padded:queue:255:a:b": "hex:padded:queue:255", "queue:7:": "queue:7",
-		"segment:orders": "segment:orders", "base62:padded:segment:orders": "base62:padded:segment:orders", "uid": "uid", "hex:uid": "hex:uid",
-		"segment:13800000000": "segment:(hidden)", "base62:segment:queue:1:x": "base62:segment:(hidden)", "segment:": "segment:(hidden)",
-		"shardid_0123456789abcdef": "(hidden)", "Queue:1:13800000000": "(hidden)", "queue:13800000000": "(hidden)", "queue:": "(hidden)", "base64:uid": "(hidden)",
-	} {
-		shown = nil
-		exchange(t, addr, encode("LPOP", key)+encode("AUTH", "a-token-0123456789")+encode("QUIT"), 1<<20)
-		if len(shown) != 1 || shown[0] != want {
-			t.Errorf("%s is shown as %q, want %s", key, shown, want)
-		}
-	}
-	shown = nil
-	exchange(t, addr, encode("LPOP", "AUTH", "a-token-0123456789")+encode("LPOP", "a-token-0123456789", "1", "2")+encode("QUIT"), 1<<20)
-	if !slices.Equal(shown, []string{"(hidden)", "(hidden)"}) {
-		t.Errorf("shown: %q", shown)
-	}
-}
-
-// What is no command closes the connection with a reason, and issues nothing.
-func TestWhatIsNoCommand(t *testing.T) {
+// A transaction is bounded by its bytes, and refused whole. Large answers of one, and of a pipeline, are whole.
+func TestLargeTransactionsAndAnswers(t *testing.T) {
 	f := &fake{}
 	_, addr := start(t, f, nil)
-	for _, text := range []string{
-		"GET /get?appId=1&gatePass=alice HTTP/1.1\r\nHost: x\r\n\r\n",
-		"INCR snowflake\r\n",
-		"*2\r\n$4\r\nINCR\r\n$629145600\r\n" + strings.Repeat("x", 1<<20),
-		"*1000000\r\n",
-	} {
-		c := dial(t, addr, text)
-		line, _ := bufio.NewReader(c).ReadString('\n')
-		// A reset may overtake the reason when something was still on its way.
-		if line != "" && !strings.HasPrefix(line, "-ERR Protocol error: ") || line == "" && len(text) < 1000 {
-			t.Errorf("%.40q: %q", text, line)
-		}
-		_ = c.Close()
+	const ten = "LPOP snowflake 10000|LPOP snowflake 10000"
+	got := exchange(t, addr, encodeAll("MULTI|"+ten+"|EXEC|"+ten+"|QUIT"), 1<<26)
+	ids := strings.Count(got, "\r\n$")
+	check.Equal(t, ids, 4*model.MaxBatch, "IDs")
+	check.Equal(t, strings.HasSuffix(got, fmt.Sprintf("\r\n%d\r\n+OK\r\n", 4*model.MaxBatch)), true)
+	got = exchange(t, addr, encodeAll("MULTI|"+strings.Repeat("INCR queue:1:a|", 3000)+"EXEC|QUIT"), 1<<26)
+	if strings.Count(got, "\r\n-SHARDID -6 after MULTI there may be") != 1 ||
+		!strings.HasSuffix(got, "nothing was issued\r\n+OK\r\n") {
+		t.Errorf("too much: %q", got[max(0, len(got)-100):])
 	}
-	check.Equal(t, f.last.Load(), 0, "IDs were issued")
+	check.Equal(t, f.last.Load(), 4*model.MaxBatch, "IDs were issued")
 }
 
 func TestErrorsHaveTheirCodes(t *testing.T) {
@@ -130,52 +143,56 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		f := &fake{}
 		f.err.Store(&err)
 		_, addr := start(t, f, nil)
-		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-		if _, got := c.Incr(t.Context(), "snowflake").Result(); got == nil || got.Error() != want {
-			t.Errorf("%v: %v, want %s", err, got, want)
-		}
-		check.OK(t, c.Close())
+		check.Equal(t, exchange(t, addr, encodeAll("INCR snowflake|QUIT"), 1<<20), "-"+want+"\r\n+OK\r\n", err)
 	}
 }
 
-// A client that others wrote, in both protocols, with and without a pipeline, from many
-// goroutines: no ID twice.
+// What is no command closes the connection with a reason, and issues nothing.
+func TestWhatIsNoCommand(t *testing.T) {
+	f := &fake{}
+	_, addr := start(t, f, nil)
+	for _, text := range []string{"GET /get?appId=1&gatePass=alice HTTP/1.1\r\nHost: x\r\n\r\n", "INCR snowflake\r\n",
+		"*1000000\r\n"} {
+		check.Has(t, exchange(t, addr, text, 1<<20), "-ERR Protocol error: ", text)
+	}
+	check.Equal(t, f.last.Load(), 0, "IDs were issued")
+}
+
+// A client that others wrote, in both protocols, with transactions and pipelines, from many goroutines: no ID twice.
 func TestGoRedis(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		_, addr := start(t, &fake{}, nil)
 		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, ClientName: "test"})
 		var mu sync.Mutex
 		seen := map[int64]bool{}
-		issued := func(ids ...int64) {
+		issued := func(id int64) {
 			mu.Lock()
 			defer mu.Unlock()
-			for _, id := range ids {
-				if seen[id] || id <= 0 {
-					t.Errorf("%d was issued before", id)
-				}
-				seen[id] = true
+			if seen[id] || id <= 0 {
+				t.Errorf("%d was issued before", id)
 			}
+			seen[id] = true
 		}
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
-				ctx := t.Context()
-				for range 50 {
+				ctx, send := t.Context(), c.Pipelined
+				if g%2 > 0 {
+					send = c.TxPipelined
+				}
+				for range 20 {
 					issued(c.Incr(ctx, fmt.Sprintf("queue:1:user-%d", g)).Val())
-					texts := c.LPopCount(ctx, "segment:orders", 100).Val()
-					for _, text := range texts {
+					for _, text := range c.LPopCount(ctx, "segment:orders", 100).Val() {
 						id, _ := strconv.ParseInt(text, 10, 64)
 						issued(id)
 					}
-					cmds, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+					cmds, err := send(ctx, func(p redis.Pipeliner) error {
 						for range 16 {
 							p.Incr(ctx, "snowflake")
 						}
 						return nil
 					})
-					if err != nil || len(texts) != 100 {
-						t.Errorf("%d IDs, %v", len(texts), err)
-					}
+					check.OK(t, err)
 					for _, cmd := range cmds {
 						issued(cmd.(*redis.IntCmd).Val())
 					}
@@ -183,46 +200,42 @@ func TestGoRedis(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if want := 8 * 50 * 117; len(seen) != want {
-			t.Errorf("RESP%d: %d IDs, want %d", protocol, len(seen), want)
-		}
+		check.Equal(t, len(seen), 8*20*117, "IDs over RESP", protocol)
+		info, err := c.InfoMap(t.Context()).Result()
+		check.OK(t, err)
+		check.Equal(t, info["Server"]["shardid_version"]+info["Replication"]["role"], "1.2.3master")
 		check.OK(t, c.Close())
 	}
 }
 
-// Every answer is counted by its code, and each command for IDs has a span and is told of,
-// without the gatePass, whatever became of it.
+// Every answer is counted by its code, and each command for IDs has a span and is told of, whatever became of it:
+// without what may name a person, and without what may be a secret that was sent in the wrong place.
 func TestObserved(t *testing.T) {
-	type span struct {
-		name string
-		code int
-	}
-	var spans []span
-	var told []issuer.Command
+	var spans, told []string
 	s, addr := start(t, &fake{}, func(o *Options) {
-		o.Observe = func(c issuer.Command) { c.Took, c.Key = 0, bytes.Clone(c.Key); told = append(told, c) }
+		o.Observe = func(c issuer.Command) {
+			told = append(told, fmt.Sprint(c.Name, " ", string(c.Key), " ", c.Count, " ", c.Code, " ", c.TraceID))
+		}
 		o.Trace = func(ctx context.Context, command, mode string) (context.Context, string, func(int)) {
-			return ctx, "trace", func(code int) { spans = append(spans, span{command + " " + mode, code}) }
+			return ctx, "trace", func(code int) { spans = append(spans, fmt.Sprint(command, " ", mode, " ", code)) }
 		}
 	})
-	text := encode("INCR", "queue:1:alice") + encode("LPOP", "segment:orders", "3") + encode("LPOP", "uid") +
-		encode("INCR", "nothing") + encode("LPOP", "snowflake", "0") +
-		encode("INCR") + encode("SET", "snowflake") + encode("SELECT", "1") +
-		encode("PING") + encode("QUIT")
-	exchange(t, addr, text, 1<<20)
-	wantSpans := []span{{"INCR queue", 0}, {"LPOP segment", 0}, {"LPOP uid", -9}, {"INCR ", -6}, {"LPOP snowflake", -6}, {"INCR ", -6}}
-	wantTold := []issuer.Command{
-		{Name: "INCR", Key: []byte("queue:1"), Count: 1, TraceID: "trace"},
-		{Name: "LPOP", Key: []byte("segment:orders"), Count: 3, TraceID: "trace"},
-		{Name: "LPOP", Key: []byte("uid"), Count: 1, Code: -9, TraceID: "trace"},
-		{Name: "INCR", Key: []byte("(hidden)"), Count: 1, Code: -6, TraceID: "trace"},
-		{Name: "LPOP", Key: []byte("snowflake"), Count: 1, Code: -6, TraceID: "trace"},
-		{Name: "INCR", Count: 1, Code: -6, TraceID: "trace"},
-	}
-	if !slices.Equal(spans, wantSpans) || !reflect.DeepEqual(told, wantTold) {
-		t.Errorf("spans %v\n told %+v", spans, told)
-	}
-	want := map[int]int64{0: 2, -6: 4, -9: 1, issuer.CodeNoRoute: 1}
+	exchange(t, addr, encodeAll("INCR queue:1:13800000000|LPOP base62:segment:orders 3|LPOP uid|INCR a-secret|"+
+		"LPOP snowflake 0|LPOP segment: 1|INCR|SET snowflake|SELECT 1|INCR sequence:chat:alice|"+
+		"INCRBY sequence:feed:bob 7|GET sequence:chat:a:b|INCR sequence:chat:bad|INCR sequence:x:bob|"+
+		"LPOP sequence:chat:carol|PING|QUIT"), 1<<20)
+	check.Equal(t, strings.Join(told, "\n"), strings.Join([]string{
+		"INCR queue:1 1 0 trace", "LPOP base62:segment:orders 3 0 trace", "LPOP uid 1 -9 trace",
+		"INCR (hidden) 1 -6 trace", "LPOP snowflake 1 -6 trace", "LPOP segment:(hidden) 1 -6 trace", "INCR  1 -6 trace",
+		"INCR sequence:chat 1 0 trace", "INCRBY sequence:feed 7 0 trace", "GET sequence:chat 0 0 trace",
+		"INCR sequence:(hidden) 1 -4 trace", "INCR sequence:(hidden) 1 -2 trace", "LPOP sequence:(hidden) 1 -6 trace",
+	}, "\n"))
+	check.Equal(t, strings.Join(spans, "\n"), strings.Join([]string{
+		"INCR queue 0", "LPOP segment 0", "LPOP uid -9", "INCR  -6", "LPOP snowflake -6", "LPOP segment -6", "INCR  -6",
+		"INCR sequence 0", "INCRBY sequence 0", "GET sequence 0", "INCR sequence -4", "INCR sequence -2",
+		"LPOP sequence -6",
+	}, "\n"))
+	want := map[int]int64{0: 5, -2: 1, -4: 1, -6: 6, -9: 1, issuer.CodeNoRoute: 1}
 	for i, n := range s.answers {
 		check.Equal(t, metric.Value(n), want[-i], "answers with code", -i)
 	}

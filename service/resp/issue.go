@@ -1,10 +1,12 @@
 package resp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"shardid/model"
@@ -12,147 +14,220 @@ import (
 	"shardid/service/issuer"
 )
 
-// issue answers INCR key, LPOP key and LPOP key count.
+// issue answers INCR key, LPOP key and LPOP key count. A large batch has its turn until its answer has been sent.
 func (c *conn) issue(name string, args [][]byte) {
-	began := c.work.ended // of a pipeline the clock is read once a command
-	if began == 0 {
-		began = time.Since(c.server.begun) // half of the cost of time.Now
-	}
+	began, opts := c.began(), &c.server.opts
 	r, format, token, err := c.request(name, args)
-	opts, ctx, traceID, code := &c.server.opts, c.server.base, "", 0
-	if opts.Trace != nil {
-		var end func(int)
-		ctx, traceID, end = opts.Trace(ctx, name, r.Mode.String())
-		defer func() { end(code) }()
+	ctx, traceID, end := c.trace(name, r.Mode)
+	done := func() {}
+	if err == nil {
+		done, err = opts.Issuer.Turn(ctx, r)
 	}
 	var ids []int64
 	var texts []string
-	r.Texts = name != "INCR" && format == model.Dec
-	if err == nil && r.Count > issuer.Large {
-		ids, texts, err = c.takeLarge(ctx, token, r)
-	} else if err == nil {
-		ids, texts, err = opts.Issuer.Issue(ctx, token, r, c.room(r.Count))
+	if err == nil {
+		defer done()
+		ids, texts, err = opts.Issuer.Issue(ctx, token, r, c.work.ids[:0])
 	}
-	if c.integers == refused && err == nil && name == "INCR" && ids[0] > exact {
+	if err == nil && c.integers == refused && name == "INCR" && ids[0] > exact {
 		err = c.rounds()
 	}
-	if err == nil {
-		c.server.answers.Add(0)
-	} else if errors.Is(err, errGone) {
-		return
-	}
 	c.work.ended = time.Since(c.server.begun)
-	took := c.work.ended - began
-	switch {
+	code, took := 0, c.work.ended-began
+	switch out := &c.work.out; {
 	case err != nil:
 		code = c.failed(err)
-	case name == "INCR" && c.integers != big:
-		c.work.out = appendInteger(c.work.out, ids[0])
-	default:
-		c.answer(name, len(args) > 1, ids, texts, format)
-	}
-	c.endTurn()
-	c.keep(ids)
-	if r.Mode != 0 {
-		opts.Issuer.Traffic.Observe(r.Mode, code, took)
-	}
-	if opts.Observe != nil {
-		opts.Observe(issuer.Command{Name: name, Key: c.shownKey(r, args, code), Count: r.Count, Code: code, Took: took,
-			TraceID: traceID, Token: token.Name()})
-	}
-}
-
-// answer writes IDs, or texts in their place; as an array for LPOP with a count.
-func (c *conn) answer(name string, array bool, ids []int64, texts []string, format model.Format) {
-	out := &c.work.out
-	if array {
-		*out = appendArray(*out, len(ids)+len(texts))
-	}
-	switch {
-	case name == "INCR" && ids[0] > exact: // of a client that reads them
+	case name == "INCR" && c.integers == big && ids[0] > exact:
 		*out = appendBig(*out, ids[0])
 	case name == "INCR":
 		*out = appendInteger(*out, ids[0])
-	case texts != nil:
-		inPieces(c, texts, func(out []byte, some []string) []byte {
-			for _, text := range some {
-				out = appendBulk(out, text)
-			}
-			return out
-		})
-	case len(ids) <= piece:
-		*out = appendIDs(*out, ids, format)
 	default:
-		inPieces(c, ids, func(out []byte, some []int64) []byte { return appendIDs(out, some, format) })
+		if len(args) > 1 {
+			*out = appendArray(*out, len(ids)+len(texts))
+		}
+		for _, text := range texts {
+			*out = appendBulk(*out, text)
+		}
+		*out = appendIDs(*out, ids, format)
+	}
+	if ids != nil {
+		c.work.ids = ids
+	}
+	if r.Count > issuer.Large {
+		c.send()
+	}
+	if opts.Observe != nil {
+		opts.Observe(issuer.Command{Name: name, Key: shownKey(r, args, code), Count: r.Count, Code: code, Took: took,
+			TraceID: traceID, Token: token.Name()})
+	}
+	c.count(r.Mode, code, took, end)
+}
+
+// trace begins the span of a command for IDs, where there are spans. end may be nil.
+func (c *conn) trace(name string, mode access.Modes) (ctx context.Context, traceID string, end func(code int)) {
+	if trace := c.server.opts.Trace; trace != nil {
+		return trace(c.server.base, name, mode.String())
+	}
+	return c.server.base, "", nil
+}
+
+// count counts the answer to a command for IDs, and ends its span. Errors have been counted.
+func (c *conn) count(mode access.Modes, code int, took time.Duration, end func(code int)) {
+	if code == 0 {
+		c.server.answers.Add(0)
+	}
+	if mode != 0 {
+		c.server.opts.Issuer.Traffic.Observe(mode, code, took)
+	}
+	if end != nil {
+		end(code)
 	}
 }
 
-// exact is the largest integer that JavaScript tells from the next one.
-const exact = 1<<53 - 1
-
-// rounds is the error for a library that would round an ID, which is left out.
-func (c *conn) rounds() error {
-	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or speak "+
-		"RESP3 (RESP: 3 of node-redis, protocol: 3 of ioredis 6, the default of GLIDE); "+
-		"a program that reads integers as strings says so by clientInfoTag: \"strings\"", model.ErrInvalidArgument, c.library)
+// request reads the arguments and finds the token. A request of the token's rate is used
+// up, as over HTTP.
+func (c *conn) request(name string, args [][]byte) (
+	r issuer.Request, format model.Format, token *access.Token, err error,
+) {
+	r.Count = 1
+	switch {
+	case name == "INCR" && len(args) != 1:
+		return r, 0, nil, fmt.Errorf("%w: INCR takes a key and nothing else", model.ErrInvalidArgument)
+	case len(args) != 1 && len(args) != 2:
+		return r, 0, nil, fmt.Errorf("%w: %s takes a key and an optional count", model.ErrInvalidArgument, name)
+	}
+	if token, err = c.admit(); err != nil {
+		return r, 0, nil, err
+	}
+	key, format, formatted := cutFormat(args[0])
+	switch err = parseKey(key, &r); {
+	case err != nil:
+	case formatted && name == "INCR":
+		err = fmt.Errorf("%w: INCR answers an integer: send LPOP for an ID in the format %s",
+			model.ErrInvalidArgument, format)
+	case len(args) == 2:
+		r.Count, err = parseCount("count must be", args[1])
+	}
+	r.Texts = name != "INCR" && format == model.Dec
+	return r, format, token, err
 }
 
-// errGone: the client takes no answer, so that nothing is issued for it.
-var errGone = errors.New("the client is gone")
-
-// takeLarge asks for many. A client that waits for its turn holds nothing; the turn lasts until the
-// answer has been sent.
-func (c *conn) takeLarge(ctx context.Context, token *access.Token, r issuer.Request) (ids []int64, texts []string, err error) {
-	defer c.acquire()
-	if c.flush() != nil {
-		return nil, nil, errGone
+// parseCount reads how many IDs are wanted; 1 where that is no number.
+func parseCount(says string, text []byte) (int, error) {
+	count, err := strconv.ParseUint(string(text), 10, 31)
+	if err != nil || count < 1 || count > model.MaxBatch {
+		return 1, fmt.Errorf("%w: %s a whole number in 1…%d, not %s", model.ErrInvalidArgument, says, model.MaxBatch,
+			quote(text))
 	}
-	if c.turn, err = c.server.opts.Issuer.Turn(ctx, r); err != nil {
-		return nil, nil, err
-	}
-	return c.server.opts.Issuer.Issue(ctx, token, r, c.room(r.Count))
+	return int(count), nil
 }
 
-// room is where so many IDs can be appended; keep takes it back.
-func (c *conn) room(count int) []int64 {
-	if count <= piece {
-		return c.work.ids
+// errNoAuth: the client has not said a token.
+var errNoAuth = fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+
+// admit finds the token, nil where none is required.
+func (c *conn) admit() (*access.Token, error) {
+	switch {
+	case !c.server.opts.RequireToken:
+		return nil, nil
+	case c.token == nil:
+		return nil, errNoAuth
 	}
-	if large, ok := c.server.batches.Get().(*[]int64); ok {
-		return *large
-	}
-	return make([]int64, 0, max(count, 2*piece+1))
+	return c.server.opts.Access.Use(*c.token)
 }
 
-// keep keeps a small one with what all commands need, so that a client that is slow to read
-// holds no large one up.
-func (c *conn) keep(ids []int64) {
-	if cap(ids) > 2*piece {
-		empty := ids[:0]
-		c.server.batches.Put(&empty)
-	} else if ids != nil {
-		c.work.ids = ids[:0]
+// cutFormat takes base62: or base62:padded: from the beginning of a key. No mode has the
+// name of a format.
+func cutFormat(key []byte) (rest []byte, format model.Format, found bool) {
+	name, rest, more := bytes.Cut(key, []byte(":"))
+	switch string(name) {
+	case "queue", "segment", "snowflake", "uid", "sequence": // no further look, which costs
+		return key, model.Dec, false
 	}
+	format, err := model.ParseFormat(string(name))
+	if err != nil || !more {
+		return key, model.Dec, false
+	}
+	if inner, padded := bytes.CutPrefix(rest, []byte("padded:")); padded {
+		return inner, format.Padded(), true
+	}
+	return rest, format, true
+}
+
+// parseKey reads queue:<appId>:<gatePass>, segment:<tag>, snowflake or uid. What takes the key of a
+// sequence has not come here: see gather.
+func parseKey(key []byte, r *issuer.Request) error {
+	mode, rest, more := bytes.Cut(key, []byte(":"))
+	switch {
+	case string(mode) == "queue" && more:
+		app, gatePass, complete := bytes.Cut(rest, []byte(":"))
+		id, err := strconv.ParseUint(string(app), 10, 8)
+		if err != nil || !complete {
+			return fmt.Errorf("%w: %s is not queue:<appId>:<gatePass> with an appId of 0…%d", model.ErrInvalidArgument,
+				quote(key), model.Apps-1)
+		}
+		r.Mode, r.App, r.GatePass = access.Queue, int(id), string(gatePass)
+	case string(mode) == "segment" && more:
+		r.Mode, r.Tag = access.Segment, string(rest)
+	case string(key) == "snowflake":
+		r.Mode = access.Snowflake
+	case string(key) == "uid":
+		r.Mode = access.UID
+	case string(mode) == "sequence":
+		r.Mode = access.Sequence
+		return fmt.Errorf("%w: a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, "+
+			"and has no formats", model.ErrInvalidArgument)
+	default:
+		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, sequence:<space>:<key>, "+
+			"snowflake and uid, with a format such as base62: or base62:padded: before it or none",
+			model.ErrInvalidArgument, quote(key))
+	}
+	return nil
+}
+
+// quote shows a client its value, cut so that an answer stays short.
+func quote(value []byte) string {
+	const most = 64
+	if len(value) > most {
+		return strconv.Quote(string(value[:most])) + "…"
+	}
+	return strconv.Quote(string(value))
+}
+
+// shownKey is what the log may say of the key of a command that was answered with code: an app without the gatePass
+// and a sequence without its key, which may name persons; and no tag and no space of a command that failed, as it
+// may be a secret that was sent in the wrong place.
+func shownKey(r issuer.Request, args [][]byte, code int) []byte {
+	switch {
+	case len(args) == 0:
+		return nil
+	case r.Mode == access.Queue:
+		return fmt.Appendf(nil, "queue:%d", r.App)
+	case r.Mode == access.Sequence && code == 0:
+		return append([]byte("sequence:"), r.Space...)
+	case r.Mode == access.Sequence || r.Mode == access.Segment && code != 0:
+		return append([]byte(r.Mode.String()), ":(hidden)"...)
+	case r.Mode == 0:
+		return []byte("(hidden)")
+	}
+	return args[0]
 }
 
 // failed answers with an error and gives its code.
-func (c *conn) failed(err error) int {
-	switch code := issuer.Code(err); {
+func (c *conn) failed(err error) (code int) {
+	switch code = issuer.Code(err); {
 	case c.server.base.Err() != nil && errors.Is(err, c.server.base.Err()):
-		c.fail(-1, "shutting down: nothing was issued, ask another replica")
-		return -1
+		code = -1
+		c.fail(code, "shutting down: nothing was issued, ask another replica")
 	case code == issuer.CodeInternal:
 		c.server.faults.Log(slog.LevelError, "a RESP command failed", "error", err)
 		c.fail(code, "internal error: it has been logged, try again")
-		return code
+	case errors.Is(err, errNoAuth):
+		c.failAs("NOAUTH", code, c.server.opts.PublicText(err))
+	case errors.Is(err, model.ErrNoToken):
+		c.failAs("WRONGPASS", code, c.server.opts.PublicText(err))
 	default:
-		word := "SHARDID"
-		if errors.Is(err, errNoAuth) {
-			word = "NOAUTH"
-		} else if errors.Is(err, model.ErrNoToken) {
-			word = "WRONGPASS"
-		}
-		c.failAs(word, code, c.server.opts.PublicText(err))
-		return code
+		c.fail(code, c.server.opts.PublicText(err))
 	}
+	return code
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 )
 
 const (
@@ -22,7 +24,8 @@ type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-const errInline = protocolError("a command must be an array of bulk strings, but for PING, INFO and QUIT; HTTP is served at server.addr")
+const errInline = protocolError("a command must be an array of bulk strings, but for PING, INFO and QUIT; " +
+	"HTTP is served at server.addr")
 
 var errTooLong = protocolError(fmt.Sprintf("a command may have %d bytes and %d arguments", maxCommand, maxArgs))
 
@@ -124,23 +127,17 @@ func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 func parseInline(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 	const most = 64
 	end := bytes.IndexByte(b, '\n')
-	line := bytes.TrimSuffix(b[:max(end, 0)], []byte("\r"))
-	if end < 0 {
-		line = b
+	if end < 0 && len(b) < most {
+		return nil, 0, errIncomplete
 	}
-	for _, word := range []string{"PING", "INFO", "QUIT"} {
-		n := min(len(line), len(word))
-		known := bytes.EqualFold(line[:n], []byte(word[:n])) && (len(line) == n || line[n] == ' ' || line[n] == '\r')
-		switch {
-		case end < 0 && len(b) < most && (known || string(b) == "\r"):
-			return nil, 0, errIncomplete
-		case end >= 0 && len(line) == 0:
-			return nil, end + 1, nil
-		case end >= 0 && known && n == len(word):
-			return append(args, bytes.Fields(line)...), end + 1, nil
-		}
+	if end < 0 || end >= most {
+		return nil, 0, errInline
 	}
-	return nil, 0, errInline
+	words := bytes.Fields(b[:end])
+	if len(words) > 0 && !slices.Contains([]string{"PING", "INFO", "QUIT"}, strings.ToUpper(string(words[0]))) {
+		return nil, 0, errInline
+	}
+	return append(args, words...), end + 1, nil
 }
 
 // parseLength reads a number and the end of its line, and says where the next line begins.

@@ -7,7 +7,7 @@ import (
 )
 
 // The functions of this file append a reply to what is sent. RESP2 and RESP3 share all
-// of them but appendBig, appendMap and appendNull.
+// of them but appendBig and appendMap.
 
 func appendSimple(out []byte, text string) []byte {
 	out = append(out, '+')
@@ -33,22 +33,6 @@ func appendInteger(out []byte, n int64) []byte { return appendHead(out, ':', n) 
 
 // appendBig writes a big number, which only RESP3 has.
 func appendBig(out []byte, n int64) []byte { return appendHead(out, '(', n) }
-
-func appendNull(out []byte, resp3 bool) []byte {
-	if resp3 {
-		return append(out, "_\r\n"...)
-	}
-	return append(out, "*-1\r\n"...)
-}
-
-// appendTexts writes an array of bulk strings.
-func appendTexts(out []byte, texts ...string) []byte {
-	out = appendArray(out, len(texts))
-	for _, text := range texts {
-		out = appendBulk(out, text)
-	}
-	return out
-}
 
 func appendBulk[T ~string | ~[]byte](out []byte, text T) []byte {
 	out = appendHead(out, '$', int64(len(text)))

@@ -28,7 +28,6 @@ type gathered struct {
 	ctx      context.Context      // of the first one's trace
 	token    *access.Token        // of all: another one would have come by another command
 	began    time.Duration        // since the server's begun
-	shown    []byte               // the key of one, for Observe
 }
 
 // sequenceCommand is INCR, INCRBY or GET.
@@ -46,7 +45,7 @@ func (g *gathered) forget() {
 	g.commands, g.asks, g.ctx, g.token = g.commands[:0], g.asks[:0], nil, nil
 }
 
-// gather keeps a command for a sequence until settle answers it; false for any other command.
+// gather keeps a command for a sequence until flushSequences answers it; false for any other command.
 func (c *conn) gather(name []byte, args [][]byte) bool {
 	if len(args) == 0 || !bytes.HasPrefix(args[0], []byte(sequencePrefix)) {
 		return false
@@ -62,19 +61,15 @@ func (c *conn) gather(name []byte, args [][]byte) bool {
 	default:
 		return false
 	}
-	g, ctx := &c.work.gathered, c.server.base
-	if trace := c.server.opts.Trace; trace != nil {
-		ctx, one.traceID, one.end = trace(ctx, one.name, access.Sequence.String())
-	}
+	var ctx context.Context
+	ctx, one.traceID, one.end = c.trace(one.name, access.Sequence)
+	g := &c.work.gathered
 	if len(g.commands) == 0 {
-		g.ctx = ctx
-		if g.began = c.work.ended; g.began == 0 {
-			g.began = time.Since(c.server.begun)
-		}
+		g.ctx, g.began = ctx, c.began()
 	}
 	one.ask.Err = c.readSequence(&one.ask, args)
 	if g.commands = append(g.commands, one); len(g.commands) == maxGathered {
-		c.settle()
+		c.flushSequences()
 	}
 	return true
 }
@@ -93,21 +88,21 @@ func (c *conn) readSequence(ask *model.SequenceAsk, args [][]byte) error {
 		return fmt.Errorf("%w: %s is not sequence:<space>:<key>", model.ErrInvalidArgument, quote(args[0]))
 	}
 	if len(args) == 2 {
-		count, err := strconv.ParseUint(string(args[1]), 10, 31)
-		if err != nil || count < 1 || count > model.MaxBatch {
-			return fmt.Errorf("%w: INCRBY of a sequence takes a whole number in 1…%d, not %s", model.ErrInvalidArgument, model.MaxBatch, quote(args[1]))
+		count, err := parseCount("INCRBY of a sequence takes", args[1])
+		if err != nil {
+			return err
 		}
 		ask.Count = int64(count)
 	}
 	return nil
 }
 
-// settle answers what was gathered. Whatever answers something else comes after it.
-func (c *conn) settle() {
-	if c.work == nil || len(c.work.gathered.commands) == 0 {
+// flushSequences answers what was gathered. Call it before anything else is answered.
+func (c *conn) flushSequences() {
+	g := &c.work.gathered
+	if len(g.commands) == 0 {
 		return
 	}
-	g := &c.work.gathered
 	for i := range g.commands {
 		if ask := &g.commands[i].ask; ask.Err == nil {
 			g.asks = append(g.asks, ask)
@@ -117,52 +112,34 @@ func (c *conn) settle() {
 		c.server.opts.Issuer.AskSequence(g.ctx, g.token, g.asks)
 	}
 	c.work.ended = time.Since(c.server.begun)
-	took := c.work.ended - g.began
+	took, observe := c.work.ended-g.began, c.server.opts.Observe
 	for i := range g.commands {
-		c.answerSequence(&g.commands[i], took)
-		if len(c.work.out) >= flushAt {
-			_ = c.send() // ends the connection when it fails
+		one := &g.commands[i]
+		code := c.answerSequence(one)
+		if observe != nil {
+			shown := shownKey(issuer.Request{Mode: access.Sequence, Space: one.ask.Space}, [][]byte{nil}, code)
+			observe(issuer.Command{Name: one.name, Key: shown, Count: int(one.ask.Count), Code: code, Took: took,
+				TraceID: one.traceID, Token: g.token.Name()})
 		}
+		c.count(access.Sequence, code, took, one.end)
 	}
 	g.forget()
 }
 
-// answerSequence answers one command: INCR and INCRBY with the last number, an integer as Redis
+// answerSequence answers one command and gives its code: INCR and INCRBY with the last number, an integer as Redis
 // has it, and GET with a string.
-func (c *conn) answerSequence(one *sequenceCommand, took time.Duration) {
-	out, ask, code := &c.work.out, &one.ask, 0
+func (c *conn) answerSequence(one *sequenceCommand) (code int) {
+	out, ask := &c.work.out, &one.ask
 	switch {
 	case ask.Err != nil:
-		code = c.failed(ask.Err)
+		return c.failed(ask.Err)
 	case one.name == "GET":
 		var digits [20]byte
 		*out = appendBulk(*out, strconv.AppendInt(digits[:0], ask.Last, 10))
 	default:
 		*out = appendInteger(*out, ask.Last)
 	}
-	if code == 0 {
-		c.server.answers.Add(0)
-	}
-	opts := &c.server.opts
-	opts.Issuer.Traffic.Observe(access.Sequence, code, took)
-	if opts.Observe != nil {
-		opts.Observe(issuer.Command{Name: one.name, Key: c.shownSpace(ask.Space, code), Count: int(ask.Count), Code: code, Took: took,
-			TraceID: one.traceID, Token: c.work.gathered.token.Name()})
-	}
-	if one.end != nil {
-		one.end(code)
-	}
-}
-
-// shownSpace is what the log may say of the key of a sequence: the space if it is known. What
-// follows it may name a person.
-func (c *conn) shownSpace(space string, code int) []byte {
-	if known := c.server.opts.KnownSpace; code != 0 && (known == nil || !known(space)) {
-		space = hidden
-	}
-	shown := &c.work.gathered.shown
-	*shown = append(append((*shown)[:0], sequencePrefix...), space...)
-	return *shown
+	return 0
 }
 
 // get answers GET of what is no sequence: all else is issued once.

@@ -43,10 +43,6 @@ type Options struct {
 	Version   string                // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
-	// KnownTag says whether a tag is known to exist, so that it can be no secret; nil: none is.
-	KnownTag func(tag string) bool
-	// KnownSpace is KnownTag for a space of sequences.
-	KnownSpace func(space string) bool
 	// Observe is told of each command that asked for IDs; nil for none.
 	Observe func(issuer.Command)
 	// Trace begins the span of a command that asks for IDs of a mode, "" when its key names
@@ -65,12 +61,9 @@ type Server struct {
 	faults   background.RateLimitedLog
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
-	batches  sync.Pool // of *[]int64, more than a scratch has
 	answers  issuer.Codes
 	begun    time.Time
-
-	commands map[string]*command
-	served   atomic.Int64 // commands that answers does not count
+	commands map[string]command
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -79,7 +72,7 @@ type Server struct {
 
 // scratch is what a connection needs while it has something to do.
 type scratch struct {
-	ids      []int64 // 2*piece at most
+	ids      []int64
 	out      []byte
 	gathered gathered
 	ended    time.Duration // when the last command for IDs did, since the server's begun; 0 before
@@ -87,7 +80,8 @@ type scratch struct {
 
 // New makes a server that Serve starts.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{}, faults: background.RateLimitedLog{Logger: opts.Log}}
+	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{},
+		faults: background.RateLimitedLog{Logger: opts.Log}}
 	s.answers = issuer.NewCodes(opts.Registry, "shardid_resp_answers_total", "Answers to commands of Redis clients by "+
 		"code of the error table: 0 is IDs served, the others are errors of every command.")
 	s.base, s.cancel = context.WithCancel(context.Background())
@@ -129,7 +123,7 @@ func (s *Server) Serve(listener net.Listener) error {
 
 // begin serves a connection, unless Stop came first.
 func (s *Server) begin(inner net.Conn) {
-	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1), since: time.Now()}
+	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1)}
 	c.in.from, c.in.beforeRead = inner, c.beforeRead
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +143,6 @@ func (s *Server) end(c *conn) {
 		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
 	}
 	_ = c.Close()
-	c.endTurn()
 	c.release()
 	s.mu.Lock()
 	delete(s.conns, c)

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/guard"
 	"shardid/service/metric"
@@ -74,6 +72,9 @@ func TestLongPipeline(t *testing.T) {
 func TestWhatIsSlowEnds(t *testing.T) {
 	const token, limit = "a-token-0123456789", 500 * time.Millisecond
 	require := guarded(t, [2]string{token, "may: [snowflake]"})
+	fresh := guard.Limits{Most: 9, New: limit, Idle: time.Hour, Active: time.Hour}
+	idle := guard.Limits{Most: 9, New: time.Hour, Idle: limit, Active: time.Hour}
+	active := guard.Limits{Most: 9, New: time.Hour, Idle: time.Hour, Active: limit}
 	large := strings.Repeat(encode("LPOP", "snowflake", "10000"), 60)
 	for name, c := range map[string]struct {
 		limits guard.Limits
@@ -81,13 +82,13 @@ func TestWhatIsSlowEnds(t *testing.T) {
 		sends  string
 		cut    float64
 	}{
-		"no token":               {guard.Limits{Most: 9, New: limit, Idle: time.Hour, Active: time.Hour}, true, encode("PING"), 1},
-		"a wrong token":          {guard.Limits{Most: 9, New: limit, Idle: time.Hour, Active: time.Hour}, true, encode("AUTH", "wrong") + "*", 1},
-		"a token, then nothing":  {guard.Limits{Most: 9, New: time.Hour, Idle: limit, Active: time.Hour}, true, encode("AUTH", token), 0},
-		"nothing":                {guard.Limits{Most: 9, New: time.Hour, Idle: limit, Active: time.Hour}, false, "", 0},
-		"half a command":         {guard.Limits{Most: 9, New: time.Hour, Idle: limit, Active: time.Hour}, false, encode("PING") + "*2\r\n$4\r\nECH", 0},
-		"reads nothing":          {guard.Limits{Most: 9, New: time.Hour, Idle: time.Hour, Active: limit}, false, large, 1},
-		"reads nothing of MULTI": {guard.Limits{Most: 9, New: time.Hour, Idle: time.Hour, Active: limit}, false, encode("MULTI") + large + encode("EXEC"), 1},
+		"no token":               {fresh, true, encode("PING"), 1},
+		"a wrong token":          {fresh, true, encode("AUTH", "wrong") + "*", 1},
+		"a token, then nothing":  {idle, true, encode("AUTH", token), 0},
+		"nothing":                {idle, false, "", 0},
+		"half a command":         {idle, false, encode("PING") + "*2\r\n$4\r\nECH", 0},
+		"reads nothing":          {active, false, large, 1},
+		"reads nothing of MULTI": {active, false, encode("MULTI") + large + encode("EXEC"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +123,8 @@ func TestWhatIsSlowEnds(t *testing.T) {
 // A client that asks now and then, or is slow to read a long pipeline, is not taken for one that is slow.
 func TestWhoGoesOnStays(t *testing.T) {
 	const limit = 500 * time.Millisecond
-	g := guard.New(guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}, slog.New(slog.DiscardHandler), nil)
+	limits := guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}
+	g := guard.New(limits, slog.New(slog.DiscardHandler), nil)
 	_, addr := startOn(t, g.Listen, &fake{}, func(o *Options) { o.ConnState = g.SetState })
 	c := dial(t, addr, "")
 	in := bufio.NewReader(c)
@@ -139,20 +141,5 @@ func TestWhoGoesOnStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(limit / 4)
-	}
-}
-
-// A large answer goes out in pieces, is whole, and holds little.
-func TestPieces(t *testing.T) {
-	_, addr := start(t, &fake{}, nil)
-	want := bytes.NewBuffer(appendArray(nil, model.MaxBatch))
-	ids := make([]int64, model.MaxBatch)
-	for i := range ids {
-		ids[i] = int64(i + 2)
-	}
-	want.Write(appendIDs(nil, ids, model.Dec))
-	text := encode("INCR", "snowflake") + encode("LPOP", "snowflake", "10000") + encode("QUIT")
-	if got := exchange(t, addr, text, 1<<20); got != ":1\r\n"+want.String()+"+OK\r\n" {
-		t.Errorf("%d bytes: %.60q… %.60q, want %d", len(got), got, got[max(0, len(got)-60):], want.Len()+9)
 	}
 }

@@ -215,16 +215,6 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	}
 }
 
-// Known says whether a space is known to exist.
-func (s *Service) Known(space string) bool {
-	spaces := s.spaces.Load()
-	if spaces == nil {
-		return false
-	}
-	_, found := (*spaces)[space]
-	return found
-}
-
 // knownSpaces gives the spaces that there are. One that is asked for and not known is looked for, once
 // a second for all who do.
 func (s *Service) knownSpaces(ctx context.Context, asks []*model.SequenceAsk) (map[string]model.Space, error) {

@@ -1,0 +1,97 @@
+package resp
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+
+	"shardid/scripts/check"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An ID above 2^53 reaches each client as what it reads exactly, or not at all.
+func TestNoClientRounds(t *testing.T) {
+	const refusal = "-SHARDID -6 invalid argument: "
+	for _, c := range []struct{ said, want string }{
+		{"PING", ":9007199254740992"},
+		{"HELLO 3", ":9007199254740992"},
+		{"CLIENT SETINFO LIB-NAME lettuce|HELLO 3", ":9007199254740992"},
+		{"CLIENT SETINFO lib-name node-redis", refusal + "node-redis rounds integers above 2^53, so this ID was " +
+			"left out: send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of " +
+			"ioredis 6, the default of GLIDE);"},
+		{"CLIENT SETINFO LIB-NAME node-redis(tag)", refusal + "node-redis(tag) rounds"},
+		{"CLIENT SETINFO LIB-NAME ioredis", refusal + "ioredis rounds"},
+		{"CLIENT SETINFO LIB-NAME GlideJS", refusal + "GlideJS rounds"},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME GlideJS(tag)", "(9007199254740992"},
+		{"CLIENT SETINFO LIB-NAME ioredis(strings)", ":9007199254740992"},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME ioredis", "(9007199254740992"},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME node-redis|CLIENT SETINFO LIB-VER 5", "(9007199254740992"},
+		{"CLIENT SETINFO LIB-NAME node-redis|HELLO 3|HELLO 2", refusal},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME node-redis|RESET", refusal},
+	} {
+		f := &fake{}
+		f.last.Store(exact - 1)
+		_, addr := start(t, f, nil)
+		last := func(command string) string {
+			lines := strings.Split(exchange(t, addr, encodeAll(c.said+"|"+command+"|QUIT"), 1<<20), "\r\n")
+			return lines[len(lines)-3]
+		}
+		check.Equal(t, last("INCR snowflake"), ":9007199254740991", c.said)
+		if got := last("INCRBY snowflake 1"); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.said, got, c.want)
+		}
+		check.Equal(t, last("LPOP snowflake"), "9007199254740993", c.said, "LPOP answers")
+	}
+}
+
+// A token has the scope, the rate and the quota over RESP that it has over HTTP.
+func TestTokens(t *testing.T) {
+	_, addr := start(t, &fake{}, guarded(t,
+		[2]string{"orders-token-0001", "may: ['queue:1', 'segment:orders', 'sequence:chat']"},
+		[2]string{"slow-token-000001", "may: [snowflake], rate: 2"},
+		[2]string{"few-token-0000001", "may: ['segment:numbers', snowflake, 'sequence:*'], ids_per_second: 10"}))
+	const denied = "-SHARDID -7 not allowed"
+	for _, c := range []struct {
+		sent string
+		want []string // how each answer begins
+	}{
+		{"PING|INCR queue:1:a|GET sequence:chat:a", []string{"+PONG",
+			"-NOAUTH -7 no valid token: send AUTH with a token first", "-NOAUTH -7"}},
+		{"AUTH wrong|INCR queue:1:a", []string{"-WRONGPASS -7 no valid token", "-NOAUTH -7"}},
+		{"AUTH orders-token-0001|INCR queue:1:a|INCR queue:2:a|INCR segment:orders|INCR segment:x|INCR snowflake",
+			[]string{"+OK", ":1", denied + ": token orders may not have IDs of app 2", ":2", denied, denied}},
+		{"AUTH orders-token-0001|INCRBY sequence:chat:a 9|INCR sequence:feed:a|GET sequence:chat:a", []string{"+OK",
+			":9", denied + `: token orders may not have numbers of the space "feed"`, "$1", "9"}},
+		{"AUTH default slow-token-000001|INCR snowflake|INCR snowflake|INCR snowflake|RESET|INCR snowflake",
+			[]string{"+OK", ":", ":", "-SHARDID -12 too many requests", "+RESET", "-NOAUTH -7"}},
+		{"AUTH few-token-0000001|LPOP snowflake 11|INCR snowflake|LPOP segment:numbers|INCRBY sequence:chat:a 9",
+			[]string{"+OK", "-SHARDID -12 too many requests: the quota ids_per_second: 10 of token few has 10 left, " +
+				"and 11 were asked for: nothing was issued, ask for 10 at most", ":", "$", "no ",
+				"-SHARDID -12 too many requests: the quota ids_per_second: 10 of token few has 8 left"}},
+	} {
+		in := bufio.NewReader(dial(t, addr, encodeAll(c.sent)))
+		for _, want := range c.want {
+			line, err := in.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, want) {
+				t.Errorf("%s: %q, %v; want %q", c.sent, line, err, want)
+			}
+		}
+	}
+	for _, protocol := range []int{2, 3} { // which say the token with HELLO
+		c := redis.NewClient(&redis.Options{Addr: addr, Password: "orders-token-0001", Protocol: protocol})
+		check.OK(t, check.Err(c.Incr(t.Context(), "queue:1:a").Result()))
+		_ = c.Close()
+	}
+}
+
+// redis-cli --pipe ends with an empty line and an ECHO, and counts errors; probes ask by lines.
+func TestLines(t *testing.T) {
+	_, addr := start(t, &fake{}, nil)
+	c := dial(t, addr, encodeAll("INCR snowflake|SET a b")+"\r\nPING\r\n"+encodeAll("ECHO abc")+"QUIT\r\n")
+	got, err := io.ReadAll(c)
+	check.OK(t, err)
+	check.Equal(t, string(got), ":1\r\n-SHARDID -10 there is no command \"SET\": INCR, LPOP and RPOP issue IDs\r\n"+
+		"+PONG\r\n$3\r\nabc\r\n+OK\r\n")
+}
