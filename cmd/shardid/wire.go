@@ -227,9 +227,11 @@ func (a *App) apiOptions() httpapi.Options {
 	o := httpapi.Options{
 		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
-		Metrics: a.metrics(), Registry: a.registry,
-		Status: a.status, History: a.monitor, Replicas: a.replicas.View,
-		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
+		Registry: a.registry,
+		Reads: httpapi.Reads{
+			Metrics: a.metrics(), Status: a.status, History: a.monitor, Replicas: a.replicas.View,
+			Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
+		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }

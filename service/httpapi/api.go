@@ -54,32 +54,43 @@ type Segments interface {
 	View(row model.Tag) segment.View // of a tag that the table has, used or not
 }
 
-// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics,
-// Names, Holders and Spaces are required.
+// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log and, of Reads, Metrics, Names, Holders
+// and Spaces are required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
-	Decoder        model.Decoder
-	Conditions     func() []model.Condition // how what the service depends on is doing
+	Reads
+	Decoder    model.Decoder
+	Modes      []Mode                   // those that are enabled, the queue first, for readiness
+	Conditions func() []model.Condition // how what the service depends on is doing
 	// OldSchema says whether the database lacks tables of this version; nil: it never does.
 	OldSchema func() bool
 	Log       *slog.Logger
+	LogLevel  LogLevel // is changed by PATCH /admin/log; nil: there is no such path
+	// AccessLog is which requests have a line in the log: one of AccessOff and its like; "" is AccessOff.
+	AccessLog string
+	Traced    bool                  // requests have spans in their contexts, see IsTraced
 	Registry  prometheus.Registerer // exports what is counted; nil for none
+	// Access knows the tokens; nil: there are none, and administration is closed. It is required for the next two.
+	Access *access.Guard
+	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the state of the service, to
+	// requests without a token.
+	RequireToken, ProtectMonitoring bool
+	Admin                           []admin.Resource // below /admin
+}
+
+// Reads is what the pages show. Errors of those that read the database: *model.StoreError, or the context's.
+type Reads struct {
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
-
-	// Modes are those that are enabled, the queue first, for readiness.
-	Modes []Mode
-
-	// Segments is what this replica holds of tags, for /cache; Tags is what the
-	// database holds, for /cache and /db. Errors of Tags: *model.StoreError, or the context's.
-	// Both are nil with the segment mode disabled.
+	// Segments is what this replica holds of tags, for /cache; Tags is what the database holds, for /cache and
+	// /db. Both are nil with the segment mode disabled.
 	Segments Segments
 	Tags     func(context.Context) ([]model.Tag, error)
-	// Names are the names of worker IDs, for /api/names, and Holders those of one, at most
-	// limit. Errors: *model.StoreError, the context's; of Holders model.ErrUnknownName too.
+	// Names are the names of worker IDs, for /api/names, and Holders those of one, at most limit; an error of
+	// Holders may be model.ErrUnknownName.
 	Names   func(context.Context) ([]model.NameUse, error)
 	Holders func(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
-	// Spaces are those of sequences, for /api/sequences. Errors: *model.StoreError, the context's.
+	// Spaces are those of sequences, for /api/sequences.
 	Spaces func(context.Context) ([]model.SpaceUse, error)
 	// Status fills what only the services know of /api/status; nil: nothing.
 	Status func(context.Context) Status
@@ -87,24 +98,6 @@ type Options struct {
 	History History
 	// Replicas is the deployment as this replica sees it, for /api/replicas; nil: nothing.
 	Replicas func(context.Context) monitor.View
-	// Access knows the tokens; nil: there are none, and administration is closed. It
-	// is required for the next two.
-	Access *access.Guard
-	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the
-	// state of the service, to requests without a token.
-	RequireToken, ProtectMonitoring bool
-	// Admin are the resources below /admin.
-	Admin []admin.Resource
-	// LogLevel is changed by PATCH /admin/log; nil: there is no such path.
-	LogLevel LogLevel
-	// AccessLog is which requests have a line in the log: one of AccessOff and its
-	// like; "" is AccessOff.
-	AccessLog string
-	// Traced says that requests have spans in their contexts, see IsTraced.
-	Traced bool
-	// Location is the time zone of the answers that have none in their format;
-	// nil means the machine's.
-	Location *time.Location
 }
 
 // API serves HTTP. Safe for concurrent use.
@@ -145,9 +138,6 @@ func New(opts Options) *API {
 // newBare makes an API without pages, modes and routes.
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
-	if opts.Location == nil {
-		opts.Location = time.Local
-	}
 	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
 	a.answers = issuer.NewCodes(opts.Registry, "shardid_http_answers_total",
 		"Answers by code of the error table: 0 is IDs served, the others are errors of every path.")
@@ -177,7 +167,7 @@ func (a *API) route() *gin.Engine {
 		"/docs/*file":         a.file(manual),
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         a.monitoring(a.status()),
-		"/api/history":        a.monitoring(a.history()),
+		"/api/history":        a.monitoring(a.serveJSON(http.StatusOK, a.history)),
 		"/api/replicas":       a.monitoring(a.page(a.readReplicas, a.writeJSON)),
 		"/api/names":          a.monitoring(a.namesPage()),
 		"/api/names/:name":    a.monitoring(a.holdersPage()),

@@ -320,7 +320,7 @@ func loadDocument(t *testing.T) *openapi3.T {
 }
 
 // routeOf finds the operation of a request and the parameters of its path; nil for a path that the document does not
-// have. A method that the path does not have is documented with GET, or the only one there is.
+// have. A method that the path does not have there is documented with GET, or the only one there is.
 func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 	target, _, _ := strings.Cut(x.target, "?")
 	parts := strings.Split(target, "/")
@@ -364,7 +364,8 @@ func checkDocumented(t *testing.T, x exchange, got served, route *routers.Route,
 	if err := openapi3filter.ValidateResponse(t.Context(), out.SetBodyBytes(got.Body.Bytes())); err != nil {
 		t.Errorf("the answer is not as documented: %v", err)
 	}
-	if err := openapi3filter.ValidateRequest(t.Context(), in); err != nil && x.code == 0 && x.status < 300 && !x.lax {
+	served := x.code == 0 && x.status < 300 && !x.lax && x.verb() == route.Method
+	if err := openapi3filter.ValidateRequest(t.Context(), in); err != nil && served {
 		t.Errorf("served, though the document forbids the request: %v", err)
 	}
 	status := strconv.Itoa(got.Code)
@@ -408,8 +409,9 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 	}
 	star := regexp.MustCompile(`[:*](\w+)`)
 	for _, r := range newAPIOf(administrated(&fakeAdmin{})).engine.Routes() {
-		// Info.description has these: those of Leaf's paths, and HEAD wherever GET is.
-		if r.Path != "/" && strings.HasSuffix(r.Path, "/") || r.Method == http.MethodHead {
+		// Info.description has these: those of Leaf's paths, HEAD wherever GET is, and POST where IDs are.
+		if r.Path != "/" && strings.HasSuffix(r.Path, "/") || r.Method == http.MethodHead ||
+			r.Method == http.MethodPost && ofIDs(r.Path) && !strings.HasPrefix(r.Path, "/v1/leases/") {
 			continue
 		}
 		path := strings.Replace(r.Path, "/v1/segment/*tag", "/v1/segment/*tag/ids", 1) // gin's star is the last

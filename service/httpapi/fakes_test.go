@@ -28,6 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	time.Local = time.FixedZone("Asia/Shanghai", 8*3600)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/javascript", openapi3filter.PlainBodyDecoder)
 	goleak.VerifyTestMain(m)
@@ -200,7 +201,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
-		Conditions: failing.Conditions, Metrics: fakeMetrics,
+		Conditions: failing.Conditions,
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,
@@ -208,8 +209,9 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 		},
 		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		LogLevel: store, Names: store.Names, Holders: store.Holders, Spaces: store.Spaces,
-		Segments: heldOf(fakeViews()...), Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
+		LogLevel: store,
+		Reads: Reads{Metrics: fakeMetrics, Names: store.Names, Holders: store.Holders, Spaces: store.Spaces,
+			Segments: heldOf(fakeViews()...), Tags: fakeTags},
 	}, modes
 }
 

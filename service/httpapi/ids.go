@@ -192,7 +192,7 @@ func (a *API) parseUID(_ context.Context, c *gin.Context) (any, error) {
 		Timestamp string `json:"timestamp"`
 		WorkerID  int64  `json:"workerId,string"`
 		Sequence  int64  `json:"sequence,string"`
-	}{id, a.local(time.Unix(parts["timestamp"], 0), time.DateTime), parts["workerId"], parts["sequence"]}, err
+	}{id, local(time.Unix(parts["timestamp"], 0), time.DateTime), parts["workerId"], parts["sequence"]}, err
 }
 
 // decodeSnowflake takes a snowflake apart as Leaf does. It needs the layout only,
@@ -210,7 +210,7 @@ func (a *API) decodeSnowflake(_ context.Context, c *gin.Context) (any, error) {
 		WorkerID   int64  `json:"workerId,string"`
 		SequenceID int64  `json:"sequenceId,string"`
 	}{
-		fmt.Sprintf("%d(%s)", ms, a.local(time.UnixMilli(ms), "2006-01-02 15:04:05.000")),
+		fmt.Sprintf("%d(%s)", ms, local(time.UnixMilli(ms), "2006-01-02 15:04:05.000")),
 		parts["workerId"], parts["sequenceId"],
 	}, err
 }
@@ -233,7 +233,7 @@ func (a *API) parts(kind, name, value, example string) (int64, map[string]int64,
 }
 
 // local formats a time for answers that do not name its zone.
-func (a *API) local(t time.Time, layout string) string { return t.In(a.opts.Location).Format(layout) }
+func local(t time.Time, layout string) string { return t.In(time.Local).Format(layout) }
 
 // timed counts what next answers for a mode. The clock is read twice, as cheaply as
 // it can be: its monotonic part only.

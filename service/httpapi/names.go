@@ -3,8 +3,8 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
-	"sync"
 
 	"shardid/model"
 	"shardid/service/admin"
@@ -44,47 +44,20 @@ func (a *API) namesPage() gin.HandlerFunc {
 	})
 }
 
-// holdersPage shows one name and its holders. What others guess costs nothing: only a name that
-// is there is read, and remembered.
+// holdersPage shows one name and its holders. What others guess costs nothing: only a name that is there is looked at.
 func (a *API) holdersPage() gin.HandlerFunc {
 	names := once(a, a.opts.Names)
-	find := func(ctx context.Context, name string) (model.NameUse, error) {
-		all, err := names(ctx)
-		i := slices.IndexFunc(all, func(u model.NameUse) bool { return u.Name.Name == name })
-		if err == nil && i < 0 {
-			err = fmt.Errorf("%w: %s", model.ErrUnknownName, quote(name))
-		}
-		if err != nil {
-			return model.NameUse{}, err
-		}
-		return all[i], nil
-	}
-	var mu sync.Mutex
-	pages := map[string]gin.HandlerFunc{}
-	page := func(name string) gin.HandlerFunc {
-		mu.Lock()
-		defer mu.Unlock()
-		if pages[name] == nil {
-			pages[name] = a.page(func(ctx context.Context) ([]byte, error) {
-				use, err := find(ctx, name)
-				if err != nil {
-					return nil, err
-				}
-				holders, err := a.opts.Holders(ctx, name, admin.MaxHolders)
-				if err != nil {
-					return nil, err
-				}
-				return encodeJSON(thingAnswer{thing: admin.WithHolders(use, holders)})
-			}, a.writeJSON)
-		}
-		return pages[name]
-	}
-	return func(c *gin.Context) {
+	return a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
 		name := c.Param("name")
-		if _, err := find(c.Request.Context(), name); err != nil {
-			a.failStore(c, err)
-			return
+		all, err := names(ctx)
+		if err != nil {
+			return nil, err
 		}
-		page(name)(c)
-	}
+		i := slices.IndexFunc(all, func(u model.NameUse) bool { return u.Name.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: %s", model.ErrUnknownName, quote(name))
+		}
+		holders, err := a.opts.Holders(ctx, name, admin.MaxHolders)
+		return thingAnswer{thing: admin.WithHolders(all[i], holders)}, err
+	})
 }

@@ -236,8 +236,7 @@ type table struct {
 	Note    string
 	Columns []column
 	Rows    [][]string
-	Total   int          // 0 when the rows are all
-	Next    template.URL // query of the rows that follow, "" for none
+	Total   int // 0 when the rows are all
 	Style   template.CSS
 }
 
@@ -299,15 +298,14 @@ func (a *API) db() gin.HandlerFunc {
 		t := table{
 			Title: "leaf_alloc",
 			Note: "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are " +
-				"in " +
-				a.opts.Location.String() + ".",
+				"in " + time.Local.String() + ".",
 			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"update_time", false},
 				{"description", false}},
 		}
 		for _, r := range rows {
 			t.Rows = append(t.Rows, []string{
 				r.Key, strconv.FormatInt(r.MaxID, 10), strconv.FormatInt(r.Step, 10),
-				a.local(r.UpdateTime, time.DateTime), r.Description,
+				local(r.UpdateTime, time.DateTime), r.Description,
 			})
 		}
 		return t
@@ -326,29 +324,22 @@ func (a *API) sortedTags(ctx context.Context) ([]model.Tag, error) {
 func leafPage[Item any](a *API, enabled bool, tags func(context.Context) ([]model.Tag, error),
 	item func(model.Tag) Item, show func([]Item) table,
 ) gin.HandlerFunc {
-	items := func(w window, all []model.Tag) (items []Item, total int, next string) {
-		shown, total, next := through(w, all, func(t model.Tag) string { return t.Name })
-		items = []Item{} // none is [], not null
-		for _, tag := range shown {
-			items = append(items, item(tag))
-		}
-		return items, total, next
+	itemsIn := func(w window, all []model.Tag) ([]Item, int) {
+		shown, total := rowsIn(w, all, func(t model.Tag) string { return t.Name })
+		return items(shown, item), total
 	}
 	program := windowed(a, tags, func(w window, all []model.Tag) ([]byte, error) {
-		shown, total, next := items(w, all)
+		shown, total := itemsIn(w, all)
 		return encodeJSON(struct {
 			Code  int    `json:"code"`
 			Tags  []Item `json:"tags"`
 			Total int    `json:"total,omitempty"`
-			Next  string `json:"next,omitempty"`
-		}{0, shown, total, next})
+		}{0, shown, total})
 	}, a.writeJSON)
 	browser := windowed(a, tags, func(w window, all []model.Tag) ([]byte, error) {
-		shown, total, next := items(w, all)
+		shown, total := itemsIn(w, all)
 		t := show(shown)
-		if t.Total = total; next != "" {
-			t.Next = template.URL(w.next(next)) //nolint:gosec // is encoded
-		}
+		t.Total = total
 		t.Style = template.CSS(monitorCSS) //nolint:gosec // embedded, nothing of a caller is in it
 		var body bytes.Buffer
 		err := a.pages.monitor.Execute(&body, t)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +18,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/monitor"
 	"shardid/service/segment"
 )
 
@@ -66,17 +64,17 @@ func pageExchanges() []exchange {
 		{target: "/cache/", accept: json, body: page("tags", "", unused, z)}, // as Spring has it
 		{name: "the table is away", target: "/cache", accept: json, change: tableAway,
 			body: page("tags", "", script, big, z)},
-		{target: "/cache?limit=1", accept: json, body: page("tags", `,"total":2,"next":"a&b"`, unused)},
+		{target: "/cache?limit=1", accept: json, body: page("tags", `,"total":2`, unused)},
 		{name: "none", target: "/cache", accept: json, change: empty, body: page("tags", "")},
 		{name: "none", target: "/cache", change: empty, says: "There are no tags."},
 		{target: "/db", accept: json, body: page("tags", "", rowA, rowZ)},
 		{target: "/db/", accept: json, body: page("tags", "", rowA, rowZ)},
-		{target: "/db?limit=1&after=a%26b", accept: json, body: page("tags", `,"total":2`, rowZ)},
+		{target: "/db?limit=1", accept: json, body: page("tags", `,"total":2`, rowA)},
 		{name: "none", target: "/db", accept: json, change: empty, body: page("tags", "")},
 		{name: "none", target: "/db", change: empty, says: "There are no tags."},
 		{target: "/metrics"},
 		{target: "/api/status"},
-		{target: "/api/status?limit=1", change: func(o *Options) { o.Status = fullStatus }, says: `"total":3,"next":"`},
+		{target: "/api/status?limit=1", change: func(o *Options) { o.Status = fullStatus }, says: `"total":3`},
 		{name: "full", target: "/api/status", change: func(o *Options) { o.Status = fullStatus }},
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: `{"self":"","shared":false,"replicas":[]}`},
@@ -95,8 +93,7 @@ func pageExchanges() []exchange {
 		target := "/api/" + path
 		all = append(all,
 			exchange{target: target, body: page(list, "", item("Z"), item("a"), item("orders"))},
-			exchange{target: target + "?limit=2", body: page(list, `,"total":3,"next":"a"`, item("Z"), item("a"))},
-			exchange{target: target + "?limit=2&after=a", body: page(list, `,"total":3`, item("orders"))},
+			exchange{target: target + "?limit=2", body: page(list, `,"total":3`, item("Z"), item("a"))},
 			exchange{target: target + "?search=R", body: page(list, "", item("orders"))},
 			exchange{target: target + "?search=x", body: page(list, "")},
 		)
@@ -138,7 +135,7 @@ func pageExchanges() []exchange {
 		for _, limit := range []string{"0", "5001", "-1", "", "x", "1e3"} {
 			add(target+"?limit="+limit, 400, -6, "limit must be a whole number in 1…5000")
 		}
-		add(target+"?after=a&after=b", 400, -6, "after is given twice")
+		add(target+"?limit=1&limit=2", 400, -6, "limit is given twice")
 		add(target+"?search=%zz", 400, -6, "search is not percent-encoded rightly")
 	}
 	add("/api/history?app=256", 400, -6, "app must be a whole number in 0…255")
@@ -192,10 +189,8 @@ func TestPagesAsHTML(t *testing.T) {
 		has    []string
 	}{
 		{"/cache", tableAway, cache}, {"/db", func(*Options) {}, db},
-		{"/cache", manyTags(1001), []string{"1000 of 1001 tags.", `<a href="?after=Tag00999">More</a>`}},
-		{"/db?after=Tag00999", manyTags(1001), []string{"1 of 1001 tags.</p>", "Tag01000"}},
-		{"/db?search=TAG0000&limit=9", manyTags(20),
-			[]string{"9 of 10 tags.", `<a href="?after=Tag00008&amp;limit=9&amp;search=tag0000">More</a>`}},
+		{"/cache", manyTags(1001), []string{"1000 of 1001 tags."}},
+		{"/db?search=TAG0000&limit=9", manyTags(20), []string{"9 of 10 tags."}},
 		{"/cache?search=%22%3E%3Cscript%3E", manyTags(20), []string{"There are no tags."}},
 	} {
 		t.Run(c.target, func(t *testing.T) {
@@ -238,14 +233,15 @@ func manyTags(n int) func(*Options) {
 func TestPagesOfManyTags(t *testing.T) {
 	for _, path := range []string{"/cache", "/db", "/api/status"} {
 		for query, want := range map[string]struct {
-			tags        int
-			first, rest string
+			tags  int
+			first string
+			rest  string
 		}{
-			"":                {1000, "Tag00000", `],"total":1200,"next":"Tag00999"}`},
-			"?after=Tag00999": {200, "Tag01000", `],"total":1200}`},
-			"?limit=1200":     {1200, "Tag00000", "]}"}, "?search=tAG0101": {10, "Tag01010", "]}"},
-			"?after=zzz":                         {0, "", `"tags":[],"total":1200}`},
-			"?search=011&limit=2&after=Tag00112": {2, "Tag00113", `],"total":112,"next":"Tag00114"}`},
+			"":                     {1000, "Tag00000", `],"total":1200`},
+			"?limit=1200":          {1200, "Tag00000", "]}"},
+			"?search=tAG0101":      {10, "Tag01010", "]}"},
+			"?search=011&limit=2":  {2, "Tag00011", `],"total":112`},
+			"?search=nothing+here": {0, "", `"tags":[]`},
 		} {
 			body := ask(newAPIOf(manyTags(1200)), http.MethodGet, path+query, "application/json").Body.String()
 			check.Equal(t, strings.Count(body, `"key":"`), want.tags, path, query)
@@ -268,19 +264,12 @@ func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
 		o.Metrics = func(context.Context) ([]byte, error) { read(); return []byte("m 1\n"), nil }
 		o.Status = func(context.Context) Status { read(); return Status{} }
 		o.Tags = func(context.Context) ([]model.Tag, error) { read(); return nil, *err }
-		o.History = countedHistory(read)
 	}), &reads
 }
 
-// countedHistory is called for each reading.
-type countedHistory func()
-
-func (f countedHistory) History() monitor.Chart         { f(); return monitor.NewChart() }
-func (f countedHistory) AppHistory(uint8) monitor.Chart { f(); return monitor.NewChart() }
-
 // However many ask, and however, each form of a page is read once a second.
 func TestPagesAreReadOnceASecond(t *testing.T) {
-	for _, target := range []string{"/db", "/cache", "/api/status", "/metrics", "/api/history", "/api/history?app=7"} {
+	for _, target := range []string{"/db", "/cache", "/api/status", "/metrics"} {
 		for _, accept := range []string{"application/json", "text/html"} {
 			synctest.Test(t, func(t *testing.T) {
 				var none error
@@ -376,30 +365,4 @@ func TestMetricsForms(t *testing.T) {
 			t.Errorf("%q: %v %q %v", encoding, err, text, h)
 		}
 	}
-}
-
-// FuzzWindow: the pages of any names have each name once, whatever is searched.
-func FuzzWindow(f *testing.F) {
-	f.Add("a,b,c", "", 1)
-	f.Add("A,a,Ä,ß,\xff,İ", "a", 2)
-	f.Fuzz(func(t *testing.T, names, search string, limit int) {
-		rows := slices.Compact(slices.Sorted(strings.SplitSeq(names, ",")))
-		rows = slices.DeleteFunc(rows, func(name string) bool { return name == "" })
-		w := window{search: strings.ToLower(search), limit: 1 + max(limit%5, -(limit%5))}
-		var all []string
-		for range len(rows) + 1 {
-			part, total, next := through(w, rows, func(name string) string { return name })
-			if all = append(all, part...); len(part) > w.limit || total > len(rows) || next != "" && len(part) == 0 {
-				t.Fatalf("%+v: %q of %d, next %q", w, part, total, next)
-			}
-			if w.after = next; next == "" {
-				break
-			}
-		}
-		want := slices.DeleteFunc(slices.Clone(rows),
-			func(name string) bool { return !strings.Contains(strings.ToLower(name), w.search) })
-		if !slices.Equal(all, want) {
-			t.Errorf("%q: %q, want %q", names, all, want)
-		}
-	})
 }

@@ -191,6 +191,8 @@ type Status struct {
 	Stores []model.Condition `json:"stores"`
 	// Alarms are what an operator should look at, the most severe first.
 	Alarms []monitor.Alarm `json:"alarms"`
+	// Administration says whether some token may admin here, so that the console shows what changes things.
+	Administration bool `json:"administration"`
 	// Witness is whether Redis vouches for the database; nil for one that needs nobody to.
 	Witness *WitnessStatus `json:"witness,omitempty"`
 
@@ -253,9 +255,9 @@ type SnowflakeStatus struct {
 func (a *API) status() gin.HandlerFunc {
 	return windowed(a, a.readStatus, func(w window, s Status) ([]byte, error) {
 		if all := s.Segment; all != nil {
-			shown, total, next := through(w, all.Tags, func(v segment.View) string { return v.Name })
+			shown, total := rowsIn(w, all.Tags, func(v segment.View) string { return v.Name })
 			part := *all
-			part.Tags, part.Total, part.Next = append([]segment.View{}, shown...), total, next // none is [], not null
+			part.Tags, part.Total = append([]segment.View{}, shown...), total // none is [], not null
 			s.Segment = &part
 		}
 		return encodeJSON(s)
@@ -270,6 +272,7 @@ func (a *API) readStatus(ctx context.Context) (s Status, err error) {
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
 	s.Alarms = append([]monitor.Alarm{}, s.Alarms...) // none is [], not null
+	s.Administration = a.opts.Access != nil && a.opts.Access.HasAdmin()
 	return s, nil
 }
 
@@ -301,35 +304,23 @@ func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
 	return encodeJSON(view)
 }
 
-// history answers what happened in the last minutes: of the whole replica or, with an
-// app, of that one. Each chart is read once a second.
-func (a *API) history() gin.HandlerFunc {
-	page := func(read func() monitor.Chart) gin.HandlerFunc {
-		return a.page(func(context.Context) ([]byte, error) {
-			if a.opts.History == nil {
-				return encodeJSON(monitor.NewChart())
-			}
-			return encodeJSON(read())
-		}, a.writeJSON)
+// history answers what happened in the last minutes: of the whole replica or, with an app, of that one.
+func (a *API) history(_ context.Context, c *gin.Context) (any, error) {
+	given, err := readQuery(c.Request.URL.RawQuery, "app")
+	if err != nil {
+		return nil, err
 	}
-	replica := page(func() monitor.Chart { return a.opts.History.History() })
-	var apps [model.Apps]gin.HandlerFunc
-	for app := range apps {
-		apps[app] = page(func() monitor.Chart { return a.opts.History.AppHistory(uint8(app)) })
-	}
-	return func(c *gin.Context) {
-		given, err := readQuery(c.Request.URL.RawQuery, "app")
-		app := 0
-		if err == nil && given[0].given {
-			app, err = parseRange("app", given[0].text, 0, model.Apps-1)
-		}
-		switch {
-		case err != nil:
-			a.fail(c, err)
-		case given[0].given:
-			apps[app](c)
-		default:
-			replica(c)
+	app := 0
+	if given[0].given {
+		if app, err = parseRange("app", given[0].text, 0, model.Apps-1); err != nil {
+			return nil, err
 		}
 	}
+	switch {
+	case a.opts.History == nil:
+		return monitor.NewChart(), nil
+	case given[0].given:
+		return a.opts.History.AppHistory(uint8(app)), nil
+	}
+	return a.opts.History.History(), nil
 }

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -20,61 +17,34 @@ const (
 	mostTags = 5000
 )
 
-// window says which tags, names of worker IDs, or spaces, a page shows: those that contain a text,
-// in any case, and follow one.
+// window says which tags, names of worker IDs, or spaces, a page shows: those that contain a text, in any case.
 type window struct {
-	search, after string
-	limit         int
+	search string
+	limit  int
 }
 
 // readWindow reads it from a raw query. Errors: model.ErrInvalidArgument.
 func readWindow(r *http.Request) (w window, given bool, err error) {
 	w.limit = tagsShown
-	values, err := readQuery(r.URL.RawQuery, "search", "after", "limit")
-	if err == nil && values[2].given {
-		w.limit, err = parseRange("limit", values[2].text, 1, mostTags)
+	values, err := readQuery(r.URL.RawQuery, "search", "limit")
+	if err == nil && values[1].given {
+		w.limit, err = parseRange("limit", values[1].text, 1, mostTags)
 	}
-	w.search, w.after = strings.ToLower(values[0].text), values[1].text
-	return w, values[0].given || values[1].given || values[2].given, err
+	w.search = strings.ToLower(values[0].text)
+	return w, values[0].given || values[1].given, err
 }
 
-// next is the query of the tags that follow a name.
-func (w window) next(name string) string {
-	values := url.Values{"after": {name}}
+// rowsIn gives the rows that a window shows. When those are not all that the search finds, total is how many it does.
+func rowsIn[Row any](w window, rows []Row, name func(Row) string) (shown []Row, total int) {
 	if w.search != "" {
-		values.Set("search", w.search)
+		rows = slices.DeleteFunc(slices.Clone(rows), func(row Row) bool {
+			return !strings.Contains(strings.ToLower(name(row)), w.search)
+		})
 	}
-	if w.limit != tagsShown {
-		values.Set("limit", strconv.Itoa(w.limit))
+	if len(rows) <= w.limit {
+		return rows, 0
 	}
-	return values.Encode()
-}
-
-// through gives the rows, sorted by name, that a window shows. When those are not all, total
-// is how many rows the search finds, and next the name after which more follow, "" at the
-// end.
-func through[Row any](w window, rows []Row, name func(Row) string) (shown []Row, total int, next string) {
-	if w.search != "" {
-		var found []Row
-		for _, row := range rows {
-			if strings.Contains(strings.ToLower(name(row)), w.search) {
-				found = append(found, row)
-			}
-		}
-		rows = found
-	}
-	from := sort.Search(len(rows), func(i int) bool { return name(rows[i]) > w.after })
-	if w.after == "" {
-		from = 0
-	}
-	shown = rows[from:min(from+w.limit, len(rows))]
-	if len(shown) == len(rows) {
-		return shown, 0, ""
-	}
-	if to := from + len(shown); to < len(rows) {
-		next = name(rows[to-1])
-	}
-	return shown, len(rows), next
+	return rows[:w.limit], len(rows)
 }
 
 // windowed answers with a window of what is read once in readingAge. Without parameters the
@@ -115,11 +85,10 @@ func byName[T any](
 		return all, err
 	}
 	return windowed(a, sorted, func(w window, all []T) ([]byte, error) {
-		shown, total, next := through(w, all, name)
+		shown, total := rowsIn(w, all, name)
 		return encodeJSON(struct {
 			list
-			Total int    `json:"total,omitempty"`
-			Next  string `json:"next,omitempty"`
-		}{show(shown), total, next})
+			Total int `json:"total,omitempty"`
+		}{show(shown), total})
 	}, a.writeJSON)
 }

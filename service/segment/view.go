@@ -53,12 +53,9 @@ func (v View) MarshalJSON() ([]byte, error) {
 
 // Status is the segment mode in /api/status.
 type Status struct {
-	Issued int64  `json:"issued"` // IDs since the start of the process
-	Tags   []View `json:"tags"`   // of the tags that this process uses, by name; never nil
-	// Where Tags are not all, Total is how many there are, and Next the name after which more
-	// follow.
-	Total int    `json:"total,omitempty"`
-	Next  string `json:"next,omitempty"`
+	Issued int64  `json:"issued"`          // IDs since the start of the process
+	Tags   []View `json:"tags"`            // of the tags that this process uses, by name; never nil
+	Total  int    `json:"total,omitempty"` // how many there are, where Tags are not all
 }
 
 // Status returns the counter and the tags in use.
