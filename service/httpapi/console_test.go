@@ -134,7 +134,7 @@ func TestConsoleScripts(t *testing.T) {
 		}
 	}
 	slices.Sort(stores)
-	if !slices.Equal(slices.Compact(stores), []string{"shardid.language", "shardid.theme"}) {
+	if !slices.Equal(slices.Compact(stores), []string{"shardid.language"}) {
 		t.Errorf("stored in the browser: %q", stores)
 	}
 }

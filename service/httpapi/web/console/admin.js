@@ -1,4 +1,4 @@
-// Making, changing and deleting apps, tags and spaces, in a dialog that opens on demand. The
+// Making, changing and deleting apps, tags, names of worker IDs and spaces, in one dialog that opens on demand. The
 // administrator's token stays in this page's memory and goes into the header of these
 // requests only. What cannot be taken back wants the name typed.
 
@@ -7,35 +7,37 @@ import { text } from './text.js';
 import { digits, firstNumber } from './format.js';
 import { AnswerError, ask } from './net.js';
 
-/**
- * The fields of an app, of a tag and of a space, those of a new one and those that can be changed. One with `of` is
- * sent only when that other one is filled.
- */
 const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
-const fields = {
-  newApp: [['id', number], ['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', { ...number, value: '1000' }], ['maxLimitId', { ...number, value: '0' }], ['limitPolicy', {}], ['scramble', { 'data-kind': 'literal' }]],
-  app: [['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', number], ['maxLimitId', number], ['limitPolicy', {}]],
-  newTag: [['tag', { maxlength: 128, required: true }], ['description', { maxlength: 256 }], ['step', { ...number, value: '2000' }], ['maxId', { ...number, value: '1' }], ['pattern', { maxlength: 128 }], ['reset', { of: 'pattern' }], ['zone', { maxlength: 64, of: 'pattern' }]],
-  tag: [['description', { maxlength: 256 }], ['step', number], ['maxId', number, 'nextId']],
-  newSpace: [['space', { maxlength: 64, required: true }], ['sections', { ...number, value: '1024' }], ['step', { ...number, value: '10000' }]],
-  space: [['step', number]],
-};
+const some = (value) => ({ ...number, value });
+const name = { maxlength: 128, required: true };
 
-/** What the dialog is opened for. Each has a path to send to, and says how it begins. */
-const tasks = {
-  newApp: () => ({ kind: 'create', title: text.admin.titles.newApp, path: 'admin/apps', fields: fields.newApp, what: (sent) => text.admin.app(sent.get('id'), sent.get('name')) }),
-  newTag: () => ({ kind: 'create', title: text.admin.titles.newTag, path: 'admin/tags', fields: fields.newTag, what: (sent) => text.admin.tag(sent.get('tag')) }),
-  newSpace: () => ({ kind: 'create', title: text.admin.titles.newSpace, path: 'admin/sequences', fields: fields.newSpace, what: (sent) => text.admin.space(sent.get('space')) }),
-  app: (app) => ({ path: `admin/apps/${app.appId}`, name: app.name, label: text.admin.app(app.appId, app.name), fields: fields.app, warning: text.admin.removeApp }),
-  tag: (tag) => ({ path: `admin/tags/${encodeURIComponent(tag)}`, name: tag, label: text.admin.tag(tag), fields: fields.tag, warning: text.admin.removeTag }),
-  space: ({ space }) => ({ path: `admin/sequences/${space}`, name: space, label: text.admin.space(space), fields: fields.space, warning: text.admin.removeSpace }),
+/**
+ * What can be administered: its path and its fields, of a new one and those that can be changed. A field is its name,
+ * the attributes of its input, and the key of its label where that is another one. One with `of` is sent only when
+ * that other one is filled.
+ */
+const kinds = {
+  app: {
+    path: 'admin/apps',
+    create: [['id', number], ['name', name], ['description', { maxlength: 255 }], ['step', some('1000')], ['maxLimitId', some('0')], ['limitPolicy', {}], ['scramble', { 'data-kind': 'literal' }]],
+    edit: [['name', name], ['description', { maxlength: 255 }], ['step', number], ['maxLimitId', number], ['limitPolicy', {}]],
+  },
+  tag: {
+    path: 'admin/tags',
+    create: [['tag', name], ['description', { maxlength: 256 }], ['step', some('2000')], ['maxId', some('1')], ['pattern', { maxlength: 128 }], ['reset', { of: 'pattern' }], ['zone', { maxlength: 64, of: 'pattern' }]],
+    edit: [['description', { maxlength: 256 }], ['step', number], ['maxId', number, 'nextId']],
+  },
+  name: {
+    path: 'admin/names',
+    create: [['name', { ...name, maxlength: 64 }], ['epoch', some('1288834974657')], ['workerBits', some('10')], ['seqBits', some('12')], ['hold', { value: '60s', required: true }]],
+    edit: [['hold', { required: true }]],
+  },
+  space: {
+    path: 'admin/sequences',
+    create: [['space', { ...name, maxlength: 64 }], ['sections', some('1024')], ['step', some('10000')]],
+    edit: [['step', number]],
+  },
 };
-
-/** The task of what is to be changed: the name of a tag, a space, or an app. */
-function taskOf(target) {
-  if (typeof target === 'string') return tasks.tag(target);
-  return target.space === undefined ? tasks.app(target) : tasks.space(target);
-}
 
 /** The dialog. */
 export class Admin {
@@ -59,26 +61,29 @@ export class Admin {
     $('admin').addEventListener('close', () => $('admin-fields').replaceChildren());
   }
 
-  createApp() {
-    this.#open(tasks.newApp());
+  /** What a thing is called: an app has an ID and a name. */
+  label(kind, key, called) {
+    return text.admin[kind](key, called);
   }
 
-  createTag() {
-    this.#open(tasks.newTag());
+  /** Makes an app, tag, name or space. */
+  create(kind) {
+    const { path, create } = kinds[kind];
+    const what = (sent) => this.label(kind, sent.get(create[0][0]), sent.get('name'));
+    this.#open({ does: 'create', kind, path, fields: create, title: text.admin.titles[kind], what });
   }
 
-  createSpace() {
-    this.#open(tasks.newSpace());
+  edit(kind, key, called = key) {
+    this.#openOne(kind, key, called, { does: 'edit', fields: kinds[kind].edit, title: text.admin.titles.edit });
   }
 
-  edit(target) {
-    const task = taskOf(target);
-    this.#open({ ...task, kind: 'edit', title: text.admin.titles.edit(task.label), what: () => task.label });
+  remove(kind, key, called = key) {
+    this.#openOne(kind, key, called, { does: 'remove', fields: [], title: text.admin.titles.remove });
   }
 
-  remove(target) {
-    const task = taskOf(target);
-    this.#open({ ...task, kind: 'remove', title: text.admin.titles.remove(task.label), what: () => task.label, fields: [] });
+  #openOne(kind, key, called, { title, ...task }) {
+    const label = this.label(kind, key, called);
+    this.#open({ kind, path: `${kinds[kind].path}/${encodeURIComponent(key)}`, name: called, title: title(label), what: () => label, ...task });
   }
 
   #open(task) {
@@ -95,12 +100,12 @@ export class Admin {
 
   /** Shows the box for the token, or the fields of the task. */
   #show() {
-    const { kind, warning } = this.#task;
+    const { does, kind } = this.#task;
     setAttribute($('admin-token-row'), 'hidden', this.#ready || this.#token !== '');
     setAttribute($('admin-fields'), 'hidden', !this.#ready);
-    setText($('admin-warning'), this.#ready && kind === 'remove' ? warning : '');
-    setText($('admin-submit'), this.#ready ? text.admin.submits[kind] : text.admin.submits.token);
-    setAttribute($('admin-submit'), 'data-kind', this.#ready && kind === 'remove' ? 'critical' : null);
+    setText($('admin-warning'), this.#ready && does === 'remove' ? text.admin.warnings[kind] : '');
+    setText($('admin-submit'), this.#ready ? text.admin.submits[does] : text.admin.submits.token);
+    setAttribute($('admin-submit'), 'data-kind', this.#ready && does === 'remove' ? 'critical' : null);
     this.#guard();
   }
 
@@ -119,9 +124,9 @@ export class Admin {
   }
 
   #inputs() {
-    const { kind, name } = this.#task;
+    const { does, name } = this.#task;
     const rows = this.#task.fields.flatMap(([field, attributes, label = field]) => {
-      const present = kind === 'edit' ? this.#before[field] : attributes.value ?? '';
+      const present = does === 'edit' ? this.#before[field] : attributes.value ?? '';
       const { of, ...own } = attributes;
       const choices = text.admin.choices[field];
       const input = choices
@@ -129,8 +134,8 @@ export class Admin {
         : el('input', { ...own, value: attributes['data-kind'] === 'number' ? digits(present) : present, autocomplete: 'off', spellcheck: 'false' });
       return row(field, text.admin.fields[label], input, text.admin.hints[label]);
     });
-    if (kind === 'create') return rows;
-    const confirm = row('confirm', text.admin.fields.confirm(name), el('input', { autocomplete: 'off', spellcheck: 'false' }), kind === 'edit' ? text.admin.wrapWarning : '');
+    if (does === 'create') return rows;
+    const confirm = row('confirm', text.admin.fields.confirm(name), el('input', { autocomplete: 'off', spellcheck: 'false' }), does === 'edit' ? text.admin.wrapWarning : '');
     return [...rows, ...confirm];
   }
 
@@ -144,9 +149,9 @@ export class Admin {
 
   /** Wants the name where something cannot be taken back: a deletion, and IDs that repeat. */
   #guard() {
-    const { kind, name } = this.#task;
+    const { does, name } = this.#task;
     const { confirm, limitPolicy } = $('admin-form').elements;
-    const wanted = this.#ready && (kind === 'remove' || (kind === 'edit' && limitPolicy?.value === 'wrap' && this.#before.limitPolicy !== 'wrap'));
+    const wanted = this.#ready && (does === 'remove' || (does === 'edit' && limitPolicy?.value === 'wrap' && this.#before.limitPolicy !== 'wrap'));
     for (const node of $('admin-fields').querySelectorAll('[data-field=confirm]')) setAttribute(node, 'hidden', !wanted);
     $('admin-submit').disabled = wanted && confirm?.value !== name;
     return wanted;
@@ -167,12 +172,12 @@ export class Admin {
     const confirm = this.#guard() ? task.name : undefined;
     await this.#busy(async () => {
       const sent = this.#values();
-      if (task.kind === 'edit' && sent.size === 0) throw new AnswerError(0, 0, text.admin.nothing);
-      const method = { create: 'POST', edit: 'PATCH', remove: 'DELETE' }[task.kind];
-      const body = task.kind === 'remove' ? undefined : toJSON(sent);
+      if (task.does === 'edit' && sent.size === 0) throw new AnswerError(0, 0, text.admin.nothing);
+      const method = { create: 'POST', edit: 'PATCH', remove: 'DELETE' }[task.does];
+      const body = task.does === 'remove' ? undefined : toJSON(sent);
       const { answer } = await ask(task.path, { method, body, confirm, token: this.#token });
       $('admin').close();
-      const done = text.admin.done[task.kind](task.what(sent), answer.effective);
+      const done = text.admin.done[task.does](task.what(sent), answer.effective);
       setText($('admin-done'), answer.notice ? `${done} ${answer.notice}` : done); // where something new begins
       setAttribute($('admin-done'), 'hidden', false);
       this.#changed(task.path, answer);
@@ -189,8 +194,8 @@ export class Admin {
         if (!/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, 0, text.admin.wholeNumber(text.admin.fields[label], value));
       }
       if (attributes.of && $('admin-form').elements[attributes.of].value === '') continue;
-      if (this.#task.kind === 'create' && value === '' && !attributes.required) continue;
-      if (this.#task.kind === 'create' || value !== this.#before[name]) sent.set(name, value);
+      if (this.#task.does === 'create' && value === '' && !attributes.required) continue;
+      if (this.#task.does === 'create' || value !== this.#before[name]) sent.set(name, value);
     }
     return sent;
   }
@@ -235,6 +240,6 @@ function row(name, label, input, hint) {
 
 /** Fields as JSON. Numbers, true and false are copied as they are: a limit is a 64-bit number, which JSON.stringify could not write. */
 function toJSON(sent) {
-  const isNumber = new Set(Object.values(fields).flat().filter(([, attributes]) => ['number', 'literal'].includes(attributes['data-kind'])).map(([name]) => name));
+  const isNumber = new Set(Object.values(kinds).flatMap(({ create, edit }) => [...create, ...edit]).filter(([, attributes]) => ['number', 'literal'].includes(attributes['data-kind'])).map(([name]) => name));
   return `{${[...sent].map(([name, value]) => `${JSON.stringify(name)}:${isNumber.has(name) ? value : JSON.stringify(value)}`).join(',')}}`;
 }

@@ -3,7 +3,7 @@
 
 import { $, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
-import { clock, count, rate, short } from './format.js';
+import { clock, rate, short } from './format.js';
 
 /** What a chart shows, in seconds: all that the server keeps, but no less than the shortest. */
 const longest = 15 * 60;
@@ -15,11 +15,7 @@ const milliseconds = (n) => (Number.isFinite(n) ? text.milliseconds(n < 10 ? n.t
 const layout = [
   { title: text.charts.issued, unit: text.charts.units.ids, write: rate, of: ofModes('issued') },
   { title: text.charts.p99, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p99Ms') },
-  { title: text.charts.p50, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p50Ms') },
-  { title: text.charts.answers, unit: text.charts.units.requests, write: rate, of: [['http.answers', text.charts.http], ['resp.answers', text.charts.resp]] },
   { title: text.charts.refused, unit: text.charts.units.requests, write: rate, of: [['refused.caller', text.charts.byCaller], ['refused.service', text.charts.byService]] },
-  { title: text.charts.refills, unit: text.charts.units.refills, write: count, of: [['queue.refills', text.charts.lists], ['segment.loads', text.charts.tags]] },
-  { title: text.charts.wasted, unit: text.charts.units.wasted, write: count, of: ofModes('wasted') },
 ];
 
 /** The same series of each mode. */
@@ -94,7 +90,7 @@ export class Chart {
     this.#tell();
   }
 
-  /** Draws anew in the colours of another theme. */
+  /** Draws anew when the system has another theme. */
   recolour() {
     if (this.#data) this.#build(this.#curves);
   }

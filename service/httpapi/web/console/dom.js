@@ -57,13 +57,6 @@ export function draw(place, part) {
   }
 }
 
-/** Says above what was read, in a place for that, why it cannot be read again; with null it can. */
-export function away(place, err) {
-  setText(place.firstElementChild, err ? text.away : '');
-  setText(place.lastElementChild, err ? err.message : '');
-  setAttribute(place, 'hidden', err === null);
-}
-
 /** Whether a part of the page shows an error in place of its figures. */
 export const anyFailed = () => document.querySelector('.failed') !== null;
 

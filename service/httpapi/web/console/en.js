@@ -34,8 +34,8 @@ export const text = {
     heatmap: 'Indices in each of the 64 lists. Move with the arrow keys.',
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
-    tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags', searchTagsOf: 'Search segment tags',
-    names: 'Names of worker IDs', searchNames: 'Search names',
+    tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags',
+    names: 'Names of worker IDs', newName: 'New name', searchNames: 'Search names',
     sequences: 'Sequences', newSpace: 'New space', searchSpaces: 'Search spaces',
   },
 
@@ -59,8 +59,6 @@ export const text = {
     old: (age) => `What is shown is ${age} old.`,
     away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
     up: (age) => `up ${age}`,
-    theme: (theme) => `Theme: ${theme}`,
-    themes: { system: 'system', light: 'light', dark: 'dark' },
     language: '中文', // the other one, as it calls itself
   },
 
@@ -135,16 +133,14 @@ export const text = {
   },
 
   charts: {
-    issued: 'IDs a second', p99: 'Latency, 99th percentile', p50: 'Latency, median', refused: 'Refused requests a second',
-    answers: 'Answered requests a second', http: 'HTTP', resp: 'Redis clients',
-    refills: 'Refills in 5 s', wasted: 'IDs wasted in 5 s',
-    byCaller: 'the caller is wrong', byService: 'we cannot serve', lists: 'queue lists', tags: 'segment tags', app: 'issued',
-    units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s', refills: 'refills', wasted: 'IDs' },
+    issued: 'IDs a second', p99: 'Latency, 99th percentile', refused: 'Refused requests a second',
+    byCaller: 'the caller is wrong', byService: 'we cannot serve', app: 'issued',
+    units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s' },
     none: 'no history yet',
   },
 
   tags: {
-    columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
+    columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
     sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
     jumped: (n) => `${n} IDs left out`,
     label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
@@ -163,7 +159,7 @@ export const text = {
     leased: (n, all) => `${n} of ${all}`,
     leasedOf: (name) => `leased of ${name}`,
     holders: 'Holders', holdersOf: (name) => `Holders of ${name}`,
-    none: 'There is no name yet: shardid names add makes one.',
+    none: 'There is no name yet: New name makes one, and so does shardid names add.',
     noneFound: 'no name is called so',
   },
 
@@ -172,11 +168,11 @@ export const text = {
     title: (name) => `Holders of ${name}`,
     leased: 'leased', ended: 'ended',
     none: 'No worker ID of it has been leased yet.',
-    first: (n) => `the ${n} whose lease ends last; shardid workers lists all`,
+    more: (n) => `and ${n} more, whose leases ended first: shardid workers lists all`,
   },
 
   sequences: {
-    columns: { space: 'Space', step: 'Step', used: 'Sections used', highest: 'Highest number', change: 'Change' },
+    columns: { space: 'Space', step: 'Step', used: 'Sections used', highest: 'Highest number' },
     sum: (spaces) => `${spaces} ${plural(spaces, 'space', 'spaces')}`,
     used: (n, all) => `${n} of ${all}`,
     usedOf: (space) => `sections used of ${space}`,
@@ -220,14 +216,15 @@ export const text = {
 
   admin: {
     token: "Administrator's token", cancel: 'Cancel',
-    edit: 'Edit', remove: 'Delete', editOf: (what) => `Edit ${what}`, removeOf: (what) => `Delete ${what}`,
+    column: 'Change', edit: 'Edit', remove: 'Delete', editOf: (what) => `Edit ${what}`, removeOf: (what) => `Delete ${what}`,
     app: (id, name) => `app ${id} ${name}`,
     tag: (name) => `tag ${name}`,
+    name: (name) => `name ${name}`,
     space: (name) => `space ${name}`,
-    titles: { newApp: 'A new app', newTag: 'A new segment tag', newSpace: 'A new space of sequences', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
+    titles: { app: 'A new app', tag: 'A new segment tag', name: 'A new name of worker IDs', space: 'A new space of sequences', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
     submits: { token: 'Continue', create: 'Create', edit: 'Change', remove: 'Delete' },
-    fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
-    hints: { maxLimitId: '0 means no limit', sections: 'they never change', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
+    fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', epoch: 'Epoch', workerBits: 'Worker bits', seqBits: 'Sequence bits', hold: 'Hold', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
+    hints: { maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', hold: 'how long a holder goes on without shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
     choices: {
       limitPolicy: { reject: 'reject: no ID is issued', wrap: 'wrap: IDs repeat' },
       scramble: { false: 'order and number', true: 'nothing: they are scrambled, for ever' },
@@ -235,9 +232,12 @@ export const text = {
     },
     preview: (first) => `the first is ${first}`,
     wrapWarning: 'With wrap, IDs repeat from the limit on.',
-    removeApp: 'Its callers get no ID any more (-2). What was handed out is remembered: an app made again under this ID goes on above it, so no ID comes twice. Never give the ID to another application.',
-    removeTag: 'Its callers get no ID any more (-2). What was handed out is remembered: a tag made again under this name goes on above it, so no ID comes twice.',
-    removeSpace: 'Its callers get no number any more (-2). Its numbers are remembered: a space made again under this name goes on above them, so no number comes twice.',
+    warnings: {
+      app: 'Its callers get no ID any more (-2). What was handed out is remembered: an app made again under this ID goes on above it, so no ID comes twice. Never give the ID to another application.',
+      tag: 'Its callers get no ID any more (-2). What was handed out is remembered: a tag made again under this name goes on above it, so no ID comes twice.',
+      name: 'Nobody gets a worker ID of it any more (-2), and it is refused while one is leased. Its layout and its leases are remembered: a name made again goes on above them.',
+      space: 'Its callers get no number any more (-2). Its numbers are remembered: a space made again under this name goes on above them, so no number comes twice.',
+    },
     wholeNumber: (label, value) => `${label} must be a whole number, not ${JSON.stringify(value)}`,
     nothing: 'Nothing is changed yet.',
     busy: 'asking the server …',

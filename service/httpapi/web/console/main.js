@@ -10,10 +10,9 @@ import { Decoder } from './decode.js';
 import { Fleet } from './fleet.js';
 import { Health } from './health.js';
 import { Modes } from './modes.js';
-import { Names } from './names.js';
 import { Queue } from './queue.js';
 import { Rates } from './charts.js';
-import { Sequences } from './sequences.js';
+import { Names, Sequences, Tags } from './things.js';
 
 /** How often the server is asked, in milliseconds. */
 const statusPeriod = 2000;
@@ -35,15 +34,16 @@ class Console {
   #admin = new Admin(() => this.#token, (path, answer) => this.#administered(path, answer));
   #health = new Health();
   #fleet = new Fleet();
-  #modes = new Modes(this.#admin);
-  #names = new Names({ names: () => this.#nameList.wake(), holders: () => this.#askHolders() });
+  #modes = new Modes();
+  #tags = new Tags(this.#admin, () => this.#tagList.wake());
+  #names = new Names(this.#admin, { names: () => this.#nameList.wake(), holders: () => this.#askHolders() });
   #rates = new Rates();
   #sequences = new Sequences(this.#admin, () => this.#spaces.wake());
   #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
 
-  #status = this.#poller(statusPeriod, () => `api/status${this.#modes.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
+  #status = this.#poller(statusPeriod, () => `api/status${this.#tags.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
   #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)), () => {});
-  #tags = this.#poller(tagsPeriod, () => `db${this.#modes.query}`, ({ tags, total }) => this.#modes.showAll(tags, total), () => {});
+  #tagList = this.#poller(tagsPeriod, () => `db${this.#tags.query}`, ({ tags, total }) => this.#tags.showAll(tags, total), () => {});
   #nameList = this.#poller(namesPeriod, () => this.#names.path, (page) => this.#names.show(page), (err) => this.#names.fail(err));
   #holders = this.#poller(namesPeriod, () => this.#names.holdersPath, (answer, now) => this.#names.showHolders(answer, now), (err) => this.#names.failHolders(err));
   #spaces = this.#poller(spacesPeriod, () => this.#sequences.path, (page) => this.#sequences.show(page), (err) => this.#sequences.fail(err));
@@ -60,7 +60,6 @@ class Console {
     window.addEventListener('online', () => this.#watch());
     $('retry').addEventListener('click', () => this.#watch());
     $('lock').addEventListener('submit', (event) => this.#unlock(event));
-    $('tag-search').addEventListener('change', () => this.#tags.wake());
     setInterval(() => this.#tick(), 1000);
     this.#watch();
   }
@@ -91,14 +90,17 @@ class Console {
     this.#on = status.modes ?? {};
     draw($('health'), () => this.#health.show(status, now));
     draw($('queue'), () => this.#queue.show(status.queue));
-    this.#modes.show(status, now);
+    this.#modes.show(status);
+    this.#tags.show(status.segment, now);
+    setAttribute($('sequences'), 'hidden', !this.#on.sequence?.enabled);
+    setAttribute(document.body, 'data-admin', status.administration);
     if (anyFailed()) this.#link('broken', text.link.broken);
     else this.#link('live', text.link.live);
     if (resumed) this.#wakeOthers();
   }
 
   #holdOthers() {
-    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#holders, this.#spaces, this.#history, this.#appHistory]) poller.hold();
+    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#holders, this.#spaces, this.#history, this.#appHistory]) poller.hold();
   }
 
   #wakeOthers() {
@@ -110,7 +112,7 @@ class Console {
 
   /** Asks for what modes have that are enabled. */
   #wakeModes() {
-    if (this.#on.segment?.enabled) this.#tags.wake();
+    if (this.#on.segment?.enabled) this.#tagList.wake();
     if (this.#on.sequence?.enabled) this.#spaces.wake();
   }
 
@@ -177,29 +179,9 @@ class Console {
   #administered(path, answer) {
     if (path === 'admin/apps') this.#queue.select(answer.id);
     this.#status.wake();
+    this.#nameList.wake();
     this.#wakeModes();
   }
-}
-
-/** The button that goes through the themes: the system's, light, dark. */
-function themeButton(changed) {
-  const themes = ['system', 'light', 'dark'];
-  const root = document.documentElement;
-  const write = () => setText($('theme-text'), text.link.theme(text.link.themes[root.dataset.theme ?? 'system']));
-  $('theme').addEventListener('click', () => {
-    const theme = themes[(themes.indexOf(root.dataset.theme ?? 'system') + 1) % themes.length];
-    if (theme === 'system') delete root.dataset.theme;
-    else root.dataset.theme = theme;
-    try {
-      localStorage.setItem('shardid.theme', theme);
-    } catch {
-      // Storage is forbidden: the choice holds for this page.
-    }
-    write();
-    changed();
-  });
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', changed);
-  write();
 }
 
 /** The button of the other language: the page is loaded again in it. */
@@ -218,5 +200,5 @@ function languageButton() {
 
 const page = new Console();
 languageButton();
-themeButton(() => page.recolour());
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.recolour());
 page.start();

@@ -1,10 +1,9 @@
-// The queue mode: all apps in a list with a thumbnail of their lists each, and one of
-// them in detail.
+// The queue mode: all apps in a list, and one of them in detail.
 
 import { $, KeyedList, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
-import { Heatmap, levelsOf, summary } from './heatmap.js';
+import { Heatmap, summary } from './heatmap.js';
 import { Chart } from './charts.js';
 
 /** Less than this share of its indices left is worth a sign, as for the alarm. */
@@ -55,8 +54,6 @@ export class Queue {
   #apps = [];
   #wanted; // appId that was asked for; NaN for none
   #history = null;
-  #colours = new Map();
-  #drawn = new WeakMap(); // what a thumbnail shows
   #list = new KeyedList($('app-list'), (id) => this.#create(id), (row, app) => this.#fill(row, app));
   #heatmap = new Heatmap($('heatmap'), $('readout'));
   #chart = new Chart($('app-chart'), text.charts.issued, text.charts.units.ids, rate, 110);
@@ -65,9 +62,9 @@ export class Queue {
   /** changed(appId) is told when another app is looked at; admin opens the dialogs. */
   constructor(changed, admin) {
     this.#changed = changed;
-    $('new-app').addEventListener('click', () => admin.createApp());
-    $('edit-app').addEventListener('click', () => admin.edit(this.#current));
-    $('delete-app').addEventListener('click', () => admin.remove(this.#current));
+    $('new-app').addEventListener('click', () => admin.create('app'));
+    $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
+    $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
     this.#wanted = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? NaN);
     $('app-search').addEventListener('input', () => draw($('queue'), () => this.#draw()));
     $('app-order').addEventListener('change', () => draw($('queue'), () => this.#draw()));
@@ -109,9 +106,6 @@ export class Queue {
   }
 
   recolour() {
-    this.#colours.clear();
-    this.#drawn = new WeakMap();
-    this.#draw();
     this.#chart.recolour();
   }
 
@@ -134,7 +128,6 @@ export class Queue {
 
   #create(appId) {
     const row = el('li', { role: 'option', class: 'app' },
-      el('canvas', { width: 8, height: 8, 'aria-hidden': 'true' }),
       el('span', { class: 'id' }, String(appId)),
       el('span', { class: 'name' }),
       el('span', { class: 'badges' }),
@@ -145,37 +138,15 @@ export class Queue {
   }
 
   #fill(row, app) {
-    const [canvas, , name, marks, note, speed] = row.children;
+    const [, name, marks, note, speed] = row.children;
     const s = summary(app);
     setAttribute(row, 'aria-selected', String(app.appId === this.selected));
     setAttribute(row, 'data-trouble', s.empty > 0 || s.unknown > 0);
     setText(name, app.name);
     setAttribute(name, 'title', app.name);
-    this.#thumbnail(canvas, app);
     showBadges(marks, app);
     setText(note, remark(s));
     setText(speed, Number.isFinite(rateOf(app)) ? rate(rateOf(app)) : '');
-  }
-
-  /** Draws a pixel for each list, in the colours of the scale. */
-  #thumbnail(canvas, app) {
-    const levels = levelsOf(app);
-    if (this.#drawn.get(canvas) === levels.join()) return;
-    const context = canvas.getContext('2d');
-    for (const [shard, which] of levels.entries()) {
-      context.fillStyle = this.#colour(which);
-      context.fillRect(shard % 8, Math.floor(shard / 8), 1, 1);
-    }
-    this.#drawn.set(canvas, levels.join());
-  }
-
-  /** The colour of a level, as the scale below the heatmap has it now. */
-  #colour(which) {
-    if (!this.#colours.has(which)) {
-      const sample = document.querySelector(`.scale [data-level="${which}"]`);
-      this.#colours.set(which, getComputedStyle(sample).backgroundColor);
-    }
-    return this.#colours.get(which);
   }
 
   #detail() {
@@ -195,7 +166,7 @@ export class Queue {
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1, PageDown: Math.min(at + 8, rows.length - 1), PageUp: Math.max(at - 8, 0) }[event.key];
     if (at < 0 || to === undefined) return;
     event.preventDefault();
-    if (rows[to]) this.select(Number(rows[to].children[1].textContent), true);
+    if (rows[to]) this.select(Number(rows[to].firstChild.textContent), true);
   }
 }
 

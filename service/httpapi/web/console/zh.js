@@ -7,7 +7,7 @@ function effect(said) {
     const time = `${by.slice(11, 19)} UTC`;
     return here ? `本副本已生效，其他副本最迟 ${time} 生效` : `各副本（含本副本）最迟 ${time} 生效`;
   }
-  return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效', 'on every replica within 3 s': '3 秒内在所有副本生效' }[said] ?? said;
+  return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效', 'on every replica within 3 s': '3 秒内在所有副本生效', 'for leases that are granted or renewed from now on': '之后新租或续租的租约生效' }[said] ?? said;
 }
 
 export const text = {
@@ -40,8 +40,8 @@ export const text = {
     heatmap: '64 个列表各自的余量，用方向键移动。',
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
     lately: '本副本，最近 15 分钟，时间为 UTC',
-    tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签', searchTagsOf: '搜索号段标签',
-    names: '工作节点 ID 命名空间', searchNames: '搜索命名空间',
+    tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签',
+    names: '工作节点 ID 命名空间', newName: '新建命名空间', searchNames: '搜索命名空间',
     sequences: '序列', newSpace: '新建序列空间', searchSpaces: '搜索序列空间',
   },
 
@@ -87,8 +87,6 @@ export const text = {
     old: (age) => `当前显示的是 ${age}前的数据。`,
     away: (since, wait) => `服务端没有响应。${since}${wait > 0 ? `${wait} 秒后重试。` : '正在重试。'}`,
     up: (age) => `已运行 ${age}`,
-    theme: (theme) => `主题：${theme}`,
-    themes: { system: '跟随系统', light: '浅色', dark: '深色' },
     language: 'EN', // the other one, as it calls itself
   },
 
@@ -163,16 +161,14 @@ export const text = {
   },
 
   charts: {
-    issued: '每秒发放 ID', p99: '延迟 P99', p50: '延迟中位数', refused: '每秒拒绝请求',
-    answers: '每秒响应请求', http: 'HTTP', resp: 'Redis 客户端',
-    refills: '每 5 秒补号次数', wasted: '每 5 秒弃用 ID',
-    byCaller: '调用方有误', byService: '服务端无法发放', lists: '队列列表', tags: '号段标签', app: '发放',
-    units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒', refills: '次', wasted: '个' },
+    issued: '每秒发放 ID', p99: '延迟 P99', refused: '每秒拒绝请求',
+    byCaller: '调用方有误', byService: '服务端无法发放', app: '发放',
+    units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒' },
     none: '暂无历史数据',
   },
 
   tags: {
-    columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载', change: '操作' },
+    columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
     sum: (all, loaded, issued) => `${all} 个标签，本副本已加载 ${loaded} 个，启动以来发放 ${issued} 个 ID`,
     jumped: (n) => `跳过 ${n} 个 ID`,
     label: (buffer, tag) => `标签 ${tag} 的缓冲区 ${buffer} 余量`,
@@ -191,7 +187,7 @@ export const text = {
     leased: (n, all) => `${n} / ${all}`,
     leasedOf: (name) => `命名空间 ${name} 已租出的比例`,
     holders: '持有者', holdersOf: (name) => `命名空间 ${name} 的持有者`,
-    none: '还没有命名空间，可用 shardid names add 创建。',
+    none: '还没有命名空间，可在此新建，也可用 shardid names add 创建。',
     noneFound: '没有匹配的命名空间',
   },
 
@@ -200,11 +196,11 @@ export const text = {
     title: (name) => `命名空间 ${name} 的持有者`,
     leased: '租用中', ended: '已结束',
     none: '还没有租出过工作节点 ID。',
-    first: (n) => `只显示最晚到期的 ${n} 个；shardid workers 可列出全部`,
+    more: (n) => `另有更早到期的 ${n} 个，shardid workers 可列出全部`,
   },
 
   sequences: {
-    columns: { space: '序列空间', step: '步长', used: '已用分区', highest: '最大号', change: '操作' },
+    columns: { space: '序列空间', step: '步长', used: '已用分区', highest: '最大号' },
     sum: (spaces) => `${spaces} 个序列空间`,
     used: (n, all) => `${n} / ${all}`,
     usedOf: (space) => `序列空间 ${space} 已用分区的比例`,
@@ -248,14 +244,15 @@ export const text = {
 
   admin: {
     token: '管理员令牌', cancel: '取消',
-    edit: '编辑', remove: '删除', editOf: (what) => `编辑${what}`, removeOf: (what) => `删除${what}`,
+    column: '操作', edit: '编辑', remove: '删除', editOf: (what) => `编辑${what}`, removeOf: (what) => `删除${what}`,
     app: (id, name) => `应用 ${id} ${name}`,
     tag: (name) => `标签 ${name}`,
+    name: (name) => `命名空间 ${name}`,
     space: (name) => `序列空间 ${name}`,
-    titles: { newApp: '新建应用', newTag: '新建号段标签', newSpace: '新建序列空间', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
+    titles: { app: '新建应用', tag: '新建号段标签', name: '新建工作节点 ID 命名空间', space: '新建序列空间', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
     submits: { token: '继续', create: '创建', edit: '保存', remove: '删除' },
-    fields: { id: '应用 ID', tag: '标签', space: '序列空间', sections: '分区数', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
-    hints: { maxLimitId: '0 表示无上限', sections: '以后不能更改', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
+    fields: { id: '应用 ID', tag: '标签', space: '序列空间', sections: '分区数', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', epoch: '起始时间', workerBits: '工作节点位宽', seqBits: '序列号位宽', hold: '保持时长', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
+    hints: { maxLimitId: '0 表示无上限', sections: '以后不能更改', epoch: '毫秒时间戳，以后不能更改', workerBits: '以后不能更改', seqBits: '以后不能更改', hold: '连不上服务时持有者还能发号多久，秒数或分钟数，例如 60s、5m', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
     choices: {
       limitPolicy: { reject: 'reject：拒绝发号', wrap: 'wrap：ID 会重复' },
       scramble: { false: '否：能看出先后与数量', true: '是：看不出任何信息，以后不能更改' },
@@ -263,9 +260,12 @@ export const text = {
     },
     preview: (first) => `第一个单号是 ${first}`,
     wrapWarning: '使用 wrap 后，超过上限的 ID 会重复。',
-    removeApp: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一应用 ID 重建时从其后继续，不会重号。请勿把这个应用 ID 分给其他业务。',
-    removeTag: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时从其后继续，不会重号。',
-    removeSpace: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时，所有序列从其后继续，不会重号。',
+    warnings: {
+      app: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一应用 ID 重建时从其后继续，不会重号。请勿把这个应用 ID 分给其他业务。',
+      tag: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时从其后继续，不会重号。',
+      name: '删除后，不再租出它的工作节点 ID（返回 -2）；还有租约时不能删除。系统会记住它的位宽与租约：以同一名称重建时从其后继续。',
+      space: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时，所有序列从其后继续，不会重号。',
+    },
     wholeNumber: (label, value) => `${label}须为整数，不能是 ${JSON.stringify(value)}`,
     nothing: '没有改动。',
     busy: '正在请求服务端…',

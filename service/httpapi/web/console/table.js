@@ -1,0 +1,124 @@
+// A panel with a table of things: how many there are, a button for a new one, a search, and a row for each with what
+// an administrator may do with it. Segment tags, names of worker IDs, their holders and spaces of sequences are
+// shown by it. What was read last stays while it cannot be read again.
+
+import { KeyedList, draw, el, setAttribute, setText } from './dom.js';
+import { text } from './text.js';
+import { count } from './format.js';
+
+/** Rows that are drawn at most; the search finds the others. */
+export const mostRows = 200;
+
+/** A bar for a share, with words beside it and, for a buffer, below it. */
+export function gauge() {
+  return el('div', { class: 'buffer' }, el('progress', { max: 1, value: 0 }), el('span', { class: 'left' }), el('span', { class: 'next' }));
+}
+
+export function fillGauge(node, share, label, words, below = '', inUse = share > 0) {
+  const [bar, left, next] = node.children;
+  bar.value = share;
+  setAttribute(bar, 'aria-label', label);
+  setAttribute(node, 'data-use', inUse);
+  setText(left, words);
+  setText(next, below);
+}
+
+export class Table {
+  #panel;
+  #columns;
+  #texts;
+  #keyOf;
+  #rows;
+  #title = el('h3');
+  #sum;
+  #search;
+  #away;
+  #table;
+  #none;
+
+  /**
+   * Builds it in a panel. id begins the ids of its parts, and texts has columns, none and noneFound. Of the columns
+   * the first is the head of a row; make() gives what is in a cell, and fill(cell, item) fills it. With a search
+   * there is a box for it, and with a kind the buttons that open admin's dialogs for such things.
+   */
+  constructor(panel, { id, title, texts, columns, keyOf, search, kind, add, admin }) {
+    this.#columns = columns;
+    this.#panel = panel;
+    this.#texts = texts;
+    this.#keyOf = keyOf;
+    setText(this.#title, title);
+    this.#sum = el('p', { id: `${id}-sum`, class: 'sum' });
+    this.#search = el('input', { id: `${id}-search`, type: 'search', placeholder: search, 'aria-label': search, autocomplete: 'off', spellcheck: 'false', hidden: true });
+    this.#away = el('p', { id: `${id}-away`, class: 'error', role: 'alert', hidden: true }, el('span'), ' ', el('span', { lang: 'en' }));
+    this.#none = el('p', { id: `${id}-none`, class: 'hint', hidden: true });
+    const create = kind && el('button', { id: `new-${id}`, type: 'button', class: 'quiet admin' }, add);
+    create?.addEventListener('click', () => admin.create(kind));
+    const body = el('tbody', { id: `${id}-rows` });
+    const heads = columns.map(({ name, number }) => el('th', { scope: 'col', class: number && 'number' }, texts.columns[name]));
+    if (kind) heads.push(el('th', { scope: 'col', class: 'admin' }, text.admin.column));
+    this.#table = el('table', { class: 'cards', hidden: true }, el('thead', {}, el('tr', {}, ...heads)), body);
+    panel.append(el('div', { class: 'heading' }, this.#title, this.#sum, create, search && this.#search), this.#away, this.#table, this.#none);
+    this.#rows = new KeyedList(body, (key) => this.#createRow(key, kind, admin), (row, item) => this.#fillRow(row, item));
+  }
+
+  #createRow(key, kind, admin) {
+    const cells = this.#columns.map(({ name, number, make }, i) => {
+      const children = make ? make(key) : [];
+      if (i === 0) return el('th', { scope: 'row' }, ...children);
+      return el('td', { 'data-name': this.#texts.columns[name], class: number && 'number' }, ...children);
+    });
+    const button = (words, label, open) => {
+      const made = el('button', { type: 'button', class: 'quiet', 'aria-label': label(admin.label(kind, key)) }, words);
+      made.addEventListener('click', () => open(kind, key));
+      return made;
+    };
+    if (kind) {
+      cells.push(el('td', { class: 'admin', 'data-name': text.admin.column }, el('span', { class: 'buttons' },
+        button(text.admin.edit, text.admin.editOf, (...what) => admin.edit(...what)),
+        button(text.admin.remove, text.admin.removeOf, (...what) => admin.remove(...what)))));
+    }
+    return el('tr', {}, ...cells);
+  }
+
+  #fillRow(row, item) {
+    for (const [i, { fill }] of this.#columns.entries()) fill(row.children[i], item);
+  }
+
+  /** What is searched. */
+  get searched() {
+    return this.#search.value.trim();
+  }
+
+  /** Calls told when another thing is searched, or with 'input' at each key. */
+  onSearch(told, event = 'change') {
+    this.#search.addEventListener(event, told);
+  }
+
+  /** Shows items, of which there are many, with a sum beside the title and a note where there is nothing else to say. */
+  show(items, { many = items.length, sum = null, title, note = '' } = {}) {
+    draw(this.#panel, () => {
+      const shown = items.slice(0, mostRows);
+      this.#rows.show(shown, this.#keyOf);
+      if (title) setText(this.#title, title);
+      if (sum !== null) setText(this.#sum, sum);
+      const none = this.searched ? this.#texts.noneFound : this.#texts.none;
+      setText(this.#none, many > shown.length ? (this.#texts.more ?? text.tags.more)(count(many - shown.length)) : shown.length > 0 ? note : none);
+      setAttribute(this.#none, 'hidden', this.#none.textContent === '');
+      setAttribute(this.#search, 'hidden', !this.searched && many < 2);
+      setAttribute(this.#table, 'hidden', shown.length === 0);
+      this.fail(null);
+    });
+  }
+
+  /** Says above what was read why it cannot be read again; with null it can. */
+  fail(err) {
+    setText(this.#away.firstElementChild, err ? text.away : '');
+    setText(this.#away.lastElementChild, err ? err.message : '');
+    setAttribute(this.#away, 'hidden', err === null);
+  }
+}
+
+/** A column whose cells are what of(item) says. */
+export function column(name, of, number = false) {
+  return { name, number, fill: (cell, item) => setText(cell, of(item)) };
+}
