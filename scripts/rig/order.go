@@ -44,21 +44,18 @@ func (c *Call) high() int64 {
 
 // Order checks that the numbers of each key rise, whoever is asked: an answer lies behind all
 // that were answered before it was asked for, no number comes twice, and nobody is told of a
-// number in the middle of those that another one gets at once. This is all that a register
-// that rises promises (Linear), but it is found in less time, and while the calls go on. A
-// call without an answer may have issued anything.
+// number in the middle of those that another one gets at once. That is all that a register
+// that rises promises. A call without an answer may have issued anything.
 //
 // It needs what a Ledger needs, and the calls in flight. The zero value is ready; it is safe
 // for concurrent use.
 type Order struct {
-	Ledger      // a list for each key
-	Keep   bool // History is wanted
+	Ledger // a list for each key
 
-	keys    map[string]*course
-	history []Call
-	begun   time.Time
-	now     time.Duration
-	tally   Tally
+	keys  map[string]*course
+	begun time.Time
+	now   time.Duration
+	tally Tally
 }
 
 // Tally counts calls, those without an answer, and answers that went back.
@@ -139,9 +136,6 @@ func (a *Asking) land(answered bool) {
 			k.wide = append(k.wide, *c)
 		}
 	}
-	if o.Keep {
-		o.history = append(o.history, *c)
-	}
 	i := slices.Index(k.flying, a)
 	k.flying = slices.Delete(k.flying, i, i+1)
 	k.forget()
@@ -194,11 +188,4 @@ func (o *Order) Tally() Tally {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tally
-}
-
-// History is all calls that have ended, in the order in which they did. It needs Keep.
-func (o *Order) History() []Call {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.history)
 }
