@@ -28,6 +28,9 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 	if s.ReadTimeout <= time.Minute || s.WriteTimeout <= time.Minute || s.IdleTimeout <= 0 {
 		t.Errorf("streams: read %v, write %v, idle %v", s.ReadTimeout, s.WriteTimeout, s.IdleTimeout)
 	}
+	if s.HTTP2.MaxConcurrentStreams > 100 || s.HTTP2.WriteByteTimeout <= 0 {
+		t.Errorf("streams: %+v", s.HTTP2)
+	}
 }
 
 // TestWidenGC: collections are spaced out, unless the operator spaces them.

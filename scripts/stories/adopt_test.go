@@ -65,37 +65,6 @@ func TestConfirmReplacesALostDatabase(t *testing.T) {
 	must(t, env(found), "provision", "--app", "8", "--name", "invoices", "--scramble")
 }
 
-// TestConfirmOfAnotherDeployment: an operator takes the deployment beside for the lost one. The
-// replica says that it cannot serve the queue, and serves again when the database is given back.
-func TestConfirmOfAnotherDeployment(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	one, two := migrated(t), migrated(t)
-	server, books := testserver.Redis(t), &ledger{}
-	env := func(dsn string) settings { return onMariaDB(dsn).With(onRedis(server.Addr)) }
-	must(t, env(one), "provision", "--app", "1", "--name", "test")
-	must(t, env(two), "provision", "--app", "2", "--name", "beside")
-	serve(t, env(two)).ready()
-	d := serve(t, env(one))
-	take(d, books, 300)
-	own, beside := deploymentOf(t, one), deploymentOf(t, two)
-	o := shardid(t, env(one), "confirm", "--deployment", "foo", "--confirm", own)
-	if o.exit != 2 || !strings.Contains(o.stderr, " keys of "+own+" (this database)") ||
-		!strings.Contains(o.stderr, " keys of "+beside) {
-		t.Errorf("%+v", o)
-	}
-	must(t, env(one), "confirm", "--deployment", beside, "--confirm", own)
-	eventually(t, startLimit, "the queue is not ready", func() bool {
-		d.get(aliceGet)
-		a := d.get("/readyz/queue")
-		return a.status == 503 && strings.Contains(a.body, "belongs to another deployment")
-	})
-	must(t, env(one), "confirm", "--deployment", own, "--confirm", beside)
-	eventually(t, startLimit, "the queue is ready", func() bool { return d.get("/readyz/queue").status == 200 })
-	take(d, books, 300)
-	books.Settle(t)
-}
-
 // deploymentOf is the ID of a database, as errors name it.
 func deploymentOf(t *testing.T, dsn string) string {
 	t.Helper()

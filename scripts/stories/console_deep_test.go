@@ -37,9 +37,10 @@ func (b *tab) fits(theme string, widths ...int) {
 	}
 }
 
-// TestConsoleManyApps: with 256 apps and names and messages of every length nothing is wider than the window,
-// and the rows follow the figures.
-func TestConsoleManyApps(t *testing.T) {
+// TestConsoleNarrow: with 256 apps and names and messages of every length nothing is wider than the window, at the
+// width of a phone or another one; every link of the navigation can be seen, and no number is broken in the middle.
+// The rows follow the figures, and each chart says its unit.
+func TestConsoleNarrow(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo")
@@ -60,8 +61,35 @@ func TestConsoleManyApps(t *testing.T) {
 	if n := eval[int](b, `$$('.app').length`); n != 256 {
 		t.Errorf("%d apps are shown, want 256", n)
 	}
-	b.fits("light", 390, 320, 768, 1024, 1920)
+	b.until("the charts are drawn", `$$('#charts canvas').length >= 3`)
+	for _, width := range []int{320, 390, 600, 768, 1024, 1920} {
+		b.fits("light", width)
+		hidden := eval[[]string](b, `$$('.top nav a').filter((a) => {
+			const r = a.getBoundingClientRect(), n = a.parentElement.getBoundingClientRect();
+			return r.left < Math.max(0, n.left) || r.right > Math.min(innerWidth, n.right) || r.width === 0;
+		}).map((a) => a.textContent)`)
+		broken := eval[[]string](b, `(() => {
+			const found = [], range = document.createRange();
+			const walker = document.createTreeWalker($('main'), NodeFilter.SHOW_TEXT);
+			for (let n; (n = walker.nextNode());) {
+				for (const m of n.data.matchAll(/[\d,]{4,}/g)) {
+					range.setStart(n, m.index); range.setEnd(n, m.index + m[0].length);
+					if (new Set([...range.getClientRects()].map((r) => r.top)).size > 1) found.push(m[0]);
+				}
+			}
+			return found;
+		})()`)
+		if len(hidden)+len(broken) > 0 {
+			t.Errorf("at %d pixels the links %q cannot be seen, the numbers %q are broken", width, hidden, broken)
+		}
+	}
 	b.resize(390, 844, "light")
+	units := eval[map[string]string](b, `Object.fromEntries($$('.chart')
+		.filter((c) => c.querySelector('canvas'))
+		.map((c) => [c.querySelector('figcaption').firstChild.textContent, c.querySelector('.unit').innerText]))`)
+	if units["IDs a second"] != "IDs/s" || units["Answered requests a second"] != "requests/s" {
+		t.Errorf("units: %q", units)
+	}
 	order := eval[[]string](b, `$$('#alarm-list li').map((e) => e.innerText)`)
 	if !strings.Contains(order[0], "<b>One</b>") || !strings.Contains(order[len(order)-1], "Two") {
 		t.Errorf("alarms: %q, want the critical one, as it is written, first", order)
@@ -91,8 +119,9 @@ func manyApps() string {
 		if app == 77 {
 			depths[5] = "0"
 		}
-		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":0,"maxLimitIdStr":"0",
-			"limitPolicy":"reject","depths":[%s]}`, app, strings.Repeat("长名字W", app%30), strings.Join(depths, ",")))
+		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":9007199254740993,
+			"maxLimitIdStr":"9007199254740993","limitPolicy":"wrap","depths":[%s]}`,
+			app, strings.Repeat("长名字W", app%30), strings.Join(depths, ",")))
 	}
 	const since = `"since":"2026-01-01T00:00:00Z"`
 	long := strings.Repeat("m", 300)
@@ -102,45 +131,6 @@ func manyApps() string {
 		"alarms":[{"name":"Two","severity":"info","message":"` + long + `",` + since + `},
 			{"name":"<b>One</b>","severity":"critical","message":"now",` + since + `}],
 		"queue":{"issued":1,"apps":[` + strings.Join(apps, ",") + `]}}`
-}
-
-// TestConsolePhone: at a phone's width every link of the navigation can be seen, no number is broken in the
-// middle, and each chart says its unit.
-func TestConsolePhone(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	d, b, _ := watched(t, 390)
-	d.want("/get?appId=9&gatePass=alice", 200, 0)
-	b.open(d.url + "/?x#app=9") // its limit has 16 digits
-	b.until("the charts are drawn", `$$('#charts canvas').length >= 3`)
-	for _, width := range []int{320, 360, 390, 600, 768, 960, 1300} {
-		b.resize(width, 844, "light")
-		hidden := eval[[]string](b, `$$('.top nav a').filter((a) => {
-			const r = a.getBoundingClientRect(), n = a.parentElement.getBoundingClientRect();
-			return r.left < Math.max(0, n.left) || r.right > Math.min(innerWidth, n.right) || r.width === 0;
-		}).map((a) => a.textContent)`)
-		broken := eval[[]string](b, `(() => {
-			const found = [], range = document.createRange();
-			const walker = document.createTreeWalker($('main'), NodeFilter.SHOW_TEXT);
-			for (let n; (n = walker.nextNode());) {
-				for (const m of n.data.matchAll(/[\d,]{4,}/g)) {
-					range.setStart(n, m.index); range.setEnd(n, m.index + m[0].length);
-					if (new Set([...range.getClientRects()].map((r) => r.top)).size > 1) found.push(m[0]);
-				}
-			}
-			return found;
-		})()`)
-		if len(hidden)+len(broken) > 0 {
-			t.Errorf("at %d pixels the links %q cannot be seen, the numbers %q are broken", width, hidden, broken)
-		}
-	}
-	units := eval[map[string]string](b, `Object.fromEntries($$('.chart')
-		.filter((c) => c.querySelector('canvas'))
-		.map((c) => [c.querySelector('figcaption').firstChild.textContent, c.querySelector('.unit').innerText]))`)
-	if units["IDs a second"] != "IDs/s" || units["Refused requests a second"] != "requests/s" {
-		t.Errorf("units: %q", units)
-	}
-	b.clean()
 }
 
 // TestConsoleNamesAndSpaces: names with how much of each is leased, and the holders of the one that is chosen;

@@ -5,7 +5,6 @@
 package stories_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -18,9 +17,6 @@ import (
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
-
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // crowd opens connections until the test ends, and gives how many the server keeps.
@@ -153,78 +149,4 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			conns.Wait()
 		})
 	}
-}
-
-// deafPeer is an HTTP/2 connection that takes no byte of any answer: its windows are 0.
-type deafPeer struct {
-	*http2.Framer
-	ended chan struct{} // closed when the server has closed the connection
-}
-
-// ask opens a stream that asks for a large answer.
-func (h deafPeer) ask(stream uint32) {
-	var head bytes.Buffer
-	enc := hpack.NewEncoder(&head)
-	for name, value := range map[string]string{
-		":method": "GET", ":scheme": "https", ":authority": "127.0.0.1", ":path": aliceGet + "&count=10000",
-	} {
-		_ = enc.WriteField(hpack.HeaderField{Name: name, Value: value})
-	}
-	_ = h.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: stream, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true,
-	})
-}
-
-// pings until the server has closed the connection.
-func (h deafPeer) pings(t *testing.T, limit time.Duration) {
-	t.Helper()
-	eventually(t, limit, "a connection that sends PINGs and takes nothing is closed", func() bool {
-		_ = h.WritePing(false, [8]byte{})
-		select {
-		case <-h.ended:
-			return true
-		default:
-			return false
-		}
-	})
-}
-
-// TestHostileHTTP2: what one connection can hold by reading nothing is little and for seconds, and PINGs keep
-// none that is idle.
-func TestHostileHTTP2(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	a := check.NewAuthority(t)
-	cert, key := a.Issue("server", "server")
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key}, "--demo")
-	transport := over(t, a.Client("", ""))
-	d.overTLS(transport)
-	d.ready()
-	d.want(aliceGet+"&count=10000", 200, 0)
-	connect := func() deafPeer {
-		cfg := transport.TLSClientConfig.Clone()
-		cfg.NextProtos = []string{"h2"}
-		conn := dialTLS(t, strings.TrimPrefix(d.url, "https://"), cfg)
-		_, _ = io.WriteString(conn, http2.ClientPreface)
-		h := deafPeer{http2.NewFramer(conn, conn), make(chan struct{})}
-		_ = h.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-		go func() {
-			defer close(h.ended)
-			_, _ = io.Copy(io.Discard, conn)
-		}()
-		return h
-	}
-	before := d.metric("go_goroutines")
-	deaf := connect()
-	for i := range uint32(250) {
-		deaf.ask(2*i + 1)
-	}
-	time.Sleep(3 * time.Second) // the answers are made
-	if held := d.metric("go_goroutines") - before; held > 130 {
-		t.Errorf("one connection holds %.0f goroutines, want 130 at most", held)
-	}
-	deaf.pings(t, 75*time.Second)
-	eventually(t, startLimit, "nothing is left of it", func() bool { return d.metric("go_goroutines") < before+20 })
-	connect().pings(t, 75*time.Second) // without any stream
-	d.want(aliceGet, 200, 0)
 }

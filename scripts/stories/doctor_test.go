@@ -86,22 +86,3 @@ func onUnsafe(t *testing.T) (settings, *testserver.RedisServer) {
 	r := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--replica-read-only", "no")
 	return s.With(onRedis(r.Addr)), r
 }
-
-// TestReplicaWarnsOfSettings: a replica tells each finding of doctor in its log, of a store that comes late as soon
-// as it is there.
-func TestReplicaWarnsOfSettings(t *testing.T) {
-	story(t)
-	s, redis := onUnsafe(t)
-	redis.Stop()
-	d := serve(t, s)
-	warned := func(words ...string) int { return len(d.Lines(append(words, `"level":"WARN"`, `"want":`)...)) }
-	eventually(t, startLimit, "the database is warned of", func() bool { return warned("innodb_flush_log_at") == 1 })
-	if n := warned(`"store":"redis"`); n != 0 {
-		t.Errorf("%d findings of a store that is away, want 0", n)
-	}
-	redis.Restart()
-	eventually(t, startLimit, "Redis is warned of", func() bool { return warned(`"value":"allkeys-lru"`) == 1 })
-	if n := warned(); n != 3 {
-		t.Errorf("%d findings, want the policy, the writable replicas and the flush:\n%q", n, d.Lines("WARN"))
-	}
-}

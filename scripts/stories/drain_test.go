@@ -5,14 +5,11 @@
 package stories_test
 
 import (
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-
-	"shardid/scripts/check"
 )
 
 // TestDrains: after SIGTERM /readyz says so at once, IDs are served for the whole delay by answers that close
@@ -63,40 +60,6 @@ func TestStopsAtOnce(t *testing.T) {
 	d.Signal(syscall.SIGTERM)
 	if code := d.Exit(10 * time.Second); code == 0 {
 		t.Error("exit 0 of a process that was killed")
-	}
-}
-
-// TestDrainsWaitingRequest: a request that waits for a refill when SIGTERM comes gets IDs, or a refusal that
-// says to try elsewhere.
-func TestDrainsWaitingRequest(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	for name, back := range map[string]bool{"the database comes back": true, "it does not": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, books := privateStores(t), &ledger{}
-			slow := settings{"SERVER_REQUEST_TIMEOUT": "4s", "SERVER_DRAIN_DELAY": "1s",
-				"SERVER_SHUTDOWN_TIMEOUT": "10s"}
-			d := serve(t, s.settings().With(slow))
-			eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 100).status == 200 })
-			eventually(t, startLimit, "every mode serves", func() bool { return d.get("/healthz").status == 200 })
-			s.db.Pause()
-			defer s.db.Resume()
-			waiting := make(chan answer, 1)
-			go func() {
-				a, _ := d.do(http.MethodGet, aliceGet+"&count=5000") // more than the list holds
-				waiting <- a
-			}()
-			time.Sleep(500 * time.Millisecond) // it is being asked
-			d.Signal(syscall.SIGTERM)
-			if back {
-				s.db.Resume()
-			}
-			if a := <-waiting; back && a.status != 200 || !back && !comeAgain(a) {
-				t.Errorf("%d %.300s, want IDs: %t", a.status, a.body, back)
-			}
-			wantStopped(t, d)
-		})
 	}
 }
 

@@ -171,25 +171,18 @@ func (m movingDatabase) settings() settings {
 // leadTo is where the address leads from now on.
 func (m movingDatabase) leadTo(s *testserver.MariaDBServer) { m.proxy.Switch(s.Addr()) }
 
-// fleet is replicas that share stores and are asked for all modes, and what they have issued.
+// fleet is replicas that share stores and are asked for all modes, and what came of each.
 type fleet struct {
 	t        *testing.T
 	settings settings
-	asked    []*asked
+	books    map[string]*ledger // by what is asked for
 	replicas []*daemon
 	callers  []*rig.Callers
 }
 
-// asked is a mode: a request that brings a hundred IDs as text, and all that came.
-type asked struct {
-	target string
-	books  ledger
-}
-
 func newFleet(t *testing.T, s settings) *fleet {
-	return &fleet{t: t, settings: s, asked: []*asked{
-		{target: aliceGet + "&count=100"}, {target: segmentGet + "orders?count=100"},
-		{target: snowflakeGet + "?count=100"}, {target: uidTarget(100)},
+	return &fleet{t: t, settings: s, books: map[string]*ledger{
+		aliceGet: {}, segmentGet + "orders": {}, snowflakeGet: {}, uidGet: {},
 	}}
 }
 
@@ -198,36 +191,37 @@ func (f *fleet) add(n int) {
 	f.t.Helper()
 	for range n {
 		d := serve(f.t, f.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(len(f.replicas) + 1)}))
-		callers := &rig.Callers{}
-		f.replicas, f.callers = append(f.replicas, d), append(f.callers, callers)
-		callers.Start(f.t, len(f.asked), func(ctx context.Context, caller int) {
-			for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-				_ = f.ask(d, f.asked[caller])
-			}
-		})
+		f.replicas = append(f.replicas, d)
+		for target := range f.books {
+			callers := &rig.Callers{}
+			f.callers = append(f.callers, callers)
+			callers.Start(f.t, 1, func(ctx context.Context, _ int) {
+				for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+					_ = f.ask(d, target)
+				}
+			})
+		}
 	}
 }
 
 // ask notes what one request brings, and says what refused it.
-func (f *fleet) ask(d *daemon, m *asked) error {
-	a, err := d.do(http.MethodGet, m.target, "Accept", "text/plain")
-	if err == nil && a.status == http.StatusOK {
-		ids, err := digits(a.body, 100)
-		m.books.Rise(0, ids...)
-		return err
+func (f *fleet) ask(d *daemon, target string) error {
+	ids, a, err := d.take(target, 100)
+	if f.books[target].Rise(0, ids...); ids != nil {
+		return nil
 	}
 	if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-		m.books.Complain("%v %d %.200s", err, a.status, a.body)
+		f.books[target].Complain("%v %d %.200s", err, a.status, a.body)
 	}
-	return errors.Join(fmt.Errorf("%s: %d %.200s", m.target, a.status, a.body), err)
+	return fmt.Errorf("%s: %d %.200s, %v", target, a.status, a.body, err)
 }
 
 // serves returns when every replica answers in all modes.
 func (f *fleet) serves(limit time.Duration) {
 	f.t.Helper()
 	for i, d := range f.replicas {
-		for _, m := range f.asked {
-			rig.Until(f.t, limit, fmt.Sprintf("replica %d serves", i+1), func() error { return f.ask(d, m) })
+		for target := range f.books {
+			rig.Until(f.t, limit, fmt.Sprintf("replica %d serves", i+1), func() error { return f.ask(d, target) })
 		}
 	}
 }
@@ -238,7 +232,7 @@ func (f *fleet) settle() {
 	for _, callers := range f.callers {
 		callers.Stop()
 	}
-	for _, m := range f.asked {
-		m.books.Settle(f.t, m.target)
+	for target, books := range f.books {
+		books.Settle(f.t, target)
 	}
 }

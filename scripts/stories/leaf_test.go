@@ -29,9 +29,13 @@ func onlyLeaf() settings {
 // IDs are nil when the answer is a refusal. Safe for concurrent use.
 func (d *daemon) take(target string, count int) (ids []int64, a answer, err error) {
 	if count > 0 {
-		target += "?count=" + strconv.Itoa(count)
+		sign := "?"
+		if strings.Contains(target, sign) {
+			sign = "&"
+		}
+		target += sign + "count=" + strconv.Itoa(count)
 	}
-	a, err = d.do(http.MethodGet, target)
+	a, err = d.do(http.MethodGet, target, "Accept", "text/plain")
 	if err != nil || a.status != http.StatusOK {
 		return nil, a, err
 	}

@@ -6,13 +6,11 @@
 package stories_test
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -199,79 +197,4 @@ func TestRedisDies(t *testing.T) {
 			books.Settle(t)
 		})
 	}
-}
-
-// TestBothStoresAway: both stores restart while nobody asks. An app that will wait for a confirmation is an
-// alarm before a caller was refused, and `shardid status` fails, until the operator has confirmed.
-func TestBothStoresAway(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	s := privateStores(t)
-	on := s.settings()
-	must(t, on, "provision", "--app", "2", "--name", "narrow", "--max-limit-id", "2147483648")
-	d := serve(t, on)
-	d.recovers()
-	eventuallyID(t, d, "/get?appId=2&gatePass=alice")
-	status := func() outcome { return shardid(t, nil, "status", "--url", d.url) }
-	eventually(t, startLimit, "nothing is critical", func() bool { return status().exit == 0 })
-	// Servers are told apart by when they started, give or take five seconds.
-	eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, s.dsn) > 8 })
-	s.redis.Kill()
-	s.db.Kill()
-	d.alarm("ShardidStoreAway", true)
-	s.db.Restart()
-	s.redis.Restart()
-	d.alarm("ShardidConfirmationNeeded", true)
-	if n := d.metric("shardid_queue_starved_total"); n != 0 {
-		t.Errorf("%v callers were refused before the alarm", n)
-	}
-	if o := status(); o.exit != 1 || !strings.Contains(o.stderr, "ShardidConfirmationNeeded") {
-		t.Errorf("status while the app waits: %+v", o)
-	}
-	must(t, on, "confirm", "--app", "2", "--name", "narrow")
-	d.alarm("ShardidConfirmationNeeded", false)
-	d.want("/get?appId=2&gatePass=alice", 200, 0)
-	eventually(t, 30*time.Second, "nothing is critical again", func() bool { return status().exit == 0 })
-}
-
-// TestOneMasterOfThreeDies: the other modes go on, and so does the queue where the cluster serves the slots
-// that are left.
-func TestOneMasterOfThreeDies(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	cluster, dsn, books := testserver.Cluster(t), migrated(t), &ledger{}
-	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
-	d := serve(t, onMariaDB(dsn).With(onCluster(cluster)).With(settings{"SERVER_REQUEST_TIMEOUT": "300ms"}))
-	d.recovers()
-	const lists = 24
-	served := func() (n int) {
-		for i := range lists {
-			if batch(d, books, fmt.Sprint("user", i), 1).status == 200 {
-				n++
-			}
-		}
-		return n
-	}
-	eventually(t, startLimit, "all lists serve", func() bool { return served() == lists })
-	eventuallyID(t, d, uidGet)
-	cluster.Nodes[1].Kill()
-	eventually(t, startLimit, "the cluster refuses all", func() bool { return d.get("/readyz/queue").status == 503 })
-	for _, target := range []string{"/readyz", "/readyz/segment", "/readyz/uid", snowflakeGet, uidGet} {
-		d.want(target, 200, 0)
-	}
-	for _, i := range []int{0, 2} {
-		check.Must(t, cluster.Nodes[i].Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
-	}
-	eventually(t, 20*time.Second, "two masters serve", func() bool { return d.get("/readyz/queue").status == 200 })
-	if n := served(); n < 8 || n == lists {
-		t.Errorf("%d of %d lists are served, want those of two masters", n, lists)
-	}
-	if a := d.want("/readyz", 200, 0); a.Status != "degraded" || !strings.Contains(a.body, cluster.Addrs[1]) {
-		t.Errorf("/readyz does not name the master that is away: %s", a.body)
-	}
-	cluster.Nodes[1].Restart()
-	cluster.WaitOK()
-	d.recovers()
-	eventually(t, 15*time.Second, "all lists serve again", func() bool { return served() == lists })
-	books.Settle(t)
 }

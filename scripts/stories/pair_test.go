@@ -55,20 +55,25 @@ func (p *pair) dieInTurn(books *ledger, deaths, ids int) {
 	}
 }
 
-var anyID = regexp.MustCompile(`[1-9]\d*`)
-
-// askAny asks one of the two by GET and gives the IDs of the answer, none when it is a refusal or broken off.
-func (p *pair) askAny(target string) (ids []int64) {
+// askAny asks one of the two by GET and gives its answer, "" when it is a refusal or broken off.
+func (p *pair) askAny(target string) string {
 	res, err := p.client.Get(p.urls[rand.IntN(len(p.urls))] + target)
 	if err != nil {
-		return nil
+		return ""
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		return nil
+		return ""
 	}
-	for _, digits := range anyID.FindAllString(string(body), -1) {
+	return string(body)
+}
+
+var anyID = regexp.MustCompile(`[1-9]\d*`)
+
+// idsIn are the IDs of an answer of any form.
+func idsIn(answer string) (ids []int64) {
+	for _, digits := range anyID.FindAllString(answer, -1) {
 		id, _ := strconv.ParseInt(digits, 10, 64)
 		ids = append(ids, id)
 	}

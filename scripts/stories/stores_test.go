@@ -75,13 +75,6 @@ func word(t *testing.T, dsn, statement string) (text string) {
 	return text
 }
 
-// uptime of a database server, in seconds.
-func uptime(t *testing.T, dsn string) (seconds int64) {
-	t.Helper()
-	scan(t, dsn, "SHOW GLOBAL STATUS LIKE 'Uptime'", new(string), &seconds)
-	return seconds
-}
-
 // mariadb runs a statement through the command line client, as an operator
 // would, and gives what it printed.
 func mariadb(t *testing.T, dsn, statement string) (string, error) {

@@ -46,15 +46,6 @@ func (d *daemon) overTLS(transport *http.Transport) {
 	d.url, d.client.Transport = strings.Replace(d.url, "http://", "https://", 1), transport
 }
 
-// dialTLS opens a connection that lasts as long as the test.
-func dialTLS(t *testing.T, addr string, cfg *tls.Config) *tls.Conn {
-	t.Helper()
-	conn, err := tls.Dial("tcp", addr, cfg)
-	check.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 // TestTLS: a replica speaks TLS to its stores, which let nobody in without a certificate, and to callers it
 // knows, over HTTP and RESP, and to nobody else. It goes on when its own certificate is spoilt.
 func TestTLS(t *testing.T) {

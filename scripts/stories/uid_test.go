@@ -10,7 +10,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -19,9 +18,6 @@ import (
 )
 
 const uidGet = "/api/uid/get"
-
-// uidTarget asks for a batch.
-func uidTarget(count int) string { return uidGet + "?count=" + strconv.Itoa(count) }
 
 // uidBits is how the stories take a UID apart, without the help of shardid.
 type uidBits struct {
@@ -193,43 +189,6 @@ func TestUIDTakesBaidusTableOver(t *testing.T) {
 	}
 	if rows := nodeRows(t, dsn); len(rows) != 7 || !slices.Equal(rows[:3], before) {
 		t.Errorf("rows %q, want seven that begin with %q", rows, before)
-	}
-	books.Settle(t)
-}
-
-// TestUIDWorkersRunOut: with two worker bits there are three worker IDs. They are used again when a mark
-// says that their time has passed, and only then.
-func TestUIDWorkersRunOut(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	dsn, books := migrated(t), &ledger{}
-	query(t, dsn, baiduStart("10.1.1.1", "1-1", 2)) // 1: nobody knows what it issued
-	s := onMariaDB(dsn).With(settings{"SNOWFLAKE_ENABLED": "false", "SEGMENT_ENABLED": "false",
-		"UID_TIME_BITS": "48", "UID_WORKER_BITS": "2", "UID_SEQ_BITS": "13"})
-	bits := uidBits{worker: 2, seq: 13, epoch: uidDefaults().epoch}
-	second := serveUID(t, t.TempDir(), s, books)
-	serveUID(t, t.TempDir(), s, books)
-	second.Kill()
-
-	late := serve(t, s) // the mark of the one that was killed is ahead of the clock
-	eventually(t, startLimit, "the late one is refused, and told why", func() bool {
-		a := late.get(uidGet)
-		return a.status == 503 && a.Code == -1 && strings.Contains(a.Message, "no worker ID is free") &&
-			strings.Contains(a.Message, "1…3 of WORKER_NODE") && strings.Contains(a.Message, "uid.worker_bits")
-	})
-	if rows := nodeRows(t, dsn); len(rows) != 3 {
-		t.Errorf("rows after a start that got no worker ID: %q, want 3", rows)
-	}
-	used := bits.lastSecond(books) // which is earlier than the mark
-	query(t, dsn, fmt.Sprintf("UPDATE WORKER_NODE SET USED_UNTIL = %d WHERE ID = 2", used))
-	eventually(t, startLimit, "the late one is served", func() bool { return takeUIDs(late, books, 1).status == 200 })
-	if worker := late.uidWorker(); worker != 2 {
-		t.Errorf("worker ID %d, want 2", worker)
-	}
-	// An operator who knows what the first one issued may say so.
-	query(t, dsn, "UPDATE WORKER_NODE SET USED_UNTIL = UNIX_TIMESTAMP() - 3600 WHERE ID = 1")
-	if worker := serveUID(t, t.TempDir(), s, books).uidWorker(); worker != 1 {
-		t.Errorf("worker ID %d, want 1", worker)
 	}
 	books.Settle(t)
 }
