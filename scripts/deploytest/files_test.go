@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
 )
 
 // TestFilesAgree: what one file names and another one uses, and no program compares.
@@ -60,6 +62,19 @@ func TestFilesAgree(t *testing.T) {
 	if target, err := os.Readlink(filepath.Join(root, chart, "alerts.yml")); target != "../../prometheus/alerts.yml" {
 		t.Errorf("alerts.yml of the chart is a link to %q, %v", target, err)
 	}
+}
+
+// TestUnit: systemd knows each key and value of the unit, and rates its exposure at most 1.4 of 10.
+func TestUnit(t *testing.T) {
+	check.Deep(t)
+	analyze, path := found(t, "systemd-analyze"), filepath.Join(t.TempDir(), "shardid.service")
+	unit := strings.Replace(read(t, "deploy/systemd/shardid.service"), "/usr/local/bin/shardid", "/bin/true", 1) // which is there
+	check.Must(t, os.WriteFile(path, []byte(unit), 0o644))
+	out, err := run("", analyze, "verify", path)
+	check.OK(t, err, out)
+	check.Equal(t, strings.TrimSpace(out), "", "systemd-analyze verify")
+	out, err = run("", analyze, "security", "--no-pager", "--offline=true", "--threshold=14", path)
+	check.OK(t, err, rig.LastLines(out, 2))
 }
 
 // TestAlertRules: Prometheus takes the rules, and they fire when they should.

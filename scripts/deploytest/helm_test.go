@@ -4,7 +4,6 @@ package deploytest
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -96,19 +95,26 @@ func objects(t *testing.T, text string, err error) map[string]object {
 }
 
 // TestChart: with each file of values Helm finds nothing to warn of, what it renders is valid by the schemas of
-// Kubernetes and of the Prometheus Operator, and a pod may do what the strictest profile of a namespace allows.
-// Several replicas with an embedded store each, which would all issue the same IDs, are refused.
+// Kubernetes and of the Prometheus Operator, shardid takes its settings, and a pod may do what the strictest profile
+// of a namespace allows. Several replicas with an embedded store each, which would all issue the same IDs, are refused.
 func TestChart(t *testing.T) {
 	check.Deep(t)
 	validate, crds := built(t, "kubectl-validate-v0.0.4"), built(t, "prometheus-operator-v0.85.0")
-	for _, values := range []string{"embedded.yaml", "full.yaml", "kubernetes.yaml", "secrets.yaml"} {
+	for _, values := range []string{"embedded.yaml", "full.yaml", "secrets.yaml"} {
 		t.Run(values, func(t *testing.T) {
 			t.Parallel()
 			_, err := helm(t, "lint", "--strict", chart, "--values", filepath.Join(chart, "ci", values))
 			check.OK(t, err)
 			text, err := render(t, chart, values)
-			for name, o := range objects(t, text, err) {
+			all := objects(t, text, err)
+			for name, o := range all {
 				checkRestricted(t, name, o.pod())
+				if o.Kind == "StatefulSet" {
+					cmd := command(t, all, name, o.Metadata.Name)
+					cmd.Args = []string{"shardid", "config", "print"}
+					out, err := cmd.CombinedOutput()
+					check.OK(t, err, string(out))
+				}
 			}
 			path := filepath.Join(t.TempDir(), "objects.yaml")
 			check.Must(t, os.WriteFile(path, []byte(text), 0o600))
@@ -139,24 +145,6 @@ func checkRestricted(t *testing.T, name string, pod Pod) {
 	}
 }
 
-// TestChartAlerts: the rule of the chart, and of its package, is deploy/prometheus/alerts.yml.
-func TestChartAlerts(t *testing.T) {
-	check.Deep(t)
-	dir := t.TempDir()
-	check.Must(t, check.Err(helm(t, "package", chart, "--destination", dir)))
-	packed, err := filepath.Glob(filepath.Join(dir, "shardid-*.tgz"))
-	if err != nil || len(packed) != 1 {
-		t.Fatalf("the package: %v, %v", packed, err)
-	}
-	for _, path := range []string{chart, packed[0]} {
-		text, err := render(t, path, "kubernetes.yaml", "--show-only", "templates/prometheusrule.yaml")
-		check.Must(t, err)
-		for line := range strings.Lines(read(t, alertsPath)) {
-			check.Has(t, text, strings.TrimSpace(line), path)
-		}
-	}
-}
-
 // command is what a container of an object runs, without a cluster: in a folder with the files of a config map, with
 // the variables of a Secret of the same name, and its own. change replaces texts in all of them.
 func command(t *testing.T, all map[string]object, name, settings string, change ...string) *exec.Cmd {
@@ -179,34 +167,6 @@ func command(t *testing.T, all map[string]object, name, settings string, change 
 		}
 	}
 	return cmd
-}
-
-// TestChartConfig: shardid takes what the chart renders and each value arrives, and a key that is wrong does not get
-// past the migration.
-func TestChartConfig(t *testing.T) {
-	check.Deep(t)
-	text, err := render(t, chart, "full.yaml")
-	cmd := command(t, objects(t, text, err), "StatefulSet ids", "ids")
-	cmd.Args = []string{"shardid", "config", "print", "--json"}
-	out, err := cmd.Output()
-	check.Must(t, err)
-	var got map[string]struct{ Value string }
-	check.Must(t, json.Unmarshal(out, &got))
-	for key, want := range map[string]string{
-		"server.addr": ":8080", "data_dir": "/data", "database.driver": "mysql", "resp.addr": ":6380",
-		"redis.url": "(secret)", "segment.enabled": "false",
-		"segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657", "uid.epoch": "2026-01-01",
-		"uid.schedule_interval": "off", "log.access": "off", "snowflake.advertise": "[fd00::1]:8080",
-		"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
-		"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt",
-	} {
-		check.Equal(t, got[key].Value, want, key)
-	}
-	text, err = render(t, chart, "secrets.yaml", "--set", "config.server.drain_delay=1h")
-	out, err = command(t, objects(t, text, err), "Job shardid-migrate", "shardid-migrate").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "server.drain_delay") {
-		t.Errorf("the migration with a wrong setting: got %v, %s, want the name of the key", err, out)
-	}
 }
 
 // TestChartFirstID installs the chart by hand on MySQL 9.7 and Valkey 9.1: its Jobs, twice as an upgrade does, then a
