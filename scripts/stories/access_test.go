@@ -1,21 +1,28 @@
 //go:build unix
 
-// Who may ask for what: tokens, and what strangers try without them.
+// Who may ask for what: tokens, certificates on every side, and secrets that nobody is shown.
 
 package stories_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // newToken makes a token as an operator does, and adds its line to the file.
@@ -168,4 +175,119 @@ func TestNoSecretIsShown(t *testing.T) {
 	if len(d.Lines(`"level":"DEBUG"`)) < 10 || !strings.Contains(seen.String(), "this token is not known") {
 		t.Error("the story provoked too little")
 	}
+}
+
+// over is HTTP in TLS, until the test ends.
+func over(t *testing.T, cfg *tls.Config) *http.Transport {
+	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// fetchOver asks by GET; it gives the status.
+func fetchOver(transport http.RoundTripper, url string) (status int, err error) {
+	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(url)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	_, _ = io.Copy(io.Discard, r.Body) // so that the connection can be used again
+	return r.StatusCode, nil
+}
+
+// overTLS makes the daemon's client one of TLS.
+func (d *daemon) overTLS(transport *http.Transport) {
+	d.url, d.client.Transport = strings.Replace(d.url, "http://", "https://", 1), transport
+}
+
+// TestTLS: a replica speaks TLS to its stores, which let nobody in without a certificate, and to callers it
+// knows, over HTTP and RESP, and to nobody else. It goes on when its own certificate is spoilt.
+func TestTLS(t *testing.T) {
+	story(t)
+	a, stranger := check.NewAuthority(t), check.NewAuthority(t)
+	known, knownKey := a.Issue("client", "client")
+	secure := secureStores(t, a, stranger)
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	token := newToken(t, file, "orders", "queue:1")
+	cert, key := a.Issue("server", "server")
+	d := serve(t, secure.With(settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
+		"SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"), "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true",
+		"RESP_ADDR": "127.0.0.1:0"}))
+	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
+		t.Errorf("without TLS: %d, %v, want 400", status, err)
+	}
+	// Who connects and says nothing is let go of.
+	if _, err := dial(t, d.url, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("who says nothing is kept: %v", err)
+	}
+	d.overTLS(over(t, a.Client(known, knownKey)))
+	d.ready()
+	eventually(t, startLimit, "a caller with a certificate and a token is served", func() bool {
+		a, err := d.do(http.MethodGet, aliceGet, "Authorization", "Bearer "+token)
+		return err == nil && a.status == 200
+	})
+	if status, err := fetchOver(over(t, a.Client("", "")), d.url+"/livez"); err == nil {
+		t.Errorf("without a certificate: %d, want a broken handshake", status)
+	}
+	for name, c := range map[string]struct {
+		tls      *tls.Config
+		password string
+		works    bool
+	}{
+		"RESP as it should be":       {a.Client(known, knownKey), token, true},
+		"RESP without TLS":           {nil, token, false},
+		"RESP without a certificate": {a.Client("", ""), token, false},
+		"RESP with a wrong token":    {a.Client(known, knownKey), "shardid_wrong", false},
+	} {
+		options := &redis.Options{Addr: d.respAddr(), TLSConfig: c.tls, Password: c.password, MaxRetries: -1}
+		client := redis.NewClient(options)
+		if err := client.Incr(t.Context(), "queue:1:alice").Err(); (err == nil) != c.works {
+			t.Errorf("%s: %v, works: %t", name, err, c.works)
+		}
+		_ = client.Close()
+	}
+	edit(t, cert, func(string) string { return "x" })
+	eventually(t, startLimit, "the bad certificate is reported", func() bool {
+		ok, problem := d.condition("tls")
+		return !ok && strings.Contains(problem, "PEM")
+	})
+	d.as(token, aliceGet, 200, 0)
+}
+
+// secureStores are a MariaDB and a Redis that let nobody in without a certificate of a; they have app 1.
+func secureStores(t *testing.T, a, stranger *check.Authority) settings {
+	t.Helper()
+	cert, key := a.Issue("stores", "db.example")
+	mine, mineKey := a.Issue("shardid", "shardid")
+	db := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--ssl-ca="+a.Path("ca.pem"))
+	query(t, db.DSN(""), "CREATE DATABASE ids", "CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'hunter2' REQUIRE X509",
+		"GRANT ALL ON ids.* TO tls@'127.0.0.1'")
+	open := onMariaDB(strings.Replace(db.DSN("ids"), "root@", "tls:hunter2@", 1))
+	unknown := open.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.Path("ca.pem")})
+	secure := unknown.With(settings{"DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
+	trusting := func(a *check.Authority) settings {
+		return secure.With(settings{"DATABASE_TLS_CA_FILE": a.Path("ca.pem")})
+	}
+	for what, c := range map[string]struct {
+		s    settings
+		says string
+	}{
+		"no TLS":            {open, "Access denied"},
+		"no certificate":    {unknown, "Access denied"},
+		"another authority": {trusting(stranger), "database.tls_ca_file"},
+	} {
+		o := shardid(t, c.s, "migrate")
+		if o.exit != 1 || !strings.Contains(o.stderr, c.says) || strings.Contains(o.stderr, "hunter2") {
+			t.Errorf("%s: %+v, want %q", what, o, c.says)
+		}
+	}
+	must(t, secure, "migrate")
+	must(t, secure, "provision", "--app", "1", "--name", "test")
+
+	addr := rig.FreeAddrs(t, 1)[0]
+	_, port, _ := net.SplitHostPort(addr)
+	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", a.Path("ca.pem"))
+	return secure.With(settings{"REDIS_URL": "rediss://" + addr, "REDIS_TLS_CA_FILE": a.Path("ca.pem"),
+		"REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
 }

@@ -6,13 +6,19 @@
 package stories_test
 
 import (
+	"database/sql"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"shardid/scripts/check"
+
+	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
 )
 
 // TestFirstMinute: an empty folder, one command, and one curl for each mode. The first ID of each list is
@@ -99,6 +105,88 @@ func TestPortInUse(t *testing.T) {
 		last, want, advice := lines[len(lines)-1], setting+": listen tcp "+l.Addr().String(), "choose another "+setting
 		if o.exit != 1 || !strings.Contains(last, want) || !strings.Contains(last, advice) {
 			t.Errorf("exit %d, %s, want 1, %q and %q", o.exit, last, want, advice)
+		}
+	}
+}
+
+// TestLostDatabase: a folder that has been in use does not begin anew when its
+// database is gone, empty or another one, and goes on once it is back.
+func TestLostDatabase(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	d := serveIn(t, dir, nil, "--demo")
+	d.ready()
+	d.want("/api/snowflake/get/x", 200, 0)
+	d.stops(syscall.SIGTERM, startLimit)
+	file, saved := filepath.Join(dir, "data", "shardid.db"), filepath.Join(dir, "saved.db")
+	if err := os.Rename(file, saved); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		make func()
+		word string
+	}{
+		"missing":     {func() {}, "is not there"},
+		"zero length": {func() { writeFile(t, file, "") }, "is empty"},
+		"no table":    {func() { sqliteFile(t, file, "PRAGMA user_version = 7") }, "is empty"},
+		"foreign":     {func() { sqliteFile(t, file, "CREATE TABLE theirs (x)") }, "has no table of shardid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.make()
+			before, _ := os.ReadFile(file)
+			for _, args := range []string{"serve", "migrate", "provision --app 2 --name b", "doctor"} {
+				what := try{args, 1, "", "data/shardid.db " + c.word + ", but data/shardid/"}
+				o := what.in(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"})
+				if advice := "restore the file from a backup"; !strings.Contains(o.stderr, advice) {
+					t.Errorf("%s does not say %q: %s", args, advice, o.stderr)
+				}
+			}
+			if after, _ := os.ReadFile(file); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+			if err := os.Remove(file); err != nil && name != "missing" {
+				t.Error(err)
+			}
+		})
+	}
+	if err := os.Rename(saved, file); err != nil {
+		t.Fatal(err)
+	}
+	serveIn(t, dir, nil).ready()
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sqliteFile(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBenchDefaults: on the server's machine its configuration says where it is; the report is for
+// people, and no ID came twice.
+func TestBenchDefaults(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	d.ready()
+	s := settings{"SERVER_ADDR": strings.TrimPrefix(d.url, "http://")}
+	out := must(t, s, "bench", "--duration", "200ms")
+	for _, part := range []string{
+		"queue       " + d.url, "latency     p50 ", "p99.9 ", "errors      0", "duplicates  0 among ",
+	} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in\n%s", part, out)
 		}
 	}
 }

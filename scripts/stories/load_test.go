@@ -1,13 +1,18 @@
 //go:build unix
 
+// Callers, who ask for IDs until they are told to stop, of one replica or of two that die in turn.
+
 package stories_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -160,3 +165,146 @@ func (f form) parse(a answer) (ids []int64, err error) {
 
 // batchOf is a load whose callers all ask for as many.
 func batchOf(count int) func(int) int { return func(int) int { return count } }
+
+// What clients of Leaf ask for.
+const (
+	demoTag      = "leaf-segment-test" // --demo makes it
+	segmentGet   = "/api/segment/get/"
+	snowflakeGet = "/api/snowflake/get/test"
+)
+
+// onlyLeaf leaves out the mode that the leaf stories do not tell of, and stops at
+// once.
+func onlyLeaf() settings {
+	return settings{"UID_ENABLED": "false", "SERVER_DRAIN_DELAY": "0s"}
+}
+
+// take gets a batch of exactly count IDs as text, or one ID when count is 0. The
+// IDs are nil when the answer is a refusal. Safe for concurrent use.
+func (d *daemon) take(target string, count int) (ids []int64, a answer, err error) {
+	if count > 0 {
+		sign := "?"
+		if strings.Contains(target, sign) {
+			sign = "&"
+		}
+		target += sign + "count=" + strconv.Itoa(count)
+	}
+	a, err = d.do(http.MethodGet, target, "Accept", "text/plain")
+	if err != nil || a.status != http.StatusOK {
+		return nil, a, err
+	}
+	if kind := a.header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") {
+		return nil, a, fmt.Errorf("GET %s: Content-Type %q", target, kind)
+	}
+	ids, err = digits(a.body, count)
+	return ids, a, err
+}
+
+// digits reads a text answer: one decimal without anything around it, or with a
+// count as many lines.
+func digits(body string, count int) (ids []int64, err error) {
+	texts := []string{body}
+	if count > 0 {
+		texts = strings.Split(strings.TrimSuffix(body, "\n"), "\n")
+	}
+	if len(texts) != max(1, count) {
+		return nil, fmt.Errorf("%d lines, want %d", len(texts), count)
+	}
+	for _, text := range texts {
+		id, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || text[0] == '0' {
+			return nil, fmt.Errorf("%.80q is no ID", text)
+		}
+		ids = append(ids, int64(id))
+	}
+	return ids, nil
+}
+
+// workerOf is the contract's: 41 bits of time, 10 bits of worker ID, 12 of
+// sequence.
+func workerOf(flake int64) int64 { return flake >> 12 & 1023 }
+
+// timeOf is that of a snowflake with Leaf's epoch.
+func timeOf(flake int64) time.Time { return time.UnixMilli(flake>>22 + 1288834974657) }
+
+// fromJSON reads an answer of JSON.
+func fromJSON[T any](t *testing.T, a answer) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return v
+}
+
+func number64(t *testing.T, digits string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// pair is two replicas at addresses that stay; their callers know the addresses.
+type pair struct {
+	t        *testing.T
+	settings settings
+	addrs    []string
+	urls     []string
+	now      [2]*daemon
+	client   *http.Client
+}
+
+func newPair(t *testing.T, s settings) *pair {
+	t.Helper()
+	p := &pair{t: t, settings: s, addrs: rig.FreeAddrs(t, 2), client: &http.Client{Timeout: 10 * time.Second}}
+	for i, addr := range p.addrs {
+		p.urls = append(p.urls, "http://"+addr)
+		p.start(i)
+	}
+	for _, d := range p.now {
+		d.ready()
+	}
+	return p
+}
+
+func (p *pair) start(i int) {
+	p.t.Helper()
+	p.now[i] = serve(p.t, p.settings, "--set", "server.addr="+p.addrs[i])
+}
+
+// dieInTurn kills a replica whenever so many more IDs have come, and starts it again.
+func (p *pair) dieInTurn(books *ledger, deaths, ids int) {
+	p.t.Helper()
+	for i := range deaths {
+		enough := books.Count() + ids
+		eventually(p.t, time.Minute, "more IDs", func() bool { return books.Count() >= enough })
+		p.now[i%2].Kill()
+		p.start(i % 2)
+	}
+}
+
+// askAny asks one of the two by GET and gives its answer, "" when it is a refusal or broken off.
+func (p *pair) askAny(target string) string {
+	res, err := p.client.Get(p.urls[rand.IntN(len(p.urls))] + target)
+	if err != nil {
+		return ""
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(body)
+}
+
+var anyID = regexp.MustCompile(`[1-9]\d*`)
+
+// idsIn are the IDs of an answer of any form.
+func idsIn(answer string) (ids []int64) {
+	for _, digits := range anyID.FindAllString(answer, -1) {
+		id, _ := strconv.ParseInt(digits, 10, 64)
+		ids = append(ids, id)
+	}
+	return ids
+}
