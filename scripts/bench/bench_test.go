@@ -43,7 +43,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	_ = os.Setenv(testserver.DataVariable, os.TempDir()) // a commit takes what it takes on a disk
+	_ = os.Setenv("SHARDID_TEST_DATA", os.TempDir()) // a commit takes what it takes on a disk
 	testserver.Main(m)
 }
 

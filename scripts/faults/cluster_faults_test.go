@@ -23,7 +23,7 @@ func clusterGrows(w *world) {
 		masters = append(masters, p.leader())
 	}
 	fourth := newNode(w.t, c.setup.Join())
-	second := newNode(w.t, rig.ClusterReplica(w.t, fourth.RedisServer))
+	second := newNode(w.t, c.setup.Replica(fourth.RedisServer))
 	w.everyList("a master has no slot")
 	var moved []int64
 	for i, from := range masters {

@@ -377,32 +377,6 @@ func (w *world) lagFor(p *proc) {
 	last()
 }
 
-// clocksWrong: the clocks of Redis are minutes ahead or behind, and are set again. In half of
-// the cases the database fails over meanwhile.
-func clocksWrong(w *world) {
-	pair := w.site.(*single).pair
-	if pair.leader().set == nil {
-		w.note("no C compiler: the clocks are right")
-		return
-	}
-	failsOver := w.coin()
-	if failsOver {
-		w.followDatabase()
-	}
-	for _, n := range pair.nodes {
-		ahead := time.Duration(w.rnd.IntN(20)-10) * time.Minute
-		w.note("ahead by %v", ahead)
-		n.set(ahead)
-		w.later(func() { n.set(0) })
-	}
-	w.issue(lag)
-	w.linger(time.Second)
-	if failsOver {
-		w.note("the database fails over")
-		w.lagFor(w.someProc())
-	}
-}
-
 // madeAgain: an app, a tag and a space are deleted and made again, and the database fails over to a replica that
 // does not know it. There they are made again where they are missing.
 func madeAgain(w *world) {
@@ -513,9 +487,6 @@ func withoutPrimary(breaks func(*world, *testserver.MariaDBServer) (mend func())
 	return func(w *world) {
 		old, begun, doubts := w.primary(), time.Now(), len(w.doubts())
 		mend := breaks(w, old)
-		if mend == nil {
-			return
-		}
 		if w.galera != nil {
 			w.nextNode()
 		} else {
@@ -567,15 +538,6 @@ func frozen(w *world, n *testserver.MariaDBServer) (mend func()) {
 		n.Resume()
 		w.linger(3 * time.Second)
 	}
-}
-
-// cutOff: the node hears no other, and still answers everybody else.
-func cutOff(w *world, n *testserver.MariaDBServer) (mend func()) {
-	if !w.group.CanCut() {
-		w.note("no right to make networks: not cut")
-		return nil
-	}
-	return w.group.Cut(n)
 }
 
 func primarySwitched(w *world) {

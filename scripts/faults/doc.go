@@ -20,6 +20,4 @@
 // Read table_test.go first (the rows), then faults_test.go (the runs) and round_test.go (a round: fault, heal,
 // verify, judge), then what the rows do: redis_faults_test.go, cluster_faults_test.go,
 // database_faults_test.go, process_faults_test.go.
-//
-// This file and proxy.go are all that is not test code, so that other tests can use the proxy.
 package faults

@@ -10,11 +10,16 @@ import (
 	"time"
 
 	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
 )
 
-type settings = rig.Settings
+type (
+	settings = rig.Settings
+	Proxy    = testserver.Proxy
+	Weather  = testserver.Weather
+)
 
 // server says how a process that issues IDs is started.
 type server struct {
@@ -49,7 +54,7 @@ type absence struct {
 func startProc(t *testing.T, name string, s server) *proc {
 	t.Helper()
 	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), absent: map[mode]*absence{}}
-	p.front = newTestProxy(t, nobody)
+	p.front = testserver.NewProxy(t, nobody)
 	t.Cleanup(func() { p.hangUp(nil) })
 	p.start()
 	return p

@@ -32,9 +32,8 @@ type site interface {
 // node is one Redis server.
 type node struct {
 	*testserver.RedisServer
-	t   *testing.T
-	c   *redis.Client
-	set func(ahead time.Duration) // moves its clock; nil where that cannot be
+	t *testing.T
+	c *redis.Client
 }
 
 func newNode(t *testing.T, s *testserver.RedisServer) *node {
@@ -161,26 +160,14 @@ func newSingle(t *testing.T, conf string, procs int) *single {
 	t.Helper()
 	s := &single{pair: &pair{}, spare: newNode(t, testserver.Redis(t))}
 	for i := range s.pair.nodes {
-		server, set := testserver.RedisWithClock(t, "--include", conf)
-		s.pair.nodes[i] = newNode(t, server)
-		s.pair.nodes[i].set = set
+		s.pair.nodes[i] = newNode(t, testserver.Redis(t, "--include", conf))
 	}
 	s.pair.follower().follow(s.pair.leader().Addr)
 	rig.Until(t, patience, "the replica is in sync", s.pair.inSync)
 	for range procs {
-		s.proxies = append(s.proxies, newTestProxy(t, s.pair.leader().Addr))
+		s.proxies = append(s.proxies, testserver.NewProxy(t, s.pair.leader().Addr))
 	}
 	return s
-}
-
-func newTestProxy(t *testing.T, target string) *Proxy {
-	t.Helper()
-	p, err := NewProxy(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
 }
 
 func (s *single) env(i int) settings {
@@ -278,7 +265,7 @@ func newCluster(t *testing.T, conf string) *cluster {
 	setup := testserver.Cluster(t, "--include", conf)
 	c := &cluster{setup: setup}
 	for _, master := range setup.Nodes {
-		replica := rig.ClusterReplica(t, master, "--include", conf)
+		replica := setup.Replica(master, "--include", conf)
 		c.all = append(c.all, &pair{nodes: [2]*node{newNode(t, master), newNode(t, replica)}})
 	}
 	c.wait(t)

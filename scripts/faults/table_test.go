@@ -88,7 +88,6 @@ func table() []fault {
 		{name: "taken over twice", run: takenOverTwice, on: []string{onCluster}, without: 10 * s},
 		{name: "cluster grows and shrinks", run: clusterGrows, on: []string{onCluster}, without: 20 * s, slow: true},
 		{name: "another Redis", run: anotherRedis, on: single},
-		{name: "Redis clocks wrong", run: clocksWrong, on: single},
 
 		// Between the processes and the stores.
 		{name: "replies dropped", run: storm(Weather{DropReply: 0.2}, Weather{}), on: proxied, calm: true},
@@ -141,7 +140,6 @@ func table() []fault {
 		{name: "primary starts outside the group", run: withoutPrimary(startedOutside),
 			on: []string{onGroup}, without: 30 * s},
 		{name: "primary asleep", run: withoutPrimary(frozen), on: nodes, without: 45 * s, slow: true},
-		{name: "primary cut off", run: withoutPrimary(cutOff), on: []string{onGroup}, without: 45 * s},
 		{name: "primary switched", run: primarySwitched, on: nodes, without: 15 * s},
 		{name: "writes on all nodes", run: nodesApart, on: []string{onGalera}, without: 15 * s},
 

@@ -252,7 +252,7 @@ func (w *world) startProc(i int) {
 	}
 	var hosts []string
 	for _, addr := range servers {
-		proxy := newTestProxy(w.t, addr)
+		proxy := testserver.NewProxy(w.t, addr)
 		w.dbProxies = append(w.dbProxies, proxy)
 		hosts = append(hosts, proxy.Addr)
 	}

@@ -216,19 +216,6 @@ func (l *Ledger) Of(in List) (ids, highest int64) {
 	return 0, 0
 }
 
-// OfQueue is how many of the IDs are the queue's, and how many indices below the highest of
-// each list were not delivered.
-func (l *Ledger) OfQueue() (ids, gaps int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for in, of := range l.lists {
-		if in.App >= 0 {
-			ids, gaps = ids+of.ids, gaps+of.highest-of.ids
-		}
-	}
-	return ids, gaps
-}
-
 // Settle fails the test for what was wrong; what names the series.
 func (l *Ledger) Settle(t testing.TB, what ...string) {
 	t.Helper()

@@ -156,7 +156,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 	everything()
 	query(t, db.DSN(""), "ALTER USER app@'127.0.0.1' IDENTIFIED BY 'another'")
-	db.KillConnections(t, "app")
+	db.Restart() // connections are made anew
 	check.Must(t, redis.Client().Do(t.Context(), "ACL", "SETUSER", "app", "resetpass", ">another").Err())
 	check.Must(t, redis.Client().Do(t.Context(), "CLIENT", "KILL", "USER", "app").Err())
 	edit(t, file, func(s string) string { return s + "- name: x\n  sha256: " + wrongSecret + "\n" })

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"shardid/scripts/faults"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -149,17 +148,13 @@ func mustCopy(t *testing.T, from, to string) {
 // movingDatabase is a replicated pair behind an address that stays the same.
 type movingDatabase struct {
 	*testserver.MariaDBPair
-	proxy *faults.Proxy
+	proxy *testserver.Proxy
 }
 
 func newMovingDatabase(t *testing.T) movingDatabase {
 	t.Helper()
 	pair := testserver.MariaDBReplicated(t)
-	proxy, err := faults.NewProxy(pair.Primary.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = proxy.Close() })
+	proxy := testserver.NewProxy(t, pair.Primary.Addr())
 	query(t, pair.Primary.DSN(""), "CREATE DATABASE shardid")
 	return movingDatabase{pair, proxy}
 }

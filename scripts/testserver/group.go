@@ -5,10 +5,8 @@ package testserver
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,15 +16,13 @@ import (
 // primary. Their acknowledged commits outlive any one of them.
 type MySQLGroup struct {
 	Nodes []*MariaDBServer
-	lan   *lan // nil: all are on loopback
 	t     testing.TB
 }
 
 // groupName is a UUID, as it must be.
 const groupName = "5d2fe5a0-7a3e-4c0a-9e0e-3c1d4d6b8f10"
 
-// Group starts a private group of the MySQL that DB names, on a network of its own where the test has
-// the rights to make one. It is ready in 10–20 s.
+// Group starts a private group of the MySQL that DB names. It is ready in 10–20 s.
 func Group(t testing.TB) *MySQLGroup {
 	t.Helper()
 	if !OnMySQL() {
@@ -34,30 +30,18 @@ func Group(t testing.TB) *MySQLGroup {
 	}
 	const nodes = 3
 	g := &MySQLGroup{t: t}
-	hosts := []lanHost{loopback, loopback, loopback}
-	if lan, err := newLAN(t, nodes); err != nil {
-		t.Logf("testserver: the nodes of the group cannot be cut off from each other: %v", err)
-	} else {
-		g.lan, hosts = lan, lan.hosts
-	}
 	users := filepath.Join(t.TempDir(), "users.sql") // read at each start
 	must(t, os.WriteFile(users, []byte("SET sql_log_bin = 0; CREATE USER IF NOT EXISTS root@'%'; "+
 		"GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"), 0o600))
-	for i, host := range hosts {
-		bind := host.addr
-		if g.lan != nil {
-			bind = "*"
-		}
-		args := []string{
+	for i := range nodes {
+		g.Nodes = append(g.Nodes, MariaDB(t,
 			fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
 			"--log-bin=binlog", "--log-replica-updates=ON",
-			"--bind-address=" + bind, "--report-host=" + host.peer, "--init-file=" + users,
-			"--plugin-load-add=group_replication.so", "--loose-group-replication-group-name=" + groupName,
+			"--report-host=127.0.0.1", "--init-file="+users,
+			"--plugin-load-add=group_replication.so", "--loose-group-replication-group-name="+groupName,
 			// As MySQL's manual has it: a node that is started again takes writes until it joins.
 			"--loose-group-replication-start-on-boot=OFF",
-			"--loose-group-replication-communication-stack=MYSQL",
-		}
-		g.Nodes = append(g.Nodes, private(t, func() (*MariaDBServer, error) { return startMariaDB(host, args...) }))
+			"--loose-group-replication-communication-stack=MYSQL"))
 	}
 	for i, n := range g.Nodes {
 		g.join(n, i == 0)
@@ -74,20 +58,6 @@ func (g *MySQLGroup) Addrs() []string {
 	return addrs
 }
 
-// peer is where the other nodes reach one.
-func peer(n *MariaDBServer) string { return net.JoinHostPort(n.host.peer, strconv.Itoa(n.Port)) }
-
-// CanCut tells whether Cut works here.
-func (g *MySQLGroup) CanCut() bool { return g.lan != nil }
-
-// Cut keeps a node from hearing of the others, which do not hear of it either, until heal. The test
-// reaches them all.
-func (g *MySQLGroup) Cut(n *MariaDBServer) (heal func()) {
-	g.t.Helper()
-	must(g.t, g.lan.connect(n.host.addr, false))
-	return func() { must(g.t, g.lan.connect(n.host.addr, true)) }
-}
-
 // join has a node enter the group, or begin it, and returns when it is online.
 func (g *MySQLGroup) join(n *MariaDBServer, first bool) {
 	g.t.Helper()
@@ -96,9 +66,9 @@ func (g *MySQLGroup) join(n *MariaDBServer, first bool) {
 	}
 	var seeds []string
 	for _, n := range g.Nodes {
-		seeds = append(seeds, peer(n))
+		seeds = append(seeds, n.Addr())
 	}
-	must(g.t, n.exec(set("local_address", peer(n)), set("group_seeds", strings.Join(seeds, ",")),
+	must(g.t, n.exec(set("local_address", n.Addr()), set("group_seeds", strings.Join(seeds, ",")),
 		"SET GLOBAL group_replication_recovery_get_public_key = ON",
 		"SET GLOBAL group_replication_autorejoin_tries = 0",
 		fmt.Sprintf("SET GLOBAL group_replication_bootstrap_group = %v", first),

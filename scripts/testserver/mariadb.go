@@ -26,9 +26,8 @@ const sqlLimit = 150 * time.Second
 // MariaDBServer is one mariadbd process, or mysqld where DB says so, see MariaDB. Its root user has no
 // password and may connect from 127.0.0.1 and by the socket.
 type MariaDBServer struct {
-	Port   int    // of 127.0.0.1, but on a node of a Group; it stays the same over a Restart
+	Port   int    // of 127.0.0.1; it stays the same over a Restart
 	Socket string // path of the Unix socket, shorter than 100 bytes
-	host   lanHost
 	server
 }
 
@@ -38,7 +37,7 @@ type MariaDBServer struct {
 // defaults. It is ready in 1–3 s.
 func MariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
-	return private(t, func() (*MariaDBServer, error) { return startMariaDB(loopback, args...) })
+	return private(t, func() (*MariaDBServer, error) { return startMariaDB(args...) })
 }
 
 // SharedMariaDB returns the one MariaDB of this test process, started on first
@@ -56,7 +55,7 @@ func (s *MariaDBServer) DSN(db string) string {
 }
 
 // Addr is the server's host:port. Safe for concurrent use.
-func (s *MariaDBServer) Addr() string { return net.JoinHostPort(s.host.addr, strconv.Itoa(s.Port)) }
+func (s *MariaDBServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
 // NewDatabase creates an empty database under a name of its own, drops
 // it when t ends, and returns its DSN. A transaction left open by the test
@@ -109,7 +108,7 @@ func (s *MariaDBServer) withDB(limit time.Duration, use func(context.Context, *s
 }
 
 // startMariaDB starts a MariaDB, or what DB names, that belongs to no test yet.
-func startMariaDB(host lanHost, args ...string) (*MariaDBServer, error) {
+func startMariaDB(args ...string) (*MariaDBServer, error) {
 	e, err := database()
 	if err != nil {
 		return nil, err
@@ -118,13 +117,13 @@ func startMariaDB(host lanHost, args ...string) (*MariaDBServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &MariaDBServer{host: host}
+	s := &MariaDBServer{}
 	return s, s.begin(plan{
 		ports: 1, ready: s.isReady,
 		prepare: func() error { return e.makeData(s.process) },
 		args: func(ports []int) ([]string, error) {
 			s.Port, s.Socket = ports[0], s.path("s.sock")
-			return host.enter(append(s.serverArgs(bin), args...)...), nil
+			return append(s.serverArgs(bin), args...), nil
 		},
 	})
 }

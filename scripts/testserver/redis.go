@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,8 +84,8 @@ func redisArgs(args []string) func(*process, []int) ([]string, error) {
 }
 
 // startRedisOn starts redis-server, or what KV names, with the arguments made for n free ports;
-// the first is the port for clients. by are words before the command, such as those of env.
-func startRedisOn(n int, args func(p *process, ports []int) ([]string, error), by ...string) (*RedisServer, error) {
+// the first is the port for clients.
+func startRedisOn(n int, args func(p *process, ports []int) ([]string, error)) (*RedisServer, error) {
 	e, err := keyValue()
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func startRedisOn(n int, args func(p *process, ports []int) ([]string, error), b
 	return s, s.begin(plan{ports: n, ready: s.isReady, args: func(ports []int) ([]string, error) {
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 		more, err := args(s.process, ports)
-		return slices.Concat(by, []string{bin}, more), err
+		return append([]string{bin}, more...), err
 	}})
 }
 
@@ -166,4 +167,307 @@ func closeClient(t testing.TB, c interface{ Close() error }) {
 	if err := c.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		t.Errorf("testserver: close client: %v", err)
 	}
+}
+
+const (
+	sentinels      = 3
+	sentinelMaster = "shardid"
+)
+
+// SentinelSetup is a master and a replica watched by three sentinels, see
+// Sentinel. After a failover Master and Replica still name the processes in
+// the roles they started with.
+type SentinelSetup struct {
+	MasterName string
+	Addrs      []string // host:port of the sentinels
+	Sentinels  []*RedisServer
+	Master     *RedisServer
+	Replica    *RedisServer
+}
+
+// Sentinel starts a master, a replica and three sentinels: quorum 2, a failover is
+// tried again after 3 s, see DownAfter. It returns when every sentinel knows the
+// replica and the other two, which takes about 3 s.
+func Sentinel(t testing.TB) *SentinelSetup {
+	t.Helper()
+	master := Redis(t)
+	s := &SentinelSetup{MasterName: sentinelMaster, Master: master, Replica: RedisReplica(t, master)}
+	for range sentinels {
+		one := startSentinel(t, master.Addr)
+		s.Sentinels = append(s.Sentinels, one)
+		s.Addrs = append(s.Addrs, one.Addr)
+	}
+	for _, addr := range s.Addrs {
+		must(t, waitUntil(startLimit, func() error { return sentinelKnowsAll(addr) }))
+	}
+	return s
+}
+
+// DownAfter says how long a server may be silent before it counts as down: a minute
+// until then, as a busy machine keeps a healthy one silent for seconds. The sentinels
+// promote a replica that was cut off for up to ten times this.
+func (s *SentinelSetup) DownAfter(t testing.TB, silence time.Duration) {
+	t.Helper()
+	for _, one := range s.Sentinels {
+		c := one.Client()
+		must(t, c.Do(t.Context(),
+			"SENTINEL", "SET", s.MasterName, "down-after-milliseconds", silence.Milliseconds()).Err())
+	}
+}
+
+func startSentinel(t testing.TB, master string) *RedisServer {
+	t.Helper()
+	host, port, err := net.SplitHostPort(master)
+	must(t, err)
+	return private(t, func() (*RedisServer, error) {
+		return startRedisOn(1, func(p *process, ports []int) ([]string, error) {
+			file := p.path("sentinel.conf")
+			return []string{file, "--sentinel"}, os.WriteFile(file, sentinelConf(ports[0], host, port), 0o600)
+		})
+	})
+}
+
+// sentinelConf is a file as sentinels refuse to run without one to rewrite.
+func sentinelConf(own int, host, port string) []byte {
+	return fmt.Appendf(nil, `port %[1]d
+bind 127.0.0.1
+sentinel monitor %[2]s %[3]s %[4]s 2
+sentinel down-after-milliseconds %[2]s 60000
+sentinel failover-timeout %[2]s 3000
+`, own, sentinelMaster, host, port)
+}
+
+// sentinelKnowsAll reports an error until a failover could begin.
+func sentinelKnowsAll(addr string) (err error) {
+	var others, replicas []map[string]string
+	err = askSentinel(addr, func(ctx context.Context, c *redis.SentinelClient) error {
+		if others, err = c.Sentinels(ctx, sentinelMaster).Result(); err == nil {
+			replicas, err = c.Replicas(ctx, sentinelMaster).Result()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if up(others, "sentinel") != sentinels-1 || up(replicas, "slave") != 1 ||
+		replicas[0]["master-link-status"] != "ok" {
+		return fmt.Errorf("sentinel %s does not know all others yet", addr)
+	}
+	return nil
+}
+
+// up counts the instances without a flag such as s_down or disconnected.
+func up(instances []map[string]string, flags string) (n int) {
+	for _, i := range instances {
+		if strings.TrimSpace(i["flags"]) == flags {
+			n++
+		}
+	}
+	return n
+}
+
+// MasterAddr waits, 60 s at most, until the sentinels agree on a master that
+// is not the one at notAddr, and returns its host:port. Give "" to learn the
+// present master.
+func (s *SentinelSetup) MasterAddr(t testing.TB, notAddr string) (addr string) {
+	t.Helper()
+	must(t, waitUntil(startLimit, func() (err error) {
+		addr, err = agreedMaster(s.Addrs, notAddr)
+		return err
+	}))
+	return addr
+}
+
+func agreedMaster(sentinels []string, notAddr string) (string, error) {
+	agreed := ""
+	for _, addr := range sentinels {
+		var pair []string
+		err := askSentinel(addr, func(ctx context.Context, c *redis.SentinelClient) (err error) {
+			pair, err = c.GetMasterAddrByName(ctx, sentinelMaster).Result()
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		master := net.JoinHostPort(pair[0], pair[1])
+		if master == notAddr || (agreed != "" && master != agreed) {
+			return "", fmt.Errorf("sentinel %s still names the master %s", addr, master)
+		}
+		agreed = master
+	}
+	return agreed, nil
+}
+
+func askSentinel(addr string, question func(context.Context, *redis.SentinelClient) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	c := redis.NewSentinelClient(newClient(addr, askLimit).Options())
+	defer c.Close()
+	if err := question(ctx, c); err != nil {
+		return fmt.Errorf("ask sentinel %s: %w", addr, err)
+	}
+	return nil
+}
+
+const (
+	clusterNodes = 3
+	clusterSlots = 16384 // fixed by the Redis Cluster specification
+)
+
+// ClusterSetup is a Redis Cluster of three masters without replicas, see
+// Cluster. Node i has the i-th third of the slots.
+type ClusterSetup struct {
+	Addrs []string // host:port
+	Nodes []*RedisServer
+	t     testing.TB
+}
+
+// Cluster starts three masters that share all slots, and returns when all of
+// them say cluster_state:ok. Redis makes masters wait 2 s before that. args
+// are further arguments of every node.
+func Cluster(t testing.TB, args ...string) *ClusterSetup {
+	t.Helper()
+	c := &ClusterSetup{t: t}
+	for range clusterNodes {
+		node := startNode(t, args)
+		c.Nodes = append(c.Nodes, node)
+		c.Addrs = append(c.Addrs, node.Addr)
+	}
+	for i, node := range c.Nodes {
+		must(t, giveSlots(node.Addr, i))
+		must(t, meet(c.Addrs[0], node))
+	}
+	c.WaitOK()
+	return c
+}
+
+// Join starts one more master, which owns no slot, and returns when all know it. WaitOK
+// cannot be used afterwards.
+func (c *ClusterSetup) Join(args ...string) *RedisServer {
+	c.t.Helper()
+	node := startNode(c.t, args)
+	must(c.t, meet(c.Addrs[0], node))
+	id := node.NodeID(c.t)
+	for _, addr := range c.Addrs {
+		must(c.t, waitUntil(startLimit, func() error {
+			return ask(addr, func(ctx context.Context, client *redis.Client) error {
+				if nodes, err := client.ClusterNodes(ctx).Result(); err != nil || !strings.Contains(nodes, id) {
+					return fmt.Errorf("%s does not know %s: %w", addr, id, err)
+				}
+				return nil
+			})
+		}))
+	}
+	must(c.t, waitUntil(startLimit, func() error { return clusterSays(node.Addr, "cluster_state:ok") }))
+	return node
+}
+
+// Replica starts a node with further arguments and makes it a replica of a master.
+func (c *ClusterSetup) Replica(master *RedisServer, args ...string) *RedisServer {
+	c.t.Helper()
+	replica := startNode(c.t, args)
+	must(c.t, meet(master.Addr, replica))
+	id := master.NodeID(c.t)
+	must(c.t, waitUntil(startLimit, func() error {
+		return ask(replica.Addr, func(ctx context.Context, client *redis.Client) error {
+			return client.ClusterReplicate(ctx, id).Err()
+		})
+	}))
+	return replica
+}
+
+// NodeID is the name that the nodes of a cluster have for this one.
+func (s *RedisServer) NodeID(t testing.TB) (id string) {
+	t.Helper()
+	must(t, ask(s.Addr, func(ctx context.Context, c *redis.Client) (err error) {
+		id, err = c.ClusterMyID(ctx).Result()
+		return err
+	}))
+	return id
+}
+
+// Client returns a new cluster client, closed when the test ends.
+func (c *ClusterSetup) Client() *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs,
+		MaintNotificationsConfig: newClient("", 0).Options().MaintNotificationsConfig})
+	c.t.Cleanup(func() { closeClient(c.t, client) })
+	return client
+}
+
+// WaitOK waits, 60 s at most, until every node says cluster_state:ok and sees
+// every slot served; for use after a node was restarted.
+func (c *ClusterSetup) WaitOK() {
+	c.t.Helper()
+	for _, addr := range c.Addrs {
+		must(c.t, waitUntil(startLimit, func() error { return clusterOK(addr) }))
+	}
+}
+
+func startNode(t testing.TB, args []string) *RedisServer {
+	t.Helper()
+	return private(t, func() (*RedisServer, error) {
+		return startRedisOn(2, func(p *process, ports []int) ([]string, error) {
+			return redisArgs(append([]string{"--cluster-enabled", "yes",
+				"--cluster-port", strconv.Itoa(ports[1]), "--cluster-node-timeout", "2000"}, args...))(p, ports)
+		})
+	})
+}
+
+// giveSlots also gives every node an epoch of its own: equal ones would have
+// to be told apart by the nodes, which takes them time.
+func giveSlots(addr string, i int) error {
+	first, end := i*clusterSlots/clusterNodes, (i+1)*clusterSlots/clusterNodes
+	return ask(addr, func(ctx context.Context, c *redis.Client) error {
+		if err := c.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return fmt.Errorf("set config epoch: %w", err)
+		}
+		return c.ClusterAddSlotsRange(ctx, first, end-1).Err()
+	})
+}
+
+// meet introduces node to the one at addr; the bus port must be told as it is
+// not the usual 10000 above the client port.
+func meet(addr string, node *RedisServer) error {
+	if addr == node.Addr {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(node.Addr)
+	if err != nil {
+		return fmt.Errorf("cluster meet: %w", err)
+	}
+	return ask(addr, func(ctx context.Context, c *redis.Client) error {
+		bus, err := busPort(node.Addr)
+		if err != nil {
+			return err
+		}
+		return c.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err()
+	})
+}
+
+func busPort(addr string) (port string, err error) {
+	err = ask(addr, func(ctx context.Context, c *redis.Client) error {
+		got, err := c.ConfigGet(ctx, "cluster-port").Result()
+		port = got["cluster-port"]
+		return err
+	})
+	return port, err
+}
+
+func clusterOK(addr string) error {
+	return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3")
+}
+
+func clusterSays(addr string, words ...string) error {
+	return ask(addr, func(ctx context.Context, c *redis.Client) error {
+		info, err := c.ClusterInfo(ctx).Result()
+		if err != nil {
+			return fmt.Errorf("cluster info: %w", err)
+		}
+		for _, want := range words {
+			if !strings.Contains(info, want+"\r\n") {
+				return errors.New(addr + " does not say " + want)
+			}
+		}
+		return nil
+	})
 }

@@ -5,11 +5,11 @@ package testserver
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // MariaDBPair is a primary and a replica that follows it asynchronously, as
@@ -46,7 +46,7 @@ type replicaWords struct {
 	position, wait   string
 }
 
-func (MariaDBPair) words() replicaWords {
+func words() replicaWords {
 	if OnMySQL() {
 		return replicaWords{
 			follow: "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'root', " +
@@ -66,7 +66,7 @@ func (MariaDBPair) words() replicaWords {
 // follow makes the replica follow the primary from its beginning.
 func (p *MariaDBPair) follow() {
 	p.t.Helper()
-	w := p.words()
+	w := words()
 	must(p.t, p.Replica.exec(
 		"SET GLOBAL read_only = 1, GLOBAL innodb_flush_log_at_trx_commit = 0, GLOBAL sync_binlog = 0",
 		fmt.Sprintf(w.follow, p.Primary.Port), w.start))
@@ -77,13 +77,13 @@ func (p *MariaDBPair) follow() {
 // had heard and not yet done.
 func (p *MariaDBPair) Lag() {
 	p.t.Helper()
-	must(p.t, p.Replica.exec(p.words().stop))
+	must(p.t, p.Replica.exec(words().stop))
 }
 
 // CatchUp ends a Lag and returns when the replica has all that the primary has.
 func (p *MariaDBPair) CatchUp() {
 	p.t.Helper()
-	w, position, late := p.words(), "", 0
+	w, position, late := words(), "", 0
 	must(p.t, p.Replica.exec(w.start))
 	must(p.t, p.Primary.scan(w.position, &position))
 	must(p.t, p.Replica.scan(fmt.Sprintf(w.wait, strings.ReplaceAll(position, "\n", "")), &late))
@@ -103,7 +103,7 @@ func (p *MariaDBPair) Failover() {
 // one that is cut off.
 func (p *MariaDBPair) Promote() {
 	p.t.Helper()
-	w := p.words()
+	w := words()
 	must(p.t, p.Replica.exec(w.stop, w.end,
 		"SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1, GLOBAL read_only = 0"))
 	p.Primary, p.Replica = p.Replica, p.Primary
@@ -184,45 +184,75 @@ func SemiSync() (primaryArgs, replicaArgs []string, wait string) {
 	return nil, []string{"--rpl-semi-sync-slave-enabled=ON"}, "SET GLOBAL rpl_semi_sync_master_enabled = ON"
 }
 
-// Replicate makes replica follow s, from here on.
+// Replicate makes replica follow s, until the test ends.
 func (s *MariaDBServer) Replicate(replica *MariaDBServer) {
 	s.t.Helper()
-	statements := []string{
-		fmt.Sprintf("CHANGE MASTER TO master_host='127.0.0.1', master_user='repl', "+
-			"master_use_gtid=slave_pos, master_port=%d", s.Port), "START SLAVE"}
-	stop := "STOP SLAVE"
-	if OnMySQL() {
-		statements = []string{
-			fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host='127.0.0.1', source_user='repl', "+
-				"get_source_public_key=1, source_port=%d", s.Port), "START REPLICA"}
-		stop = "STOP REPLICA"
-	}
-	must(s.t, errors.Join(
-		s.exec("CREATE USER repl@'127.0.0.1'"),
-		s.exec("GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")))
-	for _, statement := range statements {
-		must(s.t, replica.exec(statement))
-	}
-	s.t.Cleanup(func() { must(s.t, replica.exec(stop)) })
+	w := words()
+	must(s.t, replica.exec(fmt.Sprintf(w.follow, s.Port), w.start))
+	s.t.Cleanup(func() { must(s.t, replica.exec(w.stop)) })
 }
 
-// KillConnections ends all connections of a user.
-func (s *MariaDBServer) KillConnections(t testing.TB, user string) {
+// GaleraCluster is three nodes of MariaDB with Galera, each of which takes writes.
+type GaleraCluster struct {
+	Nodes []*MariaDBServer
+	t     testing.TB
+}
+
+// galeraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
+const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
+
+// HasGalera says whether Galera works here: its scripts are those of the installed version.
+func HasGalera() bool {
+	e, err := database()
+	_, missing := os.Stat(galeraProvider)
+	return err == nil && missing == nil && e.root == ""
+}
+
+// Galera starts a private cluster of the installed MariaDB, which HasGalera. A
+// node that joins gets a dump of another one's data. It is ready in 20–40 s.
+func Galera(t testing.TB) *GaleraCluster {
 	t.Helper()
-	db, err := sql.Open("mysql", s.DSN("information_schema"))
+	const nodes = 3
+	ports, err := freePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
 	must(t, err)
-	defer db.Close()
-	rows, err := db.QueryContext(t.Context(), "SELECT id FROM processlist WHERE user = ?", user)
-	must(t, err)
-	defer rows.Close()
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		must(t, rows.Scan(&id))
-		ids = append(ids, id)
+	address := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	cluster := "gcomm://" + strings.Join([]string{address(0), address(1), address(2)}, ",")
+	c := &GaleraCluster{t: t}
+	for i := range nodes {
+		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-address=" + cluster,
+			"--wsrep-node-address=" + address(i), "--wsrep-sst-method=mysqldump", "--wsrep-sst-auth=root:",
+			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M",
+				address(i), address(nodes+i))}
+		if i == 0 {
+			args = append(args, "--wsrep-new-cluster")
+		}
+		n := MariaDB(t, args...)
+		if i == 0 {
+			n.argv = n.argv[:len(n.argv)-1] // it begins the cluster once
+		}
+		c.Nodes = append(c.Nodes, n)
+		c.Synced(n)
 	}
-	must(t, rows.Err())
-	for _, id := range ids {
-		_ = s.exec(fmt.Sprintf("KILL %d", id)) // it may have ended by itself
+	return c
+}
+
+// Synced returns when a node has caught up with the others and takes writes. One that has ended, as
+// a node does that the others left behind, is started again, as a service manager would.
+func (c *GaleraCluster) Synced(n *MariaDBServer) {
+	c.t.Helper()
+	if !n.alive() {
+		n.Restart()
+	}
+	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		state := ""
+		err := n.scan("SELECT variable_value FROM information_schema.global_status "+
+			"WHERE variable_name = 'wsrep_local_state_comment'", &state)
+		if state == "Synced" {
+			return
+		}
+		if time.Now().After(till) {
+			c.t.Fatalf("testserver: a node of Galera is %q: %v", state, err)
+		}
 	}
 }

@@ -169,3 +169,123 @@ func findZooKeeper() (classes string, err error) {
 	return "", errors.New("ZooKeeper not found: install the Debian package zookeeper; " +
 		"`make test` or scripts/install-test-servers.sh does so")
 }
+
+// ensembleSize is the smallest that outlives one of its servers.
+const ensembleSize = 3
+
+// electionLimit is how long a link waits for its target: a new leader opens its port a moment after its election,
+// and a follower that is cut off before gives it up, which holds up the ensemble for as long as the leader waits.
+const electionLimit = 3 * time.Second
+
+// EnsembleSetup is three ZooKeepers that elect a leader, see Ensemble.
+type EnsembleSetup struct {
+	Servers []*ZooKeeperServer // server i has the number i+1
+	t       testing.TB
+	links   []link
+}
+
+// link is from one server to a port of another.
+type link struct {
+	*Proxy
+	from, to int
+	port     string
+}
+
+// Ensemble starts three ZooKeepers that reach each other by links of their own, so
+// that Cut can separate one of them while its clients still reach it. It returns when
+// all serve, which takes about 3 s.
+func Ensemble(t testing.TB) *EnsembleSetup {
+	t.Helper()
+	skipShort(t)
+	e := &EnsembleSetup{t: t}
+	ports, err := freePorts(2 * ensembleSize) // for followers and for votes
+	must(t, err)
+	for i := range ensembleSize {
+		var settings []string
+		for j := range ensembleSize {
+			seen := []string{fmt.Sprint(ports[2*j]), fmt.Sprint(ports[2*j+1])}
+			for k, port := range seen {
+				if i != j {
+					p := newProxy(t, "127.0.0.1:"+port, electionLimit)
+					e.links = append(e.links, link{p, i, j, port})
+					_, seen[k], _ = net.SplitHostPort(p.Addr)
+				}
+			}
+			settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%s:%s", j+1, seen[0], seen[1]))
+		}
+		e.Servers = append(e.Servers, e.member(i, settings))
+	}
+	e.WaitAll()
+	return e
+}
+
+// member starts a server without waiting for its service: alone it has no quorum.
+func (e *EnsembleSetup) member(i int, settings []string) *ZooKeeperServer {
+	e.t.Helper()
+	return private(e.t, func() (*ZooKeeperServer, error) {
+		s := &ZooKeeperServer{}
+		prepare := func() error {
+			if err := os.MkdirAll(s.path("data"), 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
+		}
+		answers := func() error { _, err := fourLetters(s.addr, "srvr"); return err }
+		return s, s.start(plan{prepare: prepare, ready: answers}, append(settings, "initLimit=50", "syncLimit=25"))
+	})
+}
+
+// Addrs are host:port of all servers.
+func (e *EnsembleSetup) Addrs() []string {
+	addrs := make([]string, len(e.Servers))
+	for i, s := range e.Servers {
+		addrs[i] = s.Addr()
+	}
+	return addrs
+}
+
+// WaitAll waits, 60 s at most, until every server serves and one of them leads.
+func (e *EnsembleSetup) WaitAll() {
+	e.t.Helper()
+	for _, s := range e.Servers {
+		must(e.t, waitUntil(startLimit, s.isReady))
+	}
+	e.Leader()
+}
+
+// Leader waits, 60 s at most, for a leader among the servers that answer, and
+// returns its index.
+func (e *EnsembleSetup) Leader() (leader int) {
+	e.t.Helper()
+	must(e.t, waitUntil(startLimit, func() error {
+		for i, s := range e.Servers {
+			if !s.answers() {
+				continue
+			}
+			if status, err := fourLetters(s.addr, "srvr"); err == nil && strings.Contains(status, "\nMode: leader") {
+				leader = i
+				return nil
+			}
+		}
+		return errors.New("no ZooKeeper leads")
+	}))
+	return leader
+}
+
+// Cut separates server i from the others, until Mend; clients still reach it.
+func (e *EnsembleSetup) Cut(i int) {
+	for _, l := range e.links {
+		if l.from == i || l.to == i {
+			l.Switch("")
+		}
+	}
+}
+
+// Mend ends a Cut.
+func (e *EnsembleSetup) Mend(i int) {
+	for _, l := range e.links {
+		if l.from == i || l.to == i {
+			l.Switch("127.0.0.1:" + l.port)
+		}
+	}
+}

@@ -1,15 +1,100 @@
-package faults
+//go:build unix
+
+package testserver
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
+
+// Fake is a server that answers as serve says, with each connection in a goroutine of its own.
+// It gives its address. The connections are closed when serve returns, and when the test ends.
+func Fake(t testing.TB, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	open := map[net.Conn]bool{}
+	work.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open[conn] = true
+			mu.Unlock()
+			work.Go(func() {
+				serve(conn)
+				mu.Lock()
+				delete(open, conn)
+				mu.Unlock()
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		mu.Lock()
+		for conn := range open {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		work.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// Forward hands on what a client of Fake sends to the server at addr, and its answers, until
+// either ends. request and answer, unless they are nil, see each piece, in a goroutine for each
+// direction, and what they return is handed on in its place. The server executes what it was
+// sent, also when the client has gone.
+func Forward(client net.Conn, addr string, request, answer func(piece []byte) []byte) {
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var answers sync.WaitGroup
+	answers.Go(func() {
+		pass(client, server, answer)
+		_ = client.Close()                 // no request gets an answer any more
+		_, _ = io.Copy(io.Discard, server) // a server whose answers nobody takes may execute no more
+	})
+	pass(server, client, request)
+	_ = server.(*net.TCPConn).CloseWrite()                   // fails where the server has gone
+	_ = server.SetReadDeadline(time.Now().Add(closingLimit)) // likewise
+	answers.Wait()
+}
+
+// closingLimit is how long a server may take for what it was sent, once its client has gone.
+const closingLimit = time.Second
+
+// pass hands on, edited unless edit is nil, until one end fails.
+func pass(to io.Writer, from io.Reader, edit func([]byte) []byte) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		piece := buf[:n]
+		if edit != nil {
+			piece = edit(piece)
+		}
+		if _, failed := to.Write(piece); err != nil || failed != nil {
+			return
+		}
+	}
+}
 
 // chunk is the most that a proxy forwards, and does something to, at once.
 const chunk = 64 << 10
@@ -50,7 +135,8 @@ type Proxy struct {
 
 	listener net.Listener
 	weather  atomic.Pointer[Weather]
-	late     atomic.Int64 // requests that are being held back
+	late     atomic.Int64  // requests that are being held back
+	patience time.Duration // how long a client waits for a target that does not listen
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
@@ -59,27 +145,29 @@ type Proxy struct {
 	conns  map[net.Conn]struct{}
 }
 
-// NewProxy listens on a free port of 127.0.0.1 and forwards to target.
-func NewProxy(target string) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
-	}
-	p := &Proxy{Addr: l.Addr().String(), listener: l, target: target, conns: map[net.Conn]struct{}{}}
-	p.SetWeather(Weather{})
-	p.wg.Go(p.accept)
-	return p, nil
+// NewProxy listens on a free port of 127.0.0.1 and forwards to target, until t ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	return newProxy(t, target, 0)
 }
 
-// Close ends all connections and waits for the end of all goroutines.
-func (p *Proxy) Close() error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	err := p.listener.Close()
-	p.Cut()
-	p.wg.Wait()
-	return err
+func newProxy(t testing.TB, target string, patience time.Duration) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	p := &Proxy{Addr: l.Addr().String(), listener: l, target: target, patience: patience,
+		conns: map[net.Conn]struct{}{}}
+	p.SetWeather(Weather{})
+	p.wg.Go(p.accept)
+	t.Cleanup(func() {
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		_ = p.listener.Close()
+		p.Cut()
+		p.wg.Wait()
+	})
+	return p
 }
 
 // SetWeather changes what happens from the next chunk on.
@@ -88,7 +176,7 @@ func (p *Proxy) SetWeather(w Weather) { p.weather.Store(&w) }
 // Late is how many requests are being held back now.
 func (p *Proxy) Late() int64 { return p.late.Load() }
 
-// Switch forwards to another server from now on; present connections end.
+// Switch forwards to another server from now on, or to none where target is ""; present connections end.
 func (p *Proxy) Switch(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -118,11 +206,20 @@ func (p *Proxy) accept() {
 	}
 }
 
+var errNoTarget = errors.New("no target")
+
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	target := p.target
 	p.mu.Unlock()
-	server, err := net.DialTimeout("tcp", target, time.Second)
+	var server net.Conn
+	err := errNoTarget
+	if target != "" {
+		err = waitUntil(p.patience, func() (err error) {
+			server, err = net.DialTimeout("tcp", target, time.Second)
+			return err
+		})
+	}
 	if err != nil {
 		_ = client.Close()
 		return

@@ -1,0 +1,235 @@
+//go:build unix
+
+// Package testserver starts private Redis, Sentinel, Redis Cluster, MariaDB and
+// ZooKeeper servers for tests: real servers, on free ports of 127.0.0.1, each in
+// a temporary folder of its own.
+//
+//	func TestMain(m *testing.M) { testserver.Main(m) }
+//
+//	func TestStore(t *testing.T) {
+//		db := testserver.SharedMariaDB(t).NewDatabase(t) // a DSN
+//		rdb := testserver.Redis(t)                       // may be killed
+//		zoo := testserver.ZooKeeper(t).Addr()            // host:port
+//		...
+//	}
+//
+// A helper returns when its server answers and fails the test when it does
+// not; with `go test -short` it skips the test. Private servers end with their
+// test, shared ones with the test process.
+//
+// # Other versions
+//
+// DB=mysql-9.7, mariadb-10.11 or mariadb-11.8 chooses what runs where MariaDB is
+// asked for, KV=redis-7.0, redis-8.0 or valkey-9.1 what runs where Redis is. Without
+// them it is what is installed. scripts/fetch-test-server.sh fetches the others.
+//
+// # Nothing is left behind
+//
+// A server belongs to a watchdog: a shell that waits for the end of a pipe from
+// the test process. The kernel closes that pipe however the test process ends,
+// kill -9 included; the watchdog then kills the server and removes the folder.
+// The ordinary end of a test takes the same path.
+//
+// # Goroutines
+//
+// The package starts no goroutine, so goleak sees only the caller's own; a Fake and
+// a Proxy have some, which end with their test.
+// Unless said otherwise its functions and methods belong to the goroutine that
+// runs the test, as they report errors by t.Fatal.
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// One server of a kind per test process, whichever test asks first.
+var (
+	sharedRedis     = lazily(func() (*RedisServer, error) { return startRedis() })
+	sharedMariaDB   = lazily(func() (*MariaDBServer, error) { return startMariaDB() })
+	sharedZooKeeper = lazily(func() (*ZooKeeperServer, error) { return startZooKeeper() })
+)
+
+// Main runs a package's tests, stops the shared servers, fails on goroutines
+// left over (goleak) and ends the process. Call it from TestMain.
+func Main(m *testing.M, opts ...goleak.Option) {
+	goleak.VerifyTestMain(suite{m}, opts...)
+}
+
+type suite struct{ m *testing.M }
+
+// Run stops the shared servers before goleak counts.
+func (s suite) Run() int {
+	code := s.m.Run()
+	err := errors.Join(sharedRedis.shutdown(), sharedMariaDB.shutdown(), sharedZooKeeper.shutdown())
+	if err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "testserver: stop shared servers:", err)
+		return 1
+	}
+	return code
+}
+
+// lazy starts a server on first use and remembers a failure, so that a broken
+// installation costs one timeout and not one per test.
+type lazy[S any, P kind[S]] struct {
+	start func() (P, error)
+
+	mu     sync.Mutex
+	done   bool
+	server P
+	err    error
+}
+
+func lazily[S any, P kind[S]](start func() (P, error)) *lazy[S, P] { return &lazy[S, P]{start: start} }
+
+// lend gives the server to t, for use and not for control.
+func (l *lazy[S, P]) lend(t testing.TB) P {
+	t.Helper()
+	skipShort(t)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done {
+		l.server, l.err = l.start()
+		l.done = true
+	}
+	must(t, l.err)
+	s := *l.server
+	P(&s).borrow(t)
+	return &s
+}
+
+func (l *lazy[S, P]) shutdown() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done || l.err != nil {
+		return nil
+	}
+	l.done = false
+	return l.server.remove()
+}
+
+// server is what servers of all kinds can do, in the name of one test.
+type server struct {
+	*process
+	t      testing.TB
+	shared bool
+}
+
+// Kill ends the server as a power cut would (SIGKILL) and waits for its end.
+// A server that is not running stays so.
+func (s *server) Kill() {
+	s.t.Helper()
+	s.control("kill", s.kill)
+}
+
+// Stop ends the server in an orderly way (SIGTERM) and waits, 20 s at most,
+// for its end. A paused server is resumed for it.
+func (s *server) Stop() {
+	s.t.Helper()
+	s.control("stop", s.stop)
+}
+
+// Restart starts the server again on the same port and in the same folder, and
+// returns when it answers. A running server is stopped first. What survives is
+// up to the server: a Redis keeps nothing unless started with, for example,
+// "--appendonly", "yes".
+func (s *server) Restart() {
+	s.t.Helper()
+	s.control("restart", s.restart)
+}
+
+// Pause freezes the server (SIGSTOP): connections stay open, connects succeed,
+// nothing is answered. It returns when the server stands still.
+func (s *server) Pause() {
+	s.t.Helper()
+	s.control("pause", s.pause)
+}
+
+// Resume ends a Pause (SIGCONT).
+func (s *server) Resume() {
+	s.t.Helper()
+	s.control("resume", s.resume)
+}
+
+func (s *server) control(what string, f func() error) {
+	s.t.Helper()
+	if s.shared {
+		s.t.Fatalf("testserver: %s: this server is shared with other tests, take a private one", what)
+	}
+	if err := f(); err != nil {
+		s.t.Fatalf("testserver: %s: %v", what, err)
+	}
+}
+
+// begin starts a server that belongs to no test yet.
+func (s *server) begin(p plan) (err error) {
+	if s.process, err = newProcess(); err != nil {
+		return err
+	}
+	if s.plan = p; p.prepare != nil {
+		err = p.prepare()
+	}
+	if err == nil {
+		err = s.startOnPorts()
+	}
+	if err != nil {
+		return errors.Join(err, s.remove())
+	}
+	return nil
+}
+
+// kind is what the servers of all kinds have.
+type kind[S any] interface {
+	*S
+	own(t testing.TB)
+	borrow(t testing.TB)
+	remove() error
+}
+
+// private starts a server that ends with t.
+func private[S any, P kind[S]](t testing.TB, start func() (P, error)) P {
+	t.Helper()
+	skipShort(t)
+	s, err := start()
+	must(t, err)
+	s.own(t)
+	return s
+}
+
+// own hands a private server to t: it ends with the test, and a test that
+// failed shows the end of the server's log.
+func (s *server) own(t testing.TB) {
+	s.t = t
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("testserver: %s", s.logTail())
+		}
+		if err := s.remove(); err != nil {
+			t.Errorf("testserver: %v", err)
+		}
+	})
+}
+
+// borrow hands a shared server to t, for use and not for control.
+func (s *server) borrow(t testing.TB) { s.t, s.shared = t, true }
+
+// skipShort is the first line of every helper.
+func skipShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real server")
+	}
+}
+
+// must fails the test that could not get its server.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("testserver: %v", err)
+	}
+}
