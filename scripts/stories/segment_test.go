@@ -70,12 +70,12 @@ func TestLeafSegmentReplicas(t *testing.T) {
 	wantTaken(t, dsn, "orders", books)
 }
 
-// tinyidRun are the IDs that tinyid's client counts on its own. An answer says how far its run has come, when to ask
-// for the next one, its end, the distance of two IDs, and their remainder.
+// tinyidRun are the first IDs that a client of tinyid counts on its own; it ends, and takes the rest with it. An answer
+// says how far its run has come, when to ask for the next one, its end, the distance of two IDs, and their remainder.
 func tinyidRun(answer string) (ids []int64) {
 	var id, loading, most, delta, remainder int64
 	n, _ := fmt.Sscanf(answer, "%d,%d,%d,%d,%d", &id, &loading, &most, &delta, &remainder)
-	for n == 5 && id+delta <= most {
+	for n == 5 && id+delta <= most && len(ids) < 500 {
 		id += delta
 		ids = append(ids, id)
 	}
