@@ -41,22 +41,3 @@ func Example() {
 	fmt.Println(orders, err)
 	// Output: [{1 alice} {2 bob} {7 carol}] <nil>
 }
-
-// ExampleNew shows the forms of the tag.
-func ExampleNew() {
-	type Account struct {
-		ID    int64 `gorm:"primaryKey" shardid:"queue:1:Email"` // the ID of app 1 for this Email
-		Email string
-	}
-	type Event struct {
-		ID string `gorm:"primaryKey;size:32" shardid:"snowflake"` // or uid
-	}
-	c, err := client.New(client.Options{Addrs: []string{"http://127.0.0.1:8080"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	fmt.Println(gormid.New(c).Name(), Account{}, Event{})
-	// Output: shardid {0 } {}
-}
