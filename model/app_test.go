@@ -12,11 +12,6 @@ import (
 	"shardid/scripts/check"
 )
 
-func ExampleShardOf() {
-	fmt.Println(model.ShardOf("alice"), model.ShardOf("张三"))
-	// Output: 0 41
-}
-
 // The values are Java's: "…".hashCode() and Math.abs of it mod 64.
 func TestJavaHashVectors(t *testing.T) {
 	for _, c := range []struct {
@@ -71,28 +66,7 @@ func TestCheckGatePass(t *testing.T) {
 	}
 }
 
-func BenchmarkShardOf(b *testing.B) {
-	for b.Loop() {
-		model.ShardOf("alice.liddell@wonderland.example")
-	}
-}
-
-// The snowflake decodes as Leaf's own monitor page shows it, the UID is the
-// published example of Baidu's README.
-// A recorded layout is read as it was written, and nothing else is taken for one.
-func TestParseSnowflakeLayout(t *testing.T) {
-	for _, l := range []model.SnowflakeLayout{{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}, {EpochMs: 0, WorkerBits: 10, SeqBits: 12}, {EpochMs: 9, WorkerBits: 4, SeqBits: 18}} {
-		if got, err := model.ParseSnowflakeLayout(l.String()); got != l || err != nil {
-			t.Errorf("%s: %+v, %v", l, got, err)
-		}
-	}
-	for _, text := range []string{"", "epoch_ms=", "epoch_ms=9 ", "epoch_ms=09", "worker_bits=10 seq_bits=12 epoch_ms=9", "worker_bits=4 seq_bits=18", "time_bits=28 worker_bits=22 seq_bits=13"} {
-		if got, err := model.ParseSnowflakeLayout(text); err == nil {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-}
-
+// The snowflake decodes as Leaf's own monitor page shows it, the UID is the published example of Baidu's README.
 func TestDecode(t *testing.T) {
 	d := model.Decoder{
 		Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
@@ -111,5 +85,16 @@ func TestDecode(t *testing.T) {
 		if got := fmt.Sprint(parts); err != nil || got != c.want {
 			t.Errorf("Decode(%s, %d) = %s, %v, want %s", c.kind, c.id, got, err, c.want)
 		}
+	}
+}
+
+// The name of a store is not said twice.
+func TestConditionString(t *testing.T) {
+	for want, c := range map[string]model.Condition{
+		"redis: check: refused":       {Name: "redis", Error: "redis: check: refused"},
+		"refill: redis: push: closed": {Name: "refill", Error: "redis: push: closed"},
+		"queue: starting":             {Name: "queue", Error: "starting"},
+	} {
+		check.Equal(t, c.String(), want)
 	}
 }

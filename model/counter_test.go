@@ -43,11 +43,8 @@ func TestCounterTakesItsRate(t *testing.T) {
 		check.Equal(t, take(s.after, s.want), s.gets, "after", s.after, "of", s.want)
 	}
 	check.Equal(t, c.Last, taken, "last is after numbers")
-}
-
-func TestCounterWithoutRate(t *testing.T) {
 	if _, n, _, err := (model.Counter{}).TakeNumbers(0, 1e9, plenty, noon); n != 1e9 || err != nil {
-		t.Errorf("Take = %d, %v", n, err)
+		t.Errorf("without a rate: %d, %v", n, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +34,7 @@ type vectors struct {
 	Accepted, Refused []struct{ Format, Text, ID string }
 }
 
-func readVectors(t *testing.T) (raw []byte, v vectors) {
+func readVectors(t *testing.T) (v vectors) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/formats.json")
 	check.Must(t, err)
@@ -43,11 +42,11 @@ func readVectors(t *testing.T) (raw []byte, v vectors) {
 	if len(v.IDs) < 20 || len(v.Accepted) < 5 || len(v.Refused) < 20 {
 		t.Fatal("testdata/formats.json lacks something")
 	}
-	return raw, v
+	return v
 }
 
 func TestFormatVectors(t *testing.T) {
-	_, v := readVectors(t)
+	v := readVectors(t)
 	for _, row := range v.IDs {
 		id, err := strconv.ParseInt(row["id"], 10, 64)
 		check.Must(t, err)
@@ -68,17 +67,22 @@ func TestFormatVectors(t *testing.T) {
 	}
 }
 
-// The programs of docs/examples that write formats agree with the vectors.
-func TestFormatsInOtherLanguages(t *testing.T) {
+// The programs of docs/formats.md and docs/id-layout.md agree with the vectors. Each prints how many it tried.
+func TestProgramsOfThePages(t *testing.T) {
 	check.Deep(t)
-	raw, _ := readVectors(t)
-	for program, c := range map[string]struct {
+	v := readVectors(t)
+	formats := len(v.IDs)*2*len(allFormats) + len(v.Accepted) + len(v.Refused)
+	for name, c := range map[string]struct {
 		command []string
-		harness string
+		have    string // a program that ends without an error where all is installed
+		page    string
+		fence   string
+		want    int
+		program string
 	}{
-		"python/formats.py": {[]string{"python3", "-c"}, `
-import json, sys
-v = json.load(sys.stdin)
+		"formats, python": {[]string{"python3", "-c"}, "0", "formats.md", "python", formats, `
+import json
+v = json.load(open("testdata/formats.json"))
 count = 0
 for row in v["ids"]:
     for f in DIGITS:
@@ -96,8 +100,8 @@ for row in v["refused"]:
         count += 1
 print(count)
 `},
-		"node/formats.js": {[]string{"node", "-e"}, `
-const v = JSON.parse(require("fs").readFileSync(0, "utf8"));
+		"formats, js": {[]string{"node", "-e"}, "0", "formats.md", "js", formats, `
+const v = JSON.parse(require("fs").readFileSync("testdata/formats.json", "utf8"));
 const equal = (got, want) => { if (got !== want) throw new Error(got + ", want " + want); };
 let count = 0;
 for (const row of v.ids) for (const f in DIGITS) for (const padded of [false, true]) {
@@ -112,20 +116,40 @@ for (const row of v.refused) {
 }
 console.log(count);
 `},
+		"scrambled, python": {[]string{"python3", "-c"}, "import cryptography", "id-layout.md", "python scramble",
+			scrambleVectors, `
+import json
+v = json.load(open("testdata/scramble.json"))
+for row in v["vectors"]:
+    id = scramble(v["secret"], row["app"], row["shard"], int(row["index"]))
+    assert str(id) == row["id"], (row, id)
+print(len(v["vectors"]))
+`},
+		"scrambled, js": {[]string{"node", "-e"}, "0", "id-layout.md", "js scramble", scrambleVectors, `
+const v = JSON.parse(require("fs").readFileSync("testdata/scramble.json"));
+for (const row of v.vectors) {
+  const id = scramble(v.secret, row.app, row.shard, BigInt(row.index));
+  if (String(id) !== row.id) throw new Error(JSON.stringify(row) + " is " + id);
+}
+console.log(v.vectors.length);
+`},
 	} {
-		t.Run(program, func(t *testing.T) {
-			text, err := os.ReadFile("../docs/examples/" + program)
+		t.Run(name, func(t *testing.T) {
+			page, err := os.ReadFile("../docs/" + c.page)
 			check.Must(t, err)
-			if _, err := exec.LookPath(c.command[0]); err != nil {
-				t.Skip("not installed:", c.command[0])
+			block := regexp.MustCompile("(?s)```" + c.fence + "\n(.*?)```").FindSubmatch(page)
+			if block == nil {
+				t.Fatal(c.page, "has no program in", c.fence)
 			}
-			run := exec.CommandContext(t.Context(), c.command[0], c.command[1], string(text)+c.harness)
-			run.Stdin = bytes.NewReader(raw)
-			out, err := run.CombinedOutput()
-			_, v := readVectors(t)
-			want := fmt.Sprintln(len(v.IDs)*2*len(allFormats) + len(v.Accepted) + len(v.Refused))
-			if err != nil || string(out) != want {
-				t.Errorf("%v: %s, want %s", err, out, want)
+			run := func(program string) ([]byte, error) {
+				return exec.CommandContext(t.Context(), c.command[0], c.command[1], program).CombinedOutput()
+			}
+			if _, err := run(c.have); err != nil {
+				t.Skip("not installed:", c.command[0], c.have)
+			}
+			out, err := run(string(block[1]) + c.program)
+			if err != nil || string(out) != fmt.Sprintln(c.want) {
+				t.Errorf("%v: %s, want %d", err, out, c.want)
 			}
 		})
 	}
@@ -213,15 +237,4 @@ func FuzzFormats(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkFormat(b *testing.B) {
-	var text []byte
-	for _, f := range allFormats {
-		b.Run(f.String(), func(b *testing.B) {
-			for b.Loop() {
-				text = f.Append(text[:0], 3200169789968523265)
-			}
-		})
-	}
 }

@@ -185,40 +185,6 @@ func (n *Numbers) day(period int64, local time.Time) time.Time {
 	return local
 }
 
-// Example is a text of a pattern, and what it is an example of.
-type Example struct {
-	What string `json:"what"`
-	Text string `json:"text"`
-}
-
-// Examples are texts that are issued from a time on. Errors: ErrTimeExhausted.
-func (n *Numbers) Examples(at time.Time) ([]Example, error) {
-	period, err := n.Period(at)
-	if err != nil {
-		return nil, err
-	}
-	start := period << n.bits
-	text := func(id int64, at time.Time) string { return string(n.Append(nil, id, at)) }
-	widest := start + n.Region.MaxNumber(int64(math.Pow10(n.width))-1)
-	list := []Example{{"the first", text(start+1, at)}, {"the second", text(start+2, at)}}
-	if widest <= n.last(period) {
-		list = append(list, Example{fmt.Sprintf("the last of %d digits", n.width), text(widest, at)})
-		after := Example{"after it", "none until the next " + string(n.Reset)}
-		if widest < n.last(period) {
-			after.Text = text(widest+1, at)
-		} else if n.Reset == ResetNone {
-			after.Text = "none"
-		}
-		list = append(list, after)
-	}
-	if n.Reset != ResetNone {
-		next := n.begins(period + 1)
-		list = append(list, Example{"the next " + string(n.Reset), text((period+1)<<n.bits+1, next)},
-			Example{"which begins", next.In(n.zone).Format(time.RFC3339)})
-	}
-	return list, nil
-}
-
 // Example is about the text that a tag's next ID will have: other replicas may hold IDs
 // before it, and a period may begin. It is "" for a plain tag.
 func (t Tag) Example(now time.Time) string {

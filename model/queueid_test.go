@@ -12,12 +12,6 @@ import (
 	"shardid/scripts/check"
 )
 
-func ExampleListKey_Compose() {
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
-	fmt.Println(key.Compose(1))
-	// Output: 16385
-}
-
 func ExampleDecodeQueueID() {
 	id, err := model.DecodeQueueID(16385)
 	fmt.Println(id.Index, id.Shard, id.App, err)
@@ -40,14 +34,21 @@ func TestComposeAtTheEdges(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesWhatIsNeverIssued(t *testing.T) {
-	for _, id := range []int64{math.MinInt64, -1, 0, 1, 1<<14 - 1} {
-		check.Is(t, check.Err(model.DecodeQueueID(id)), model.ErrInvalidArgument, "DecodeQueueID", id)
+// What is never issued, and what is no list, is refused.
+func TestArgumentsThatAreNoIDs(t *testing.T) {
+	d := model.Decoder{
+		Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}, UID: baidu(),
 	}
-}
-
-func TestNewListKeyRanges(t *testing.T) {
-	for _, c := range [][2]int64{{-1, 0}, {256, 0}, {300, 0}, {0, -1}, {0, 64}, {math.MaxInt64, 0}} {
+	for _, id := range []int64{math.MinInt64, -1, 0} {
+		for _, kind := range []string{model.KindQueue, model.KindSnowflake, model.KindUID, "number"} {
+			check.Is(t, check.Err(d.Decode(kind, id)), model.ErrInvalidArgument, kind, id)
+		}
+		check.Is(t, check.Err(baidu().Parse(id, time.UTC)), model.ErrInvalidArgument, id)
+	}
+	for _, id := range []int64{1, 1<<14 - 1} {
+		check.Is(t, check.Err(d.Decode(model.KindQueue, id)), model.ErrInvalidArgument, id)
+	}
+	for _, c := range [][2]int64{{-1, 0}, {256, 0}, {0, -1}, {0, 64}, {math.MaxInt64, 0}} {
 		check.Is(t, check.Err(model.NewListKey(c[0], c[1])), model.ErrInvalidArgument, "NewListKey", c[0], c[1])
 	}
 	if got, err := model.NewListKey(255, 63); err != nil || got.String() != "255_63" {
@@ -89,31 +90,6 @@ func FuzzComposeDecode(f *testing.F) {
 	})
 }
 
-func FuzzDecode(f *testing.F) {
-	f.Add("queue", int64(16385))
-	f.Add("snowflake", int64(-1))
-	f.Add("uid", int64(math.MaxInt64))
-	d := model.Decoder{Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}, UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13}}
-	f.Fuzz(func(t *testing.T, kind string, id int64) {
-		parts, err := d.Decode(kind, id)
-		if (err == nil) != (len(parts) > 0) {
-			t.Fatalf("Decode(%q, %d) = %v, %v", kind, id, parts, err)
-		}
-		if err != nil && !errors.Is(err, model.ErrInvalidArgument) {
-			t.Fatalf("Decode(%q, %d): %v", kind, id, err)
-		}
-	})
-}
-
-func BenchmarkCompose(b *testing.B) {
-	key := model.ListKey{App: 1, Shard: 2}
-	var sum int64
-	for i := int64(1); b.Loop(); i++ {
-		sum += key.Compose(i)
-	}
-	_ = sum
-}
-
 // shanghai has had no summer time since 1991.
 func shanghai() *time.Location { return time.FixedZone("Asia/Shanghai", 8*3600) }
 
@@ -128,14 +104,6 @@ func ExampleUIDLayout_Parse() {
 	text, _ := json.Marshal(parts)
 	fmt.Println(string(text))
 	// Output: {"UID":"3200169789968523265","timestamp":"2019-05-02 23:26:39","workerId":"21","sequence":"1"}
-}
-
-func TestUIDParseRefusesWhatIsNoID(t *testing.T) {
-	for _, id := range []int64{0, -1, math.MinInt64} {
-		if parts, err := baidu().Parse(id, time.UTC); !errors.Is(err, model.ErrInvalidArgument) || parts != (model.UIDParts{}) {
-			t.Errorf("Parse(%d) = %v, %v", id, parts, err)
-		}
-	}
 }
 
 func TestUIDCheck(t *testing.T) {

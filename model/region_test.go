@@ -110,19 +110,11 @@ func TestRegionEnds(t *testing.T) {
 	}
 }
 
-// Scrambled indices of one region stay in it, each with an image of its own.
-func TestRegionScrambles(t *testing.T) {
+// The parts of a scrambled ID of a region are the region and the index that was scrambled.
+func TestRegionDecodes(t *testing.T) {
 	r := model.Region{ID: 5, Bits: 6}
-	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 3}, r)
-	seen := map[int64]bool{}
-	for i := int64(1); i < 2000; i++ {
-		image := s.Scramble(i)
-		if image < 1 || image > r.MaxIndex() || seen[image] || s.Unscramble(image) != i {
-			t.Fatalf("%d becomes %d and %d", i, image, s.Unscramble(image))
-		}
-		seen[image] = true
-	}
 	d := model.Decoder{Region: r, Scramble: func(uint8) string { return scrambleSecret }}
+	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 3}, r)
 	parts, err := d.Decode(model.KindQueue, model.ListKey{App: 3}.Compose(r.Index(s.Scramble(9))))
 	if err != nil || parts[0] != (model.Part{Name: "region", Value: int64(5)}) || parts[1].Value != r.Index(9) {
 		t.Errorf("%v, %v", parts, err)

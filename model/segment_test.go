@@ -128,39 +128,26 @@ func TestAppValidate(t *testing.T) {
 	}
 }
 
+// What the row lacks of what was handed out is told as a lift, and the segment is above it. The witness' mark rises
+// before a commit: above the row it tells of a commit that failed, unless the database has changed meanwhile.
 func TestNextTellsALift(t *testing.T) {
-	s := state(5000, 1000)
-	s.Key = model.ListKey{App: 1}
-	a, _, err := s.Next(model.AllocRequest{Floor: 25_000, MaxStep: 1e6}, noon)
-	if err != nil || a.Lifted != 20_000 || a.Jumped != 0 || a.Segment != (model.Segment{First: 25_001, Last: 26_000}) {
-		t.Errorf("Next = %+v, %v", a, err)
+	for name, c := range map[string]struct{ lastMaxID, floor, uncommitted, first, lifted int64 }{
+		"a floor above the row":             {floor: 25_000, first: 25_001, lifted: 20_000},
+		"a commit that failed":              {floor: 6000, uncommitted: 1000, first: 6001},
+		"a max_id that was lowered by hand": {lastMaxID: 9000, first: 9001, lifted: 4000},
+	} {
+		s := state(5000, 1000)
+		s.Key, s.LastMaxID = model.ListKey{App: 1}, c.lastMaxID
+		req := model.AllocRequest{Floor: c.floor, Uncommitted: c.uncommitted, MaxStep: 1e6}
+		if a, _, err := s.Next(req, noon); err != nil || a.Segment.First != c.first || a.Lifted != c.lifted || a.Jumped != 0 {
+			t.Errorf("%s: Next = %+v, %v", name, a, err)
+		}
 	}
-}
-
-// The witness' mark rises before a commit. Above the row it tells of a commit that failed, unless
-// the database has changed meanwhile; the segment is above it in both cases.
-func TestNextTellsAFailedCommitFromALift(t *testing.T) {
-	s := state(5000, 1000)
-	s.Key = model.ListKey{App: 1}
 	for changed, lifted := range map[bool]int64{false: 0, true: 1000} {
-		a, _, err := s.Next(model.AllocRequest{Floor: 6000, Uncommitted: 1000 - lifted, MaxStep: 1e6}, noon)
-		if err != nil || a.Lifted != lifted || a.Jumped != 0 || a.Segment != (model.Segment{First: 6001, Last: 7000}) {
-			t.Errorf("changed %v: Next = %+v, %v", changed, a, err)
+		row, req := model.Counter{Last: 5000}, model.TagRequest{Tag: "a", Step: 10, Changed: changed}
+		if s, _, err := req.Next(row, 10, 6000, noon, noon); err != nil || s.Lifted != lifted || s.First != 6001 {
+			t.Errorf("changed %v: of a tag Next = %+v, %v", changed, s, err)
 		}
-		row := model.Counter{Last: 5000}
-		g, _, err := model.TagRequest{Tag: "a", Step: 10, Changed: changed}.Next(row, 10, 6000, noon, noon)
-		if err != nil || g.Lifted != lifted || g.First != 6001 {
-			t.Errorf("changed %v: of a tag Next = %+v, %v", changed, g, err)
-		}
-	}
-}
-
-// What the last segment stored counts, whatever somebody has made of max_id since.
-func TestNextAboveALoweredMaxID(t *testing.T) {
-	s := state(5000, 1000)
-	s.LastMaxID = 9000
-	if a, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon); err != nil || a.Segment.First != 9001 || a.Lifted != 4000 {
-		t.Errorf("Next = %+v, %v", a, err)
 	}
 }
 

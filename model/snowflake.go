@@ -51,18 +51,6 @@ func (l SnowflakeLayout) String() string {
 	return fmt.Sprintf("worker_bits=%d seq_bits=%d epoch_ms=%d", l.WorkerBits, l.SeqBits, l.EpochMs)
 }
 
-// ParseSnowflakeLayout reads what String has written.
-func ParseSnowflakeLayout(text string) (SnowflakeLayout, error) {
-	l := SnowflakeLayout{WorkerBits: LeafWorkerBits, SeqBits: LeafSeqBits}
-	if _, err := fmt.Sscanf(text, "epoch_ms=%d", &l.EpochMs); err != nil {
-		_, _ = fmt.Sscanf(text, "worker_bits=%d seq_bits=%d epoch_ms=%d", &l.WorkerBits, &l.SeqBits, &l.EpochMs)
-	}
-	if l.String() != text {
-		return SnowflakeLayout{}, fmt.Errorf("the recorded layout %q of snowflakes cannot be read", text)
-	}
-	return l, nil
-}
-
 // Workers is how many worker IDs there are: 0…Workers-1.
 func (l SnowflakeLayout) Workers() int { return 1 << l.WorkerBits }
 
