@@ -4,7 +4,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,31 +40,25 @@ func TestChangeApp(t *testing.T) {
 	})
 }
 
-// What is refused changes nothing, of no field.
+// What is refused changes nothing, of no field. What may be refused is model.AppChange's to say.
 func TestChangeAppRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		a := app(7)
 		a.Limit.MaxID = key(7, 63).Compose(50_000)
 		provision(t, s, a)
 		wantSegment(t, one(s, key(7, 3), 0), 1, 500) // a hundredth of what the limit leaves
-		wantSegment(t, one(s, key(7, 3), 500), 501, 995)
-		wantSegment(t, one(s, key(7, 3), 999), 1000, 1489)
-		issued := key(7, 3).Compose(1489)
-		for name, c := range map[string]struct {
-			change model.AppChange
-			want   error
-		}{
-			"limit below an ID":    {model.AppChange{Step: ptr(int64(7)), MaxLimitID: ptr(issued - 1)}, model.ErrRefused},
-			"unconfirmed wrap":     {model.AppChange{Step: ptr(int64(7)), LimitPolicy: ptr(model.LimitWrap)}, model.ErrInvalidArgument},
-			"step":                 {model.AppChange{Name: ptr("x"), Step: ptr(int64(0))}, model.ErrInvalidArgument},
-			"floor over the limit": {model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(60_000))}, model.ErrRefused},
+		issued := key(7, 3).Compose(500)
+		for name, change := range map[string]model.AppChange{
+			"limit below an ID":    {Step: ptr(int64(7)), MaxLimitID: ptr(issued - 1)},
+			"floor over the limit": {Name: ptr("x"), MinIndex: ptr(int64(60_000))},
 		} {
-			check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, c.change)), c.want, name)
-			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 1489 {
+			check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, change)), model.ErrRefused, name)
+			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 500 {
 				t.Errorf("%s: now %+v, %v", name, got, err)
 			}
 		}
-		if _, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &issued}); err != nil || after.Limit.MaxID != issued {
+		_, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &issued})
+		if err != nil || after.Limit.MaxID != issued {
 			t.Errorf("a limit at the last ID: %+v, %v", after, err)
 		}
 		check.Is(t, one(s, key(7, 3), 0).Err, model.ErrLimitReached)
@@ -73,36 +66,28 @@ func TestChangeAppRefused(t *testing.T) {
 	})
 }
 
-// Shards that an operator has given values of their own keep those that are not
-// named.
+// Shards that an operator, or another program, has given values of their own keep those that are not named; one may be
+// past its limit.
 func TestChangeAppKeepsTheRest(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		run(t, s, "UPDATE id_alloc SET max_limit_id = 99, step = 5, max_id = 700 WHERE shard_id = 3")
-		if apps, err := s.Apps(t.Context()); err != nil || len(apps) != 1 || !apps[0].MixedLimits || apps[0].Limit.MaxID != 99 {
+		apps, err := s.Apps(t.Context())
+		if err != nil || len(apps) != 1 || !apps[0].MixedLimits || apps[0].Limit.MaxID != 99 {
 			t.Errorf("%+v, %v, want a limit of 99 that not all shards have", apps, err)
 		}
 		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))})),
 			model.ErrRefused, "a floor beyond the limit of one shard")
-		check.Must(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), Step: ptr(int64(9))})))
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE app_name = 'x' AND step = 9 AND "+
-			"(max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"), 64, "rows are as they should be")
-	})
-}
-
-// A table of another program has apps past their limit, or with a limit in some shards.
-func TestChangeAppToWrapPastItsLimit(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(7))
-		run(t, s, "UPDATE id_alloc SET max_limit_id = 99, max_id = 700 WHERE shard_id = 3")
-		change := model.AppChange{LimitPolicy: ptr(model.LimitWrap), Confirm: "test"}
-		_, after, err := s.ChangeApp(t.Context(), 7, change)
+		_, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{
+			Name: ptr("x"), Step: ptr(int64(9)), LimitPolicy: ptr(model.LimitWrap), Confirm: "test",
+		})
 		if want := (model.Limit{MaxID: 99, Policy: model.LimitWrap}); err != nil || after.Limit != want {
 			t.Fatalf("now %+v, %v", after, err)
 		}
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE limit_policy = 'wrap' AND max_limit_id IN (0, 99)"),
-			64, "rows wrap")
-		wantSegment(t, one(s, key(7, 3), 0), 701, 1700)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE app_name = 'x' AND step = 9 AND "+
+			"limit_policy = 'wrap' AND (max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"), 64,
+			"rows are as they should be")
+		wantSegment(t, one(s, key(7, 3), 0), 701, 709)
 	})
 }
 
@@ -118,14 +103,14 @@ func TestDeleteAppNeedsItsName(t *testing.T) {
 	})
 }
 
-// Of those who create an app at once one does, and all its shards are there; the
-// same with those who delete it.
+// Of those who do one thing at once one does: an app is created with all its shards, and deleted; a layout is recorded,
+// and worker IDs of one registry are claimed, by whom the others follow who want the same.
 func TestOneOfManyWins(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		wins := func(what string, rows int64, lost error, do func(int) (model.AppSummary, error)) {
+		wins := func(what string, want int, lost error, do func(i int) error) {
 			t.Helper()
 			n := 0
-			_, errs := atOnce(8, do)
+			_, errs := atOnce(8, func(i int) (none struct{}, err error) { return none, do(i) })
 			for _, err := range errs {
 				if err == nil {
 					n++
@@ -133,13 +118,24 @@ func TestOneOfManyWins(t *testing.T) {
 					check.Is(t, err, lost, what)
 				}
 			}
-			check.Equal(t, n, 1, what)
-			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), rows, what, "rows")
+			check.Equal(t, n, want, what)
 		}
-		create := func(int) (model.AppSummary, error) { return s.CreateApp(t.Context(), app(7)) }
-		wins("created", 64, model.ErrAppExists, create)
-		remove := func(int) (model.AppSummary, error) { return s.DeleteApp(t.Context(), 7, "test") }
-		wins("deleted", 0, model.ErrUnknownApp, remove)
+		wins("created", 1, model.ErrAppExists, func(int) error { return check.Err(s.CreateApp(t.Context(), app(7))) })
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), model.Shards, "rows")
+		wins("deleted", 1, model.ErrUnknownApp, func(int) error { return check.Err(s.DeleteApp(t.Context(), 7, "test")) })
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 0, "rows")
+		wins("recorded", 4, model.ErrLayoutChanged, func(i int) error {
+			layout := model.LayoutRecord{Kind: "uid", Layout: fmt.Sprint("layout ", i%2)}
+			return check.Err(s.LayoutOnce(t.Context(), layout))
+		})
+		until := time.Now().Add(time.Minute).UnixMilli()
+		for range 5 {
+			run(t, s, "DELETE FROM shardid_worker_claim")
+			wins("claimed", 4, model.ErrRegistryInUse, func(i int) error {
+				claim := model.WorkerClaim{Token: fmt.Sprint(i), Registry: fmt.Sprint(i % 2), Until: until, Watched: true}
+				return check.Err(s.ClaimWorker(t.Context(), claim))
+			})
+		}
 	})
 }
 
@@ -213,23 +209,14 @@ func TestDeletedAppGoesOn(t *testing.T) {
 			}
 			end = got.Segment.Last
 		}
-	})
-}
-
-// The tombstone holds what was handed out, even of a row that came back lower and was
-// never used before the app was deleted again.
-func TestTombstonesOnlyRise(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(7))
+		// A tombstone only rises, and shards that did not come back keep theirs.
 		run(t, s, "UPDATE id_alloc SET max_id = 9000 WHERE shard_id = 3")
 		for range 2 {
 			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
-			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (7, 'test', 3, 5)", "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 4)")
+			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (7, 'test', 3, 5)")
 		}
 		wantSegment(t, one(s, key(7, 3), 0), 9001, 10_000)
-		wantSegment(t, one(s, key(7, 4), 0), 1, 1000)
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"), 64,
-			"tombstones: a shard that did not come back was forgotten")
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"), model.Shards, "tombstones")
 	})
 }
 
@@ -281,43 +268,6 @@ func TestDeleteUnderLoad(t *testing.T) {
 		}
 		books.end(t)
 	})
-}
-
-// An allocation that waited for a lock while the app was deleted and came back sees
-// the deletion: it looks for it once it has the locks.
-func TestDeletionDuringALockWait(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s, admin := openMigrated(t, opts), plain(t, opts.DSN)
-	provision(t, s, app(1))
-	provision(t, s, app(7))
-	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-	// It locks no gaps, which would keep the row of app 7 from being inserted below.
-	holder, err := admin.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	check.Must(t, err)
-	defer func() { _ = holder.Rollback() }() // done below, unless the test fails
-	check.Must(t, check.Err(holder.Exec("SELECT * FROM id_alloc WHERE app_id = 1 FOR UPDATE")))
-	// The deletion waits for the allocation, which must give its turn up before the other does.
-	hasty := open(t, Options{Driver: MySQL, DSN: opts.DSN + "&innodb_lock_wait_timeout=1"})
-	got := make(chan []model.Allocation, 1)
-	go func() { got <- hasty.Allocate(context.Background(), ask(key(1, 0), key(7, 3))) }()
-	eventuallyLocked(t, s)
-	check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
-	run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
-	check.Must(t, holder.Rollback())
-	wantSegment(t, (<-got)[1], 1001, 2000)
-}
-
-// eventuallyLocked waits until a transaction waits for a lock. The server reads the
-// table anew only when nobody has for a tenth of a second.
-func eventuallyLocked(t *testing.T, s *Store) {
-	t.Helper()
-	for range 50 {
-		time.Sleep(200 * time.Millisecond)
-		if count(t, s, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") > 0 {
-			return
-		}
-	}
-	t.Fatal("no transaction waits for a lock")
 }
 
 // segments are all that was handed out of some lists.

@@ -174,6 +174,8 @@ const (
 	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, " +
 		"tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, " +
 		"witness, witness_place, server_life, region"
+	// globalStatus is read without any privilege.
+	globalStatus = "/*M!100000 information_schema *//*!80000 performance_schema */.global_status"
 	// serverNow is the server's clock, Unix ms.
 	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 	// identityColumns are the server's own name, its life, the name of its group, if it is a member of
@@ -185,8 +187,7 @@ const (
 		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables " +
 		"WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`, " +
 		"(SELECT GROUP_CONCAT(LOWER(variable_name), '=', variable_value SEPARATOR ' ') FROM " +
-		"/*M!100000 information_schema *//*!80000 performance_schema */.global_status " + // without any privilege
-		"WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup + "')) AS status"
+		globalStatus + " WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup + "')) AS status"
 )
 
 // readMoment reads the row and checks nothing.
@@ -408,8 +409,15 @@ func (s *Store) Adopt(ctx context.Context, deployment, present string) (database
 				"from then on: name it too, with --confirm %[2]s",
 				model.ErrInvalidArgument, m.Deployment)
 		}
-		if err := refuseScrambled(tx, deployment); err != nil {
+		apps, err := query[[]int64](tx, "read which apps are scrambled", "SELECT app_id FROM "+scrambleTable+
+			" ORDER BY app_id")
+		if err != nil {
 			return 0, err
+		}
+		if len(apps) > 0 && m.Deployment != deployment {
+			return 0, fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment %s "+
+				"scrambled with its own could repeat: begin with an empty database, into which you first restore the "+
+				"row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment, deploymentTable)
 		}
 		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE "+
 			"deployment <> ?", deployment, unknownSecret, deployment)

@@ -243,7 +243,7 @@ func TestSettle(t *testing.T) {
 	s := mariaDB(t, Options{Witness: w})
 	one(s, key(1, 0), 0)
 	nextTag(t, s)
-	check.Must(t, check.Err(s.RegisterNode(t.Context(), startOf("one"))))
+	check.Must(t, check.Err(s.registerStart(t.Context(), startOf("one"))))
 	w.marks["t:lost"], w.marks["l:2_3"] = 500, 700
 	back(t, s)
 	run(t, s, "DELETE FROM WORKER_NODE", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1", "UPDATE shardid_deployment SET node_last = 0")
@@ -263,7 +263,7 @@ func TestSettle(t *testing.T) {
 	if a.Err != nil || err != nil || a.Segment.First != 701 || b.First != 501 {
 		t.Errorf("rows that were lost: %+v, %+v, %v", a, b, err)
 	}
-	if node, err := s.RegisterNode(t.Context(), startOf("two")); err != nil || node.ID != 2 {
+	if node, err := s.registerStart(t.Context(), startOf("two")); err != nil || node.ID != 2 {
 		t.Errorf("node: %+v, %v", node, err)
 	}
 }
@@ -277,7 +277,7 @@ func TestSettleStartsThatTookOver(t *testing.T) {
 		s := mariaDB(t, Options{Witness: w})
 		const now = 1_800_000_000
 		for i := range 3 {
-			register(t, s, nodeStart("t"+strconv.Itoa(i), 4, now))
+			register(t, s, aStart("t"+strconv.Itoa(i), 4, now))
 		}
 		w.marks["node"] = 4 // the lost one
 		anotherServer(t, s, 10*time.Second)
@@ -285,24 +285,10 @@ func TestSettleStartsThatTookOver(t *testing.T) {
 			check.Must(t, s.Beat(t.Context()))
 			check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 1, "settled")
 		}
-		start := nodeStart("new", 4, now+4000+nodeRest)
-		check.Is(t, check.Err(s.RegisterNode(t.Context(), start)), model.ErrUnconfirmed, "settled", settled)
+		start := aStart("new", 4, now+4000+nodeRest)
+		check.Is(t, check.Err(s.registerStart(t.Context(), start)), model.ErrUnconfirmed, "settled", settled)
 		check.Must(t, check.Err(s.ConfirmNodes(t.Context())))
 		register(t, s, start)
-	}
-}
-
-// A row that is made again after a change that nobody vouched for begins with its doubt.
-func TestMadeAgainInDoubt(t *testing.T) {
-	t.Parallel()
-	s := mariaDB(t, Options{})
-	anotherServer(t, s, 10*time.Second)
-	provision(t, s, app(2))
-	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "again", MaxID: 1, Step: 1000})))
-	a := one(s, key(2, 0), 0)
-	b, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "again"})
-	if a.Err != nil || err != nil || a.Jumped < 2*DefaultListRate*10 || b.Jumped < 2*DefaultTagRate*10 {
-		t.Errorf("%+v, %+v, %v", a, b, err)
 	}
 }
 
@@ -330,26 +316,6 @@ func TestBeatWentBack(t *testing.T) {
 	}
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 1")
 	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "a doubt and the wait after it")
-}
-
-// A restart alone is another life, and so is a server with another name.
-func TestRestartIsNoted(t *testing.T) {
-	t.Parallel()
-	server := testserver.MariaDB(t)
-	var gaps []time.Duration
-	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(gap time.Duration, _ bool) { gaps = append(gaps, gap) }})
-	provision(t, s, app(1))
-	for i := range 2 {
-		check.Must(t, s.Beat(t.Context()))
-		check.Equal(t, len(gaps), i, "changes after restarts")
-		if i == 0 {
-			if testserver.OnMySQL() {
-				time.Sleep(7 * time.Second) // more than two boot times may differ by
-			}
-			server.Restart()
-		}
-	}
-	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "nobody vouches")
 }
 
 // A witness that does not answer is waited for, and then it does not vouch.
@@ -528,8 +494,8 @@ func TestMarkHasRisen(t *testing.T) {
 	}
 }
 
-func startOf(token string) model.NodeStart {
-	return nodeStart(token, 1<<22, time.Now().Unix())
+func startOf(token string) nodeStart {
+	return aStart(token, 1<<22, time.Now().Unix())
 }
 
 // Starts that a copy of the database lacks keep their worker IDs: by the witness' mark,
@@ -544,17 +510,17 @@ func TestLostStarts(t *testing.T) {
 				opts.Witness = w
 			}
 			s := mariaDB(t, opts)
-			var last model.Node
+			var last nodeRow
 			for _, token := range []string{"a", "b", "c"} {
 				var err error
-				if last, err = s.RegisterNode(t.Context(), startOf(token)); err != nil {
+				if last, err = s.registerStart(t.Context(), startOf(token)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			run(t, s, "DELETE FROM WORKER_NODE WHERE TOKEN <> 'a'", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 2",
 				"UPDATE shardid_deployment SET node_last = 1")
 			anotherServer(t, s, 10*time.Second)
-			node, err := s.RegisterNode(t.Context(), startOf("d"))
+			node, err := s.registerStart(t.Context(), startOf("d"))
 			if err != nil || node.ID <= last.ID || witness && node.ID != last.ID+1 {
 				t.Errorf("after %d: %+v, %v", last.ID, node, err)
 			}
@@ -570,7 +536,7 @@ func TestClocksApart(t *testing.T) {
 	for _, off = range []time.Duration{6 * time.Second, -6 * time.Second} {
 		check.Is(t, one(s, key(1, 0), 0).Err, model.ErrClockApart, off)
 		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), model.ErrClockApart, off)
-		check.Is(t, check.Err(s.RegisterNode(t.Context(), startOf(off.String()))), model.ErrClockApart, off)
+		check.Is(t, check.Err(s.registerStart(t.Context(), startOf(off.String()))), model.ErrClockApart, off)
 	}
 	if off = 4 * time.Second; one(s, key(1, 0), 0).Err != nil {
 		t.Error("refused at 4 s")

@@ -3,7 +3,6 @@
 package sqlstore
 
 import (
-	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -215,20 +214,4 @@ func TestHoldChanges(t *testing.T) {
 			t.Errorf("a lease became shorter: %+v, %v", l, err)
 		}
 	})
-}
-
-// A name that is stored as it is not stops nothing.
-func TestLeaseErrors(t *testing.T) {
-	s := openMigrated(t, backends()[1].empty(t))
-	check.Must(t, check.Err(s.CreateName(t.Context(), aName("a"))))
-	run(t, s, "DROP TABLE shardid_lease")
-	var store *model.StoreError
-	for _, err := range []error{
-		check.Err(s.GrantLease(t.Context(), "a", "")), check.Err(s.RenewLease(t.Context(), model.LeaseKey{Name: "a"})),
-		s.ReleaseLease(t.Context(), model.LeaseKey{Name: "a"}, 0), check.Err(s.Names(t.Context())), check.Err(s.Holders(t.Context(), "a", 1)), s.Check(t.Context()),
-	} {
-		if !errors.As(err, &store) {
-			t.Errorf("%v", err)
-		}
-	}
 }

@@ -5,7 +5,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -17,12 +16,7 @@ import (
 	"shardid/scripts/testserver"
 )
 
-func TestMain(m *testing.M) {
-	if file := os.Getenv(childFile); file != "" {
-		os.Exit(allocateForEver(file))
-	}
-	testserver.Main(m)
-}
+func TestMain(m *testing.M) { testserver.Main(m) }
 
 // backend makes empty databases of one kind.
 type backend struct {

@@ -45,7 +45,7 @@ func used(t *testing.T) *Store {
 	check.Must(t, check.Err(s.DeleteSpace(ctx, "gone")))
 	owner := model.Owner{Address: "10.0.0.7:80", Identity: "one", Token: "one"}
 	check.Must(t, check.Err(s.Workers(WorkersOptions{}).Acquire(ctx, owner)))
-	check.Must(t, check.Err(s.RegisterNode(ctx, startOf("one"))))
+	check.Must(t, check.Err(s.registerStart(ctx, startOf("one"))))
 	check.Must(t, check.Err(s.LayoutOnce(ctx, model.LayoutRecord{Kind: model.KindSnowflake, Layout: "epoch_ms=1"})))
 	return s
 }
@@ -98,7 +98,7 @@ func TestMove(t *testing.T) {
 		check.Equal(t, lease.WorkerID, int64(1), "the next lease")
 		numbers := grant(t, s, model.SectionRequest{Key: section(3), Life: "life two", Claim: true, Want: 1})
 		check.Equal(t, numbers.Segment.First, int64(11), "the next number of a sequence")
-		node, err := s.RegisterNode(ctx, startOf("two"))
+		node, err := s.registerStart(ctx, startOf("two"))
 		check.Must(t, err)
 		check.Equal(t, node.ID, int64(2), "the next start")
 		owner := model.Owner{Address: "10.0.0.8:80", Identity: "two", Token: "two"}

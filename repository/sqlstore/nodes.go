@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"gorm.io/gorm"
@@ -12,9 +13,17 @@ import (
 	"shardid/model"
 )
 
+// The registry of worker IDs for UIDs is Baidu's table WORKER_NODE: each start gets a row of its own, whose ID is its
+// worker ID, as long as the table has fewer rows than the layout has worker IDs. After that the worker ID is used again
+// whose last user's mark lies furthest in the past. The mark says up to which second a row's UIDs may have been issued;
+// a row without one, as Baidu's own programs make them, is never used again.
+
 const (
-	// maxNodeText is the width of HOST_NAME, PORT and TOKEN, in bytes.
+	// maxNodeText is the width of HOST_NAME and PORT, in bytes.
 	maxNodeText = 64
+	// portRandom bounds the random part of a machine's PORT: 0…99999, Baidu's
+	// DisposableWorkerIdAssigner.
+	portRandom = 100_000
 	// nodeCandidates is how many used worker IDs are tried, should others be marked
 	// while they are looked at.
 	nodeCandidates = 16
@@ -29,70 +38,103 @@ const (
 	jumpShare = 100
 )
 
-// nodeRow is a row of WORKER_NODE. Times are Unix seconds.
+// NodesOptions are the options of a registry of worker IDs for UIDs.
+type NodesOptions struct {
+	Host    string // at most 64 bytes; longer ones are cut
+	Port    string // likewise; empty: each start makes up its own, so that rows differ
+	Type    int    // model.NodeContainer or model.NodeActual
+	Workers int64  // worker IDs are 0…Workers-1
+}
+
+// Nodes is the registry of worker IDs for UIDs. The row's mark is what is reserved of the lease. It keeps no time
+// beside it, and whoever gets the worker ID next begins above it, so a lease does not end as long as the row is the
+// process's. Safe for concurrent use, over processes too.
+type Nodes struct {
+	store *Store
+	opts  NodesOptions
+}
+
+// Nodes gives the registry of worker IDs for UIDs.
+func (s *Store) Nodes(opts NodesOptions) *Nodes { return &Nodes{s, opts} }
+
+// Acquire implements worker.Registry. Called again with the same token it gives the same row, so a call whose answer
+// was lost may be repeated. Until the first Renew the mark is the second before, so where others need worker IDs that
+// early they may take it. Errors: model.ErrNoWorkerID, *model.StoreError.
+func (n *Nodes) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	now, port := time.Now(), n.opts.Port
+	if port == "" {
+		port = fmt.Sprintf("%d-%d", now.UnixMilli(), rand.IntN(portRandom))
+	}
+	row, err := n.store.registerStart(ctx, nodeStart{
+		host: n.opts.Host[:min(len(n.opts.Host), maxNodeText)], port: port[:min(len(port), maxNodeText)],
+		kind: n.opts.Type, token: owner.Token, workers: n.opts.Workers, second: now.Unix(), usedUntil: now.Unix() - 1,
+	})
+	if err != nil {
+		return model.Lease{}, err
+	}
+	after := min(row.UsedUntil, math.MaxInt64/1000) * 1000
+	return model.Lease{WorkerID: int(row.ID), Owner: owner, Registry: nodeTable, After: after}, nil
+}
+
+// Renew implements worker.Registry: it stores that the row may issue UIDs up to the second in which Reserved lies. A
+// mark is never lowered, and one that stays is not written again. Errors: model.ErrLeaseLost when the row is gone or
+// another start's, *model.StoreError when that is not known.
+func (n *Nodes) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	return lease, n.store.markStart(ctx, int64(lease.WorkerID), lease.Owner.Token, lease.Reserved/1000)
+}
+
+// Release implements worker.Registry. The mark stays as it is: a lower one could be lost with its commit, and it
+// costs nothing, as every start gets another worker ID.
+func (n *Nodes) Release(context.Context, model.Lease) error { return nil }
+
+// Peers implements worker.Registry: clocks are not compared, as the time in UIDs need not be the clock's.
+func (n *Nodes) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
+
+// nodeStart is one start of an instance. Times are Unix seconds.
+type nodeStart struct {
+	host, port string
+	kind       int
+	token      string // random
+	workers    int64  // worker IDs are 0…workers-1
+	second     int64  // the caller's clock: a worker ID is used again only if the mark of its last user lies before it
+	usedUntil  int64  // the mark that the row has at least
+}
+
+// nodeRow is a row of WORKER_NODE.
 type nodeRow struct {
 	ID        int64
 	Token     string
-	UsedUntil int64
+	UsedUntil int64 // the mark, Unix s: IDs of the next start carry a later second
 }
 
-// RegisterNode gives a start its worker ID: the ID of a new row, as Baidu has it,
-// while the table has fewer rows than the layout has worker IDs. Then the worker
-// ID whose last user's mark lies furthest in the past is used again; a row without
-// a mark, as Baidu's own programs make them, never is. The mark is stored with it.
-// Called again with the same token it gives the same node, so a call whose answer
-// was lost may be repeated. Safe for concurrent use, over processes too. Errors:
-// model.ErrNoWorkerID, model.ErrInvalidArgument, *model.StoreError.
-func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
-	const op = "register the start"
-	if err := checkStart(start); err != nil {
-		return model.Node{}, fmt.Errorf("%s: %w", op, err)
-	}
-	row, err := within(ctx, s, op, func(tx *gorm.DB) (nodeRow, error) { return s.registerNode(tx, start) })
-	if err != nil {
-		return model.Node{}, err
-	}
-	after := max(row.UsedUntil, start.UsedUntil)
-	return model.Node{ID: row.ID, WorkerID: row.ID, Token: row.Token, AfterSecond: after}, nil
-}
-
-func checkStart(n model.NodeStart) error {
-	switch {
-	case n.Token == "" || len(n.Token) > maxNodeText || len(n.Host) > maxNodeText || len(n.Port) > maxNodeText:
-		return fmt.Errorf("%w: host %q, port %q and the token may have %d bytes, the token may not be empty",
-			model.ErrInvalidArgument, n.Host, n.Port, maxNodeText)
-	case n.Type != model.NodeContainer && n.Type != model.NodeActual:
-		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, n.Type,
-			model.NodeContainer, model.NodeActual)
-	case n.Workers < 1 || n.UsedUntil < 1:
-		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument,
-			n.Workers, n.UsedUntil)
-	}
-	return nil
-}
-
-// registerNode is the body of the transaction.
-func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
-	m, err := s.lockNamed(tx, nodeTable)
-	if err != nil {
-		return nodeRow{}, err
-	}
-	row, found, err := s.findNode(tx, "TOKEN = ?", start.Token)
-	switch {
-	case err != nil:
-		return nodeRow{}, err
-	case found:
-		return row, markNode(tx, row, start.UsedUntil)
-	case m.apart != nil:
-		return nodeRow{}, m.apart
-	}
-	return s.newNode(tx, m, start)
+// registerStart gives a start its row, whose mark is then at least that of the start.
+func (s *Store) registerStart(ctx context.Context, start nodeStart) (nodeRow, error) {
+	return within(ctx, s, "register the start", func(tx *gorm.DB) (row nodeRow, err error) {
+		m, err := s.lockNamed(tx, nodeTable)
+		if err != nil {
+			return row, err
+		}
+		row, found, err := s.findNode(tx, "TOKEN = ?", start.token)
+		switch {
+		case err != nil:
+			return row, err
+		case found:
+			err = markNode(tx, row, start.usedUntil)
+		case m.apart != nil:
+			return row, m.apart
+		default:
+			row, err = s.newNode(tx, start)
+		}
+		row.UsedUntil = max(row.UsedUntil, start.usedUntil)
+		return row, err
+	})
 }
 
 // newNode gives a start a worker ID. Starts are numbered: the number is the ID of the row
 // as long as the layout has worker IDs, and only counts after that.
-func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeRow, err error) {
-	if m, err = s.moment(tx, toOwn, toTake); err != nil { // it is written to
+func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
+	m, err := s.moment(tx, toOwn, toTake)
+	if err != nil {
 		return nodeRow{}, err
 	}
 	counted, err := s.countStarts(tx, &m)
@@ -102,7 +144,7 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 	var next model.Counter
 	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
 		last := starts.Last
-		number, taken, err := nextStart(starts, mark, start.Workers, m.now)
+		number, taken, err := nextStart(starts, mark, start.workers, m.now)
 		if err != nil {
 			return starts, false, err
 		}
@@ -117,9 +159,9 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 		}
 		next = taken
 		next.Last = max(next.Last, row.ID)
-		if row.ID >= start.Workers {
+		if row.ID >= start.workers {
 			// Starts that the table lacks have taken over rows, as far as their numbers are no worker IDs.
-			lost := number - max(last+1, start.Workers) + min(m.NodeLost, max(0, last-(start.Workers-1)))
+			lost := number - max(last+1, start.workers) + min(m.NodeLost, max(0, last-(start.workers-1)))
 			if err = removeNode(tx, row.ID); err == nil {
 				row, err = recycleNode(tx, m, start, lost)
 			}
@@ -190,15 +232,15 @@ func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found
 
 // insertNode adds a row of the start's own. Its ID is the auto-increment when id is nil:
 // that knows of rows that other programs inserted, and that were removed.
-func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, id any) (nodeRow, error) {
+func (s *Store) insertNode(tx *gorm.DB, start nodeStart, id any) (nodeRow, error) {
 	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, "+
 		"MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
-		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.UsedUntil)
+		id, start.host, start.port, start.kind, launchDate(start), start.token, start.usedUntil)
 	if err != nil {
 		return nodeRow{}, err
 	}
-	row, found, err := s.findNode(tx, "TOKEN = ?", start.Token)
+	row, found, err := s.findNode(tx, "TOKEN = ?", start.token)
 	if err == nil && !found {
 		err = errRowChanged
 	}
@@ -211,23 +253,23 @@ func removeNode(tx *gorm.DB, id int64) error {
 
 // launchDate is the day on which the instance started, by its own calendar, as
 // Baidu's programs write it.
-func launchDate(start model.NodeStart) string {
-	return time.Unix(start.NowSecond, 0).Format(time.DateOnly)
+func launchDate(start nodeStart) string {
+	return time.Unix(start.second, 0).Format(time.DateOnly)
 }
 
 // recycleNode takes over the worker ID that has not been used for longest. The rows
 // are read without a lock, so that marks go on; the one that is taken must still
 // be as it was read. As many as skip may have been taken over already, by starts that
 // the database has lost: they are never used again.
-func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (nodeRow, error) {
-	before := start.NowSecond
+func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, error) {
+	before := start.second
 	if m.OldestCopy > 0 {
 		before -= nodeRest
 	}
 	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
 	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again",
 		"SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
-		start.Workers-1, before, skip*jumpShare+nodeCandidates)
+		start.workers-1, before, skip*jumpShare+nodeCandidates)
 	switch {
 	case err != nil:
 		return nodeRow{}, err
@@ -245,21 +287,21 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 	for _, old := range rows[skip:] {
 		taken, err := takeNode(tx, old, start)
 		if taken || err != nil {
-			return nodeRow{ID: old.ID, Token: start.Token, UsedUntil: old.UsedUntil}, err
+			return nodeRow{ID: old.ID, Token: start.token, UsedUntil: old.UsedUntil}, err
 		}
 	}
 	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that "+
 		"passed long enough ago: wait until the marks of instances that are gone have passed, or set more "+
 		"uid.worker_bits together with a new uid.epoch",
-		model.ErrNoWorkerID, start.Workers-1, nodeTable)
+		model.ErrNoWorkerID, start.workers-1, nodeTable)
 }
 
 // takeNode says whether the row was still as it was read and is the start's now.
-func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
+func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) (bool, error) {
 	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, "+
 		"MODIFIED = CURRENT_TIMESTAMP, CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? "+
 		"WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
-		start.Host, start.Port, start.Type, launchDate(start), start.Token, max(start.UsedUntil, old.UsedUntil),
+		start.host, start.port, start.kind, launchDate(start), start.token, max(start.usedUntil, old.UsedUntil),
 		old.ID, old.UsedUntil, old.Token)
 	if res.Error != nil {
 		return false, fmt.Errorf("take over row %d: %w", old.ID, res.Error)
@@ -267,17 +309,15 @@ func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
 	return res.RowsAffected == 1, nil
 }
 
-// MarkNode stores that the node may issue UIDs up to the Unix second until. A mark
-// is never lowered. Errors: model.ErrLeaseLost when the row is gone or another
-// start's, *model.StoreError when that is not known.
-func (s *Store) MarkNode(ctx context.Context, node model.Node, until int64) error {
+// markStart raises the mark of a row that is still the start's of the token.
+func (s *Store) markStart(ctx context.Context, id int64, token string, until int64) error {
 	return s.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
-		row, found, err := s.findNode(tx, "ID = ?", node.ID)
+		row, found, err := s.findNode(tx, "ID = ?", id)
 		switch {
 		case err != nil:
 			return fmt.Errorf("lock the row: %w", err)
-		case !found || node.Token == "" || row.Token != node.Token:
-			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, node.WorkerID)
+		case !found || token == "" || row.Token != token:
+			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, id)
 		case until <= row.UsedUntil:
 			return nil
 		}

@@ -17,78 +17,78 @@ import (
 	"shardid/scripts/check"
 )
 
-// nodeStart is a start at second now with room for some worker IDs.
-func nodeStart(token string, workers, now int64) model.NodeStart {
-	return model.NodeStart{Host: "host", Port: "1-1", Type: model.NodeActual, Token: token,
-		Workers: workers, NowSecond: now, UsedUntil: now + 3600}
+// aStart is a start at second now with room for some worker IDs.
+func aStart(token string, workers, now int64) nodeStart {
+	return nodeStart{host: "host", port: "1-1", kind: model.NodeActual, token: token,
+		workers: workers, second: now, usedUntil: now + 3600}
 }
 
 // After a failover a worker ID rests for a day: its mark may have been higher.
-func TestRegisterNodeRests(t *testing.T) {
+func TestRegisterStartRests(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
 	const now = 1_800_000_000
-	register(t, s, nodeStart("a", 2, now))
+	register(t, s, aStart("a", 2, now))
 	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
-	check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID,
+	check.Is(t, check.Err(s.registerStart(t.Context(), aStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID,
 		"it rests")
-	if node := register(t, s, nodeStart("b", 2, now+3601+nodeRest)); node.WorkerID != 1 {
+	if node := register(t, s, aStart("b", 2, now+3601+nodeRest)); node.ID != 1 {
 		t.Errorf("a day later: %+v", node)
 	}
 }
 
-func register(t testing.TB, s *Store, start model.NodeStart) model.Node {
+func register(t testing.TB, s *Store, start nodeStart) nodeRow {
 	t.Helper()
-	node, err := s.RegisterNode(context.Background(), start)
+	node, err := s.registerStart(context.Background(), start)
 	check.Must(t, err)
 	return node
 }
 
-func TestRegisterNode(t *testing.T) {
+func TestRegisterStart(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
 		for i := range int64(3) {
-			want := model.Node{ID: i + 1, WorkerID: i + 1, Token: fmt.Sprint("t", i), AfterSecond: now + 3600}
+			want := nodeRow{ID: i + 1, Token: fmt.Sprint("t", i), UsedUntil: now + 3600}
 			for range 2 { // a repeated call
-				check.Equal(t, register(t, s, nodeStart(want.Token, 1<<22, now)), want)
+				check.Equal(t, register(t, s, aStart(want.Token, 1<<22, now)), want)
 			}
 		}
 		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE WHERE ID = 1")
 		if want := "host 1-1 2 " + time.Unix(now, 0).Format(time.DateOnly); day != want {
 			t.Errorf("%s, want %s", day, want)
 		}
-		later := nodeStart("t0", 1<<22, now)
-		later.UsedUntil += 50
+		later := aStart("t0", 1<<22, now)
+		later.usedUntil += 50
 		register(t, s, later)
 		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3650,
 			"the mark that the repeated call believes in")
 	})
 }
 
-func TestRegisterNodeRecycles(t *testing.T) {
+func TestRegisterStartRecycles(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
 		run(t, s, "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', '1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)")
 		for i := range int64(3) { // worker IDs 2…4, marks in falling order
-			register(t, s, nodeStart(fmt.Sprint("t", i), 5, now-10*i))
+			register(t, s, aStart(fmt.Sprint("t", i), 5, now-10*i))
 		}
 		refused := func(at int64) {
 			t.Helper()
-			got, err := s.RegisterNode(t.Context(), nodeStart("new", 5, at))
-			if !errors.Is(err, model.ErrNoWorkerID) || got != (model.Node{}) || !strings.Contains(err.Error(), "uid.worker_bits") {
+			got, err := s.registerStart(t.Context(), aStart("new", 5, at))
+			if !errors.Is(err, model.ErrNoWorkerID) || got != (nodeRow{}) || !strings.Contains(err.Error(), "uid.worker_bits") {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}
 		refused(now)
 		refused(now - 20 + 3600) // the mark itself may have been issued
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 4, "rows are left by refused starts")
-		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now + 3581 + 3600}
+		want := nodeRow{ID: 4, Token: "new", UsedUntil: now + 3581 + 3600}
 		for range 2 {
-			check.Equal(t, register(t, s, nodeStart("new", 5, now+3581)), want)
+			check.Equal(t, register(t, s, aStart("new", 5, now+3581)), want)
 		}
-		check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581))), model.ErrNoWorkerID,
+		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("newer", 5, now+3581))), model.ErrNoWorkerID,
 			"a row that was just taken over")
-		got := register(t, s, nodeStart("last", 5, now+1_000_000))
-		if got.WorkerID != 3 || got.AfterSecond != now+1_003_600 {
+		got := register(t, s, aStart("last", 5, now+1_000_000))
+		if got.ID != 3 || got.UsedUntil != now+1_003_600 {
 			t.Errorf("got %+v", got)
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
@@ -96,46 +96,46 @@ func TestRegisterNodeRecycles(t *testing.T) {
 	})
 }
 
-func TestMarkNode(t *testing.T) {
+func TestMarkStart(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
-		node := register(t, s, nodeStart("a", 2, now))
+		node := register(t, s, aStart("a", 2, now))
 		mark := func(until, want int64) {
 			t.Helper()
-			check.OK(t, s.MarkNode(t.Context(), node, until))
+			check.OK(t, s.markStart(t.Context(), node.ID, node.Token, until))
 			check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), want, "mark")
 		}
 		mark(now+5000, now+5000)
 		mark(now+5000, now+5000)
 		mark(now, now+5000) // never lowered
-		next := register(t, s, nodeStart("b", 2, now+5001))
-		if next.WorkerID != node.WorkerID || next.AfterSecond != now+5001+3600 {
+		next := register(t, s, aStart("b", 2, now+5001))
+		if next.ID != node.ID || next.UsedUntil != now+5001+3600 {
 			t.Fatalf("got %+v", next)
 		}
-		for name, lost := range map[string]model.Node{
-			"taken over": node, "no such row": {ID: 99, WorkerID: 99, Token: "a"}, "no token": {ID: node.ID},
+		for name, lost := range map[string]nodeRow{
+			"taken over": node, "no such row": {ID: 99, Token: "a"}, "no token": {ID: node.ID},
 		} {
-			check.Is(t, s.MarkNode(t.Context(), lost, now+9000), model.ErrLeaseLost, name)
+			check.Is(t, s.markStart(t.Context(), lost.ID, lost.Token, now+9000), model.ErrLeaseLost, name)
 		}
 		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), now+5001+3600,
 			"mark after marks of others")
 		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
-		check.Is(t, s.MarkNode(t.Context(), model.Node{ID: node.ID}, now+9000), model.ErrLeaseLost,
+		check.Is(t, s.markStart(t.Context(), node.ID, "", now+9000), model.ErrLeaseLost,
 			"an original's row")
 		run(t, s, "DROP TABLE WORKER_NODE")
-		wantAdvice(t, s.MarkNode(t.Context(), next, now), "shardid migrate")
+		wantAdvice(t, s.markStart(t.Context(), next.ID, next.Token, now), "shardid migrate")
 	})
 }
 
 // A worker ID whose user raises its mark at that moment is not given away.
 func TestNodeChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		node := register(t, s, nodeStart("a", 2, 1_800_000_000))
+		node := register(t, s, aStart("a", 2, 1_800_000_000))
 		for _, old := range []nodeRow{
 			{ID: 1, Token: "a", UsedUntil: 1_800_003_599}, {ID: 1, Token: "b", UsedUntil: 1_800_003_600}, {ID: 1, UsedUntil: 1_800_003_600},
 		} {
 			err := s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
-				taken, err := takeNode(tx, old, nodeStart("new", 2, 1_900_000_000))
+				taken, err := takeNode(tx, old, aStart("new", 2, 1_900_000_000))
 				if taken {
 					t.Errorf("%+v was taken", old)
 				}
@@ -143,44 +143,30 @@ func TestNodeChangedRow(t *testing.T) {
 			})
 			check.OK(t, err)
 		}
-		check.OK(t, s.MarkNode(t.Context(), node, 1_800_009_999))
-	})
-}
-
-func TestRegisterNodeRefuses(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		for name, change := range map[string]func(*model.NodeStart){
-			"no token": func(n *model.NodeStart) { n.Token = "" }, "long host": func(n *model.NodeStart) { n.Host = strings.Repeat("h", 65) },
-			"long port": func(n *model.NodeStart) { n.Port = strings.Repeat("1", 65) }, "type": func(n *model.NodeStart) { n.Type = 3 },
-			"no workers": func(n *model.NodeStart) { n.Workers = 0 }, "no mark": func(n *model.NodeStart) { n.UsedUntil = 0 },
-		} {
-			bad := nodeStart("a", 5, 1_800_000_000)
-			change(&bad)
-			check.Is(t, check.Err(s.RegisterNode(t.Context(), bad)), model.ErrInvalidArgument, name)
-		}
+		check.OK(t, s.markStart(t.Context(), node.ID, node.Token, 1_800_009_999))
 	})
 }
 
 // Many start at once, as two processes' worth of stores, some on new worker IDs
 // and some on used ones, while those that run raise their marks.
-func TestRegisterNodesAtOnce(t *testing.T) {
+func TestRegisterStartsAtOnce(t *testing.T) {
 	onBothEmpty(t, func(t *testing.T, opts Options) {
 		const now, workers = 1_800_000_000, 33
 		stores := []*Store{openMigrated(t, opts), open(t, opts)}
 		for i := range 16 { // gone since long
-			register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
+			register(t, stores[0], aStart(fmt.Sprint("old", i), workers, now-100_000))
 		}
-		got, errs := atOnce(40, func(i int) (model.Node, error) {
+		got, errs := atOnce(40, func(i int) (nodeRow, error) {
 			s := stores[i%2]
-			node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
+			node, err := s.registerStart(context.Background(), aStart(fmt.Sprint("new", i), workers, now))
 			for m := int64(1); err == nil && m < 4; m++ {
-				err = s.MarkNode(context.Background(), node, now+3600+m)
+				err = s.markStart(context.Background(), node.ID, node.Token, now+3600+m)
 			}
 			return node, err
 		})
-		nodes, none := map[int64]model.Node{}, 0
+		nodes, none := map[int64]nodeRow{}, 0
 		for i, node := range got {
-			switch other, taken := nodes[node.WorkerID]; {
+			switch other, taken := nodes[node.ID]; {
 			case errors.Is(errs[i], model.ErrNoWorkerID):
 				none++
 			case errs[i] != nil:
@@ -188,32 +174,13 @@ func TestRegisterNodesAtOnce(t *testing.T) {
 			case taken:
 				t.Errorf("%+v and %+v", node, other)
 			default:
-				nodes[node.WorkerID] = node
+				nodes[node.ID] = node
 			}
 		}
 		if len(nodes) != workers-1 || none != 40-(workers-1) {
 			t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
 		}
 	})
-}
-
-// A registration whose COMMIT was not answered is found again by its token.
-func TestRegisterNodeLostReply(t *testing.T) {
-	s := openMigrated(t, backends()[0].empty(t))
-	const now = 1_800_000_000
-	register(t, s, nodeStart("old", 2, now-100_000))
-	through, p := behindProxy(t, s)
-	p.cutAfterCommit.Store(true)
-	got, err := through.RegisterNode(t.Context(), nodeStart("new", 2, now))
-	wantAdvice(t, err, "broke; it is opened again")
-	check.Equal(t, got, (model.Node{}), "with an error")
-	p.cutAfterCommit.Store(false)
-	waitFor(t, func() bool { return text(t, s, "SELECT TOKEN FROM WORKER_NODE") == "new" })
-	want := model.Node{ID: 1, WorkerID: 1, Token: "new", AfterSecond: now + 3600}
-	check.Equal(t, register(t, through, nodeStart("new", 2, now)), want)
-	p.cutAfterCommit.Store(true)
-	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "broke; it is opened again")
-	waitFor(t, func() bool { return count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE") == now+9999 })
 }
 
 // WORKER_NODE as a registry: what a lease reserves is the mark of its row, which no release lowers, and the next

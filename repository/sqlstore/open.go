@@ -51,7 +51,7 @@ func (s *Store) openMySQL() error {
 	if s.opts.TLS != nil {
 		cfg.TLS = s.opts.TLS
 	}
-	if s.pool, err = openPool(cfg, s.opts.Hosts); err != nil {
+	if s.pool, s.hosts, err = openPool(cfg, s.opts.Hosts); err != nil {
 		return err
 	}
 	s.server = cfg
@@ -67,24 +67,24 @@ func gormOf(pool *sql.DB) (*gorm.DB, error) {
 }
 
 // openPool connects lazily, to that one of the hosts that takes writes, or to the address of the DSN
-// where there are none.
-func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
-	if len(hosts) == 0 {
+// where there are none, and then hosts is nil.
+func openPool(cfg *gosql.Config, names []string) (pool *sql.DB, hosts *primary, err error) {
+	if len(names) == 0 {
 		c, err := newConnector(cfg.Clone())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return sql.OpenDB(c), nil
+		return sql.OpenDB(c), nil, nil
 	}
-	p := &primary{names: hosts, limit: cfg.Timeout, at: -1}
-	for _, host := range hosts {
-		c, err := newConnector(onHost(cfg, host))
+	hosts = &primary{names: names, limit: cfg.Timeout, at: -1}
+	for _, name := range names {
+		c, err := newConnector(onHost(cfg, name))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		p.hosts = append(p.hosts, c)
+		hosts.hosts = append(hosts.hosts, c)
 	}
-	return sql.OpenDB(p), nil
+	return sql.OpenDB(hosts), hosts, nil
 }
 
 // newConnector takes cfg over.
@@ -218,10 +218,8 @@ func (s *Store) untilFree(ctx context.Context, work func() error) error {
 		if !isBusy(err) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !wait(ctx, 50*time.Millisecond) {
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

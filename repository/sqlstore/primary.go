@@ -3,11 +3,13 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,19 +27,19 @@ const (
 )
 
 // primary connects to that one of several hosts that takes writes, and stays with the one that it found until a
-// connection to it cannot be made, or one breaks while it commits nothing: a host that the network cut off from its
-// group goes on to take connections. Safe for concurrent use.
+// connection to it cannot be made, or a transaction breaks and nothing has been committed for a while: a host that the
+// network cut off from its group goes on to take connections. Then the others are asked, all at once. Safe for
+// concurrent use.
 type primary struct {
 	hosts []connector
 	names []string
-	limit time.Duration // for one host: another one may answer
+	limit time.Duration // for one host
 
 	mu         sync.Mutex
 	at         int       // the host in use; -1 before the first
-	broke      bool      // a connection to it could not be made, or broke, since its last commit
-	committed  time.Time // when it last committed something that was written
+	broke      bool      // a connection could not be made, or a transaction broke, since the last commit
+	committed  time.Time // when something that was written was last committed, or another host was taken
 	deployment string    // of all hosts; "" until one has said it
-	grouped    bool      // a host was met that is a member of a group, so all are to be
 }
 
 // onHost is cfg for one of several hosts. A DSN that asks for TLS has had its own host's name put
@@ -53,9 +55,8 @@ func onHost(cfg *gosql.Config, address string) *gosql.Config {
 
 func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 
-// Connect tries the host in use, unless that is doubted, and then all others. These are asked at once, and the first
-// answer counts. At the start all are waited for: so a foreign one is found before anything is issued, and should
-// several take writes, every process takes the same. A host that is doubted goes on when there is no other.
+// Connect asks the host in use, unless that is doubted, and then the others. A host that is doubted goes on when there
+// is no other.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 	at, doubted := p.inUse()
 	within := p.limit
@@ -68,25 +69,16 @@ func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		p.tell(at, false)
+		p.tell(false)
 		failed = err
 	}
-	conn, err := p.search(ctx, at, within)
+	conn, err := p.openAnother(ctx, at, within)
 	if conn == nil && doubted {
-		conn, failed = p.open(ctx, at)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if conn == nil {
-		if at < 0 {
-			p.deployment = "" // any of them may have been asked first
+		if conn, failed = p.open(ctx, at); conn != nil {
+			return conn, nil
 		}
-		return nil, errors.Join(failed, err)
 	}
-	if p.at != conn.at { // it has as long to commit something
-		p.at, p.broke, p.committed = conn.at, false, time.Now()
-	}
-	return conn, nil
+	return conn, errors.Join(failed, err)
 }
 
 // inUse is the host in use, and whether it is doubted.
@@ -96,197 +88,131 @@ func (p *primary) inUse() (at int, doubted bool) {
 	return p.at, p.broke && time.Since(p.committed) >= commitsWithin
 }
 
-// tell says of a host that it has committed, or that a connection to it broke or could not be made.
-func (p *primary) tell(at int, committed bool) {
+// tell says that something that was written was committed, or that a transaction broke. nil is of one host alone.
+func (p *primary) tell(committed bool) {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at != p.at {
-		return // it is not in use any more
-	}
 	if p.broke = !committed; committed {
 		p.committed = time.Now()
 	}
 }
 
-// search asks all hosts but the last one. One that is outside a group is taken only if no other takes writes.
-func (p *primary) search(ctx context.Context, last int, within time.Duration) (*primaryConn, error) {
-	asking, cancel := context.WithTimeout(ctx, within)
+// openAnother asks all hosts but the last one, and uses the first that answers. At the start, without a last one, all
+// are waited for: so a foreign one is found before anything is issued, and should several take writes, every process
+// takes the same. The error is nil with a connection.
+func (p *primary) openAnother(ctx context.Context, last int, within time.Duration) (best driver.Conn, failed error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	type answer struct {
-		conn *primaryConn
+		conn driver.Conn
+		at   int
 		err  error
 	}
-	answers := make(chan answer, len(p.hosts))
-	asked := 0
+	answers, asked, at := make(chan answer), 0, len(p.hosts)
 	for i := range p.hosts {
 		if i != last {
 			asked++
 			go func() {
-				conn, err := p.open(asking, i)
-				answers <- answer{conn, err}
+				conn, err := p.open(ctx, i)
+				answers <- answer{conn, i, err}
 			}()
 		}
 	}
-	var best *primaryConn
-	var err error
 	for range asked {
 		a := <-answers
-		spare := a.conn
-		if a.conn != nil && (best == nil || best.outside && !a.conn.outside ||
-			best.outside == a.conn.outside && a.conn.at < best.at) {
-			spare, best = best, a.conn
+		failed = errors.Join(failed, a.err)
+		if a.conn != nil && a.at < at {
+			a.conn, best, at = best, a.conn, a.at
 		}
-		if err = errors.Join(err, a.err); spare != nil {
-			_ = spare.mysqlConn.Close() // one is enough
+		if a.conn != nil {
+			_ = a.conn.Close() // one is enough
 		}
-		if last >= 0 && best != nil && !best.outside {
+		if last >= 0 && best != nil {
 			cancel()
 		}
 	}
 	p.mu.Lock()
-	outside := best != nil && best.outside && p.grouped // it answered before those of the group
-	p.mu.Unlock()
-	if outside {
-		err = errors.Join(err, fmt.Errorf("%s: %w", p.names[best.at], errOutside))
+	defer p.mu.Unlock()
+	switch {
+	case best != nil && !errors.Is(failed, errDeployments):
+		p.at, p.broke, p.committed = at, false, time.Now() // it has as long to commit something
+		return best, nil
+	case best != nil:
+		_ = best.Close() // whose it is is not known
 	}
-	if best != nil && (outside || errors.Is(err, errDeployments)) { // whose it is is not known
-		_ = best.mysqlConn.Close()
-		return nil, err
+	if last < 0 { // any of them may have been asked first
+		p.deployment = ""
 	}
-	return best, err
+	return nil, failed
 }
 
-// open connects to a host that takes writes. Errors: errReadOnly for another one, errOutside,
-// errDeployments.
-func (p *primary) open(ctx context.Context, at int) (*primaryConn, error) {
+// open connects to a host that takes writes which are not lost: a member of a group that was started again may take
+// some until it joins. Errors: errReadOnly, errOutside, errDeployments.
+func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
-	opened, err := p.hosts[at].Connect(ctx)
+	conn, err := p.hosts[at].Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.names[at], err)
 	}
-	conn, ok := opened.(mysqlConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%T of the MySQL driver has changed", opened), opened.Close())
-	}
-	outside, err := p.look(ctx, at, conn)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
-	}
-	return &primaryConn{mysqlConn: conn, of: p, at: at, outside: outside}, nil
-}
-
-// look asks a server whose it is, whether it takes writes, and whether it is outside a group. One that
-// is started again may take writes until it joins: they would be lost.
-func (p *primary) look(ctx context.Context, at int, conn mysqlConn) (outside bool, err error) {
 	deployment, err := readOne(ctx, conn, "SELECT deployment FROM "+deploymentTable)
-	if err != nil && !serverSaid(err, 1146, 1142) { // there is no such table yet, or the user may not read it
-		return false, err
+	if serverSaid(err, 1146, 1142) { // there is no such table yet, or the user may not read it
+		err = nil
 	}
-	readOnly, err := readOne(ctx, conn, "SELECT @@GLOBAL.read_only")
-	if err != nil {
-		return false, err
+	var readOnly, sent string
+	if err == nil {
+		var state string
+		state, err = readOne(ctx, conn, "SELECT CONCAT(@@GLOBAL.read_only, ' ', COALESCE((SELECT variable_value FROM "+
+			globalStatus+" WHERE variable_name = '"+sentInGroup+"'), ''))")
+		readOnly, sent, _ = strings.Cut(state, " ")
 	}
-	sent, err := readOne(ctx, conn, "SHOW GLOBAL STATUS LIKE '"+sentInGroup+"'")
-	if err != nil {
-		return false, err
-	}
-	outside = isOutside(sent)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.deployment = cmp.Or(p.deployment, deployment)
-	p.grouped = p.grouped || sent != "" && !outside
 	switch {
+	case err != nil:
 	case deployment != "" && deployment != p.deployment:
-		return false, fmt.Errorf("%w: %s has %.20q, and another one %.20q",
-			errDeployments, p.names[at], deployment, p.deployment)
+		err = fmt.Errorf("%w: %.20q, and that of another one is %.20q", errDeployments, deployment, p.deployment)
 	case isOn(readOnly):
-		return false, errReadOnly
-	case outside && p.grouped:
-		return false, errOutside
+		err = errReadOnly
+	case isOutside(sent):
+		err = errOutside
+	default:
+		return conn, nil
 	}
-	return outside, nil
+	return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 }
 
-// readOne reads the last value of the first row, "" without a row.
-func readOne(ctx context.Context, conn mysqlConn, query string) (string, error) {
-	rows, err := conn.QueryContext(ctx, query, nil)
+// readOne reads the one value of a query, "" without a row.
+func readOne(ctx context.Context, conn driver.Conn, query string) (string, error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil) //nolint:forcetypeassert // it is MySQL's driver
 	if err != nil {
 		return "", err
 	}
-	values := make([]driver.Value, len(rows.Columns()))
-	switch err = rows.Next(values); {
-	case errors.Is(err, io.EOF):
-		return "", rows.Close()
-	case err != nil:
-		return "", errors.Join(err, rows.Close())
+	defer rows.Close()
+	values := make([]driver.Value, 1)
+	if err = rows.Next(values); errors.Is(err, io.EOF) {
+		return "", nil
 	}
-	last := values[len(values)-1]
-	text := fmt.Sprint(last)
-	if bytes, ok := last.([]byte); ok {
-		text = string(bytes)
-	}
-	return text, rows.Close()
+	text, _ := values[0].([]byte)
+	return string(text), err
 }
 
-// mysqlConn is what the driver's connection can do.
-type mysqlConn interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.ExecerContext
-	driver.QueryerContext
-	driver.NamedValueChecker
-	driver.Pinger
-	driver.SessionResetter
-	driver.Validator
+// writingTx notes whether its transaction has written anything. A host that cannot commit commits what only reads.
+type writingTx struct {
+	*sql.Tx
+	wrote *bool
 }
 
-// primaryConn tells when it breaks, and when it commits.
-type primaryConn struct {
-	mysqlConn
-	of      *primary
-	at      int
-	outside bool // its server is outside a group
-	wrote   bool // in its transaction
-}
-
-// Close tells whether the connection broke: the pool closes each that did. It asks IsValid of those
-// only that are given back to it, and a failed transaction discards its connection.
-func (c *primaryConn) Close() error {
-	if !c.IsValid() {
-		c.of.tell(c.at, false)
-	}
-	return c.mysqlConn.Close()
-}
-
-// BeginTx implements driver.ConnBeginTx.
-func (c *primaryConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.mysqlConn.BeginTx(ctx, opts)
-	c.wrote = false
-	return primaryTx{tx, c}, err
-}
-
-// ExecContext implements driver.ExecerContext.
-func (c *primaryConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := c.mysqlConn.ExecContext(ctx, query, args)
+// ExecContext implements gorm.ConnPool.
+func (t writingTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	result, err := t.Tx.ExecContext(ctx, query, args...)
 	if err == nil {
-		rows, _ := result.RowsAffected() // the driver has no error of it
-		c.wrote = c.wrote || rows > 0
+		rows, _ := result.RowsAffected() // the drivers have no error of it
+		*t.wrote = *t.wrote || rows > 0
 	}
 	return result, err
-}
-
-type primaryTx struct {
-	driver.Tx
-	conn *primaryConn
-}
-
-// Commit implements driver.Tx. That of a transaction which wrote nothing tells nothing.
-func (t primaryTx) Commit() error {
-	err := t.Tx.Commit()
-	if err == nil && t.conn.wrote {
-		t.conn.of.tell(t.conn.at, true)
-	}
-	return err
 }

@@ -121,35 +121,26 @@ func TestHostOutsideItsGroup(t *testing.T) {
 	wantAdvice(t, known.explain("look", errOutside), "START GROUP_REPLICATION")
 }
 
-// A host is doubted when a connection broke and it has committed nothing for long enough; what only
-// reads commits everywhere, and what others do tells nothing.
+// A host is doubted when a transaction broke and nothing was committed for long enough; what only reads commits
+// everywhere.
 func TestDoubtOfAHost(t *testing.T) {
-	failed := errors.New("failed")
-	for _, c := range []struct {
-		at      int
-		wrote   bool
-		err     error
-		doubted bool
-	}{{1, true, nil, false}, {1, false, nil, true}, {1, true, failed, true}, {0, true, nil, true}} {
-		p := &primary{at: 1, broke: true}
-		check.Is(t, primaryTx{ended{c.err}, &primaryConn{of: p, at: c.at, wrote: c.wrote}}.Commit(), c.err)
-		_, doubted := p.inUse()
-		check.Equal(t, doubted, c.doubted, c)
-		p.tell(0, false)
-		_, doubted = p.inUse()
-		check.Equal(t, doubted, c.doubted, c, "another one broke")
-		p.tell(1, false)
-		p.committed = p.committed.Add(-commitsWithin)
-		_, doubted = p.inUse()
-		check.Equal(t, doubted, true, c, "it broke, and commits nothing")
+	s := openMigrated(t, backends()[1].empty(t))
+	s.hosts = &primary{broke: true}
+	is := func(want bool, what string) {
+		t.Helper()
+		_, doubted := s.hosts.inUse()
+		check.Equal(t, doubted, want, what)
 	}
+	is(true, "it broke, and never committed anything")
+	check.OK(t, check.Err(s.Names(t.Context())))
+	is(true, "a transaction that only reads")
+	provision(t, s, app(1))
+	is(false, "one that writes")
+	s.hosts.tell(false)
+	is(false, "it broke a moment after a commit")
+	s.hosts.committed = s.hosts.committed.Add(-commitsWithin)
+	is(true, "it broke, and commits nothing")
 }
-
-// ended is a transaction whose end is known.
-type ended struct{ err error }
-
-func (e ended) Commit() error   { return e.err }
-func (e ended) Rollback() error { return e.err }
 
 // Hosts of two deployments are refused before anything is handed out.
 func TestHostsOfTwoDeployments(t *testing.T) {

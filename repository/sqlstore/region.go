@@ -68,53 +68,41 @@ func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 		return model.RegionStart{}, fmt.Errorf("%w: only region 0 can take over what was issued without a region, this is %q: set region.id to 0, and region.bits", model.ErrRefused, s.opts.Region)
 	}
 	return within(ctx, s, "give a database a region", func(tx *gorm.DB) (start model.RegionStart, err error) {
-		m, err := s.readMoment(tx, s.either(exclusive, ""))
-		if err != nil {
+		if err := s.storeRegion(tx, true); err != nil {
 			return start, err
 		}
-		if err := s.inRegion(m.deploymentRow); err != nil && !errors.Is(err, errNoRegion) {
-			return start, err
-		}
-		if start, err = s.regionStart(tx); err != nil {
-			return start, err
-		}
-		if m.Region == "" {
-			if err := s.refuseUsed(tx, true); err != nil {
-				return start, err
-			}
-			if err := s.storeRegion(tx); err != nil {
-				return start, err
-			}
-			err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+" SET layout = "+s.either("CONCAT(layout, ?)", "layout || ?")+
-				" WHERE kind IN (?, ?)", s.opts.Region.Suffix(), model.KindSnowflake, model.KindUID)
-		}
-		return start, err
+		return s.regionStart(tx)
 	})
 }
 
 // recordRegion stores the region of a database that has issued nothing that another region could
-// issue.
-//
-// Errors: model.ErrLayoutChanged, those of the database.
+// issue. Errors: model.ErrLayoutChanged, those of the database.
 func (s *Store) recordRegion(ctx context.Context) error {
-	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
-		m, err := s.readMoment(tx, s.either(exclusive, ""))
-		if err != nil {
-			return err
-		}
-		if err := s.inRegion(m.deploymentRow); !errors.Is(err, errNoRegion) {
-			return err // another process was faster
-		}
-		if err := s.refuseUsed(tx, false); err != nil {
-			return err
-		}
-		return s.storeRegion(tx)
-	})
+	_, err := s.tryTx(ctx, func(tx *gorm.DB) error { return s.storeRegion(tx, false) })
 	return err
 }
 
-func (s *Store) storeRegion(tx *gorm.DB) error {
-	return updateRows(tx, 1, "store the region", "UPDATE "+deploymentTable+" SET region = ? WHERE region = ''", s.opts.Region.String())
+// storeRegion stores the region unless another process was faster. adopt is for region 0, which takes over numbers, and
+// worker IDs with their layouts.
+func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
+	m, err := s.readMoment(tx, s.either(exclusive, ""))
+	if err != nil {
+		return err
+	}
+	if err := s.inRegion(m.deploymentRow); !errors.Is(err, errNoRegion) {
+		return err
+	}
+	if err := s.refuseUsed(tx, adopt); err != nil {
+		return err
+	}
+	err = updateRows(tx, 1, "store the region", "UPDATE "+deploymentTable+" SET region = ? WHERE region = ''",
+		s.opts.Region.String())
+	if err == nil && adopt {
+		err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+" SET layout = "+
+			s.either("CONCAT(layout, ?)", "layout || ?")+" WHERE kind IN (?, ?)",
+			s.opts.Region.Suffix(), model.KindSnowflake, model.KindUID)
+	}
+	return err
 }
 
 // refuseUsed refuses to begin a region where IDs of no region were issued: those of a queue, and

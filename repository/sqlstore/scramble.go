@@ -22,19 +22,6 @@ func makeSecret(tx *gorm.DB) error {
 // unknownSecret stands for the secret of a deployment whose place the database took.
 const unknownSecret = "unknown"
 
-// refuseScrambled refuses, with model.ErrRefused, that the database takes the place of
-// another deployment while it has scrambled apps: the IDs of two secrets repeat.
-func refuseScrambled(tx *gorm.DB, deployment string) error {
-	apps, err := query[[]int64](tx, "read which apps are scrambled",
-		"SELECT s.app_id FROM "+scrambleTable+" AS s CROSS JOIN "+
-			deploymentTable+" AS d WHERE d.deployment <> ? ORDER BY s.app_id", deployment)
-	if err != nil || len(apps) == 0 {
-		return err
-	}
-	return fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment %s scrambled with its own could repeat: "+
-		"begin with an empty database, into which you first restore the row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment, deploymentTable)
-}
-
 // scrambleRow is a scrambled app, with the deployment's secret.
 type scrambleRow struct {
 	AppID          int64

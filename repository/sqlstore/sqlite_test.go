@@ -3,12 +3,9 @@
 package sqlstore
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,80 +15,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"shardid/model"
 	"shardid/scripts/check"
 )
-
-// childFile names, in the environment, the file that this program allocates from
-// instead of running tests.
-const childFile = "SHARDID_TEST_ALLOCATE_FROM"
-
-// allocateForEver prints each segment it was given, until it is killed.
-func allocateForEver(file string) int {
-	s, err := Open(context.Background(), Options{Driver: SQLite, DSN: file})
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	for {
-		got := one(s, key(1, 0), 0)
-		if got.Err != nil {
-			fmt.Println(got.Err)
-			return 1
-		}
-		fmt.Println(got.Segment.First, got.Segment.Last) // unbuffered
-	}
-}
-
-func TestSQLiteSurvivesKill(t *testing.T) {
-	check.Deep(t)
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	opts := Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "shardid.db")}
-	s := openMigrated(t, opts)
-	provision(t, s, app(1))
-	var last int64
-	for round := range 6 {
-		for _, got := range killedAfter(t, opts.DSN, time.Duration(20+30*round)*time.Millisecond) {
-			if got.First <= last {
-				t.Fatalf("segment %d…%d after %d", got.First, got.Last, last)
-			}
-			last = got.Last
-		}
-	}
-	if n := maxID(t, s, 0); n < last {
-		t.Fatalf("max_id %d, handed out %d", n, last)
-	}
-	t.Logf("%d indices over 6 kills", last)
-}
-
-// killedAfter gives the segments a process printed before kill -9, d after its
-// first one.
-func killedAfter(t *testing.T, file string, d time.Duration) (segments []model.Segment) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childFile+"="+file)
-	out, err := cmd.StdoutPipe()
-	check.Must(t, err)
-	check.Must(t, cmd.Start())
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if len(segments) == 0 {
-			time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
-		}
-		var segment model.Segment
-		if _, err := fmt.Sscan(lines.Text(), &segment.First, &segment.Last); err != nil {
-			t.Fatalf("the process said %q", lines.Text())
-		}
-		segments = append(segments, segment)
-	}
-	_ = cmd.Wait() // it was killed
-	if len(segments) == 0 {
-		t.Fatal("the process handed out nothing")
-	}
-	return segments
-}
 
 // The database and the files beside it are for this user only, whatever the umask; one that
 // is there keeps its permissions.

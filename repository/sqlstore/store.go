@@ -116,6 +116,7 @@ type Store struct {
 	pool    *sql.DB
 	gorm    *gorm.DB
 	server  *gosql.Config // nil for SQLite
+	hosts   *primary      // nil for one host alone
 	file    string        // SQLite's file
 	seen    seen
 	id      string // of this process, as a member of the deployment

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -161,67 +160,37 @@ func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
 // model.ErrInvalidArgument, model.ErrTagExists, model.ErrRefused for other numbers than the
 // tag had before and for a fresh one that was used, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
-	made, err := s.CreateTags(ctx, []model.Tag{tag})
-	if err != nil {
-		return model.Tag{}, err
+	op, needs := fmt.Sprintf("add tag %q", tag.Name), []need{toShare, toDecide}
+	tag.Region = s.opts.Region
+	if err := cmp.Or(checkNumber(&tag), checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
+		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
 	}
-	return made[0], nil
-}
-
-// CreateTags is CreateTag for several tags, all or none, in one transaction.
-func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error) {
-	op := fmt.Sprintf("add %d tags", len(tags))
-	if len(tags) == 1 {
-		op = fmt.Sprintf("add tag %q", tags[0].Name)
-	}
-	tags = slices.Clone(tags) // checkNumber completes them
-	for i := range tags {
-		tag := &tags[i]
-		tag.Region = s.opts.Region
-		if err := cmp.Or(checkNumber(tag), checkNewTag(*tag), model.CheckText(tag.Name, tag.Description)); err != nil {
-			return nil, fmt.Errorf("add tag %q: %w", tag.Name, err)
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (made model.Tag, err error) {
+		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description, last_change) "+
+			"VALUES (?, ?, ?, ?, ?)",
+			tag.Name, tag.MaxID, tag.Step, tag.Description, m.accountedFor(tag.Fresh)).Error
+		if isDuplicate(err) {
+			return made, model.ErrTagExists
 		}
-	}
-	needs := []need{toShare, toDecide}
-	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (made []model.Tag, err error) {
-		for _, tag := range tags {
-			one, err := s.createTag(tx, m, tag)
-			if err != nil && len(tags) > 1 {
-				err = fmt.Errorf("tag %q: %w", tag.Name, err)
-			}
-			if err != nil {
-				return nil, err
-			}
-			made = append(made, one)
+		if err != nil {
+			return made, err
 		}
-		return made, nil
-	})
-}
-
-func (s *Store) createTag(tx *gorm.DB, m *moment, tag model.Tag) (made model.Tag, err error) {
-	err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description, last_change) VALUES (?, ?, ?, ?, ?)",
-		tag.Name, tag.MaxID, tag.Step, tag.Description, m.accountedFor(tag.Fresh)).Error
-	if isDuplicate(err) {
-		return made, model.ErrTagExists
-	}
-	if err != nil {
+		kept, err := keptOfTag(tx, tag.Name)
+		if err == nil {
+			err = keepNumber(tx, tag, kept)
+		}
+		if err == nil && kept.Buried > tag.MaxID {
+			err = write(tx, "go on above what was handed out before",
+				"UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
+		}
+		if err == nil {
+			made, err = s.oneTag(tx, tag.Name)
+		}
+		if err == nil {
+			err = s.beginTag(tx, m, &made, tag, kept.Buried)
+		}
 		return made, err
-	}
-	kept, err := keptOfTag(tx, tag.Name)
-	if err == nil {
-		err = keepNumber(tx, tag, kept)
-	}
-	if err == nil && kept.Buried > tag.MaxID {
-		err = write(tx, "go on above what was handed out before",
-			"UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
-	}
-	if err == nil {
-		made, err = s.oneTag(tx, tag.Name)
-	}
-	if err == nil {
-		err = s.beginTag(tx, m, &made, tag, kept.Buried)
-	}
-	return made, err
+	})
 }
 
 // beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.

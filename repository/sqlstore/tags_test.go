@@ -180,36 +180,6 @@ func TestAddTagRefuses(t *testing.T) {
 	})
 }
 
-// Tags that are added together are all there or none, whichever of them is refused.
-func TestCreateTagsIsAllOrNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		addTag(t, s, "there", 10)
-		some := func(last model.Tag) (all []model.Tag) {
-			for i := range 20 {
-				all = append(all, model.Tag{Name: fmt.Sprint("t", i), MaxID: int64(i + 1), Step: 10})
-			}
-			return append(all, last)
-		}
-		for want, last := range map[error]model.Tag{
-			model.ErrTagExists:       {Name: "there", MaxID: 1, Step: 10},
-			model.ErrInvalidArgument: {Name: "bad", MaxID: 1, Step: 0},
-		} {
-			made, err := s.CreateTags(t.Context(), some(last))
-			check.Is(t, err, want)
-			if made != nil || !strings.Contains(err.Error(), fmt.Sprintf("tag %q", last.Name)) {
-				t.Errorf("%v, %v", made, err)
-			}
-			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 1, "tags")
-		}
-		made, err := s.CreateTags(t.Context(), some(model.Tag{Name: "last", MaxID: 7, Step: 10}))
-		check.Must(t, err)
-		if len(made) != 21 || made[3].MaxID != 4 || made[20].Name != "last" {
-			t.Errorf("%+v", made)
-		}
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 22, "tags")
-	})
-}
-
 // Two stores, as two processes have them, and a Java Leaf beside them on MySQL.
 func TestTagsConcurrently(t *testing.T) {
 	check.Deep(t)
@@ -309,31 +279,6 @@ func TestLayoutOnce(t *testing.T) {
 		run(t, s, "DROP TABLE id_layout")
 		wantAdvice(t, check.Err(s.LayoutOnce(t.Context(), one)), "shardid migrate")
 		wantAdvice(t, check.Err(s.HasLayout(t.Context(), one)), "shardid migrate")
-	})
-}
-
-// Of starters with two layouts one wins, and all others of its kind with it.
-func TestLayoutOnceAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		count := map[string]int{}
-		already, errs := atOnce(16, func(i int) (bool, error) {
-			return s.LayoutOnce(context.Background(), model.LayoutRecord{Kind: "uid", Layout: fmt.Sprintf("layout %d", i%2)})
-		})
-		for i, err := range errs {
-			switch {
-			case errors.Is(err, model.ErrLayoutChanged):
-				count["refused"]++
-			case err != nil:
-				t.Error(err)
-			case already[i]:
-				count["equal"]++
-			default:
-				count["recorded"]++
-			}
-		}
-		if count["recorded"] != 1 || count["equal"] != 7 || count["refused"] != 8 {
-			t.Error(count)
-		}
 	})
 }
 

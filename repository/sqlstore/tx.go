@@ -134,18 +134,24 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	if err != nil {
 		return errors.Is(err, driver.ErrBadConn) || isBusy(err), &model.NotBegunError{Err: err}
 	}
+	wrote := false
 	session := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
-	session.Statement.ConnPool = tx
+	session.Statement.ConnPool = writingTx{tx, &wrote}
 	if err := body(session); err != nil {
 		if tx.Rollback() != nil {
+			s.hosts.tell(false)
 			discard(conn)
 			return false, err
 		}
 		return isRolledBack(err), err
 	}
 	if err := tx.Commit(); err != nil {
+		s.hosts.tell(false)
 		discard(conn)
 		return false, err
+	}
+	if wrote {
+		s.hosts.tell(true)
 	}
 	return false, nil
 }
@@ -214,14 +220,4 @@ func updateRows(tx *gorm.DB, rows int, what, sql string, args ...any) error {
 		return fmt.Errorf("%s: %w: %d of %d rows were as read", what, errRowChanged, res.RowsAffected, rows)
 	}
 	return nil
-}
-
-// confirm runs a statement that an operator's word stands for, and gives how many rows
-// it changed.
-func (s *Store) confirm(ctx context.Context, op, statement string, args ...any) (int64, error) {
-	// A change that is not noted yet comes first.
-	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, _ *moment) (int64, error) {
-		res := tx.Exec(statement, args...)
-		return res.RowsAffected, res.Error
-	})
 }

@@ -385,30 +385,21 @@ func (s *Store) leaveDeployment() {
 	_, _ = s.pool.ExecContext(ctx, "DELETE FROM "+replicaTable+" WHERE id = ?", s.id) // others wait a little longer
 }
 
-// marks asks the witness that the row names how far counters have come. Where none is
-// named, marks that are there all the same count too: they vouch for nothing, but what they
-// say was handed out. The moment must be locked.
-func (s *Store) marks(ctx context.Context, m *moment, counters []string) ([]int64, error) {
+// readMarks asks the witness that the row names how far counters have come that account for the changes up to oldest;
+// those after it are read. Where no witness is named, marks that are there all the same count too: they vouch for
+// nothing, but what they say was handed out. The moment must be locked.
+func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int64) ([]int64, error) {
 	marks, err := make([]int64, len(counters)), errNoWitness
 	if s.opts.Witness != nil && (m.Witness != "" || s.reached.Load()) {
-		asking, cancel := context.WithTimeout(ctx, witnessTimeout)
+		asking, cancel := context.WithTimeout(tx.Statement.Context, witnessTimeout)
 		defer cancel()
 		var found []int64
 		if found, err = s.opts.Witness.Marks(asking, model.WitnessLife(m.Witness), counters); err == nil {
-			return found, nil
+			marks = found
 		}
 	}
-	if m.Witness == "" || m.settled {
-		return marks, nil
-	}
-	return nil, fmt.Errorf("%w: %w", errWitnessAway, err)
-}
-
-// readMarks is marks of counters that account for the changes up to oldest: those after it are read.
-func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int64) ([]int64, error) {
-	marks, err := s.marks(tx.Statement.Context, m, counters)
-	if err != nil {
-		return nil, err
+	if err != nil && m.Witness != "" && !m.settled {
+		return nil, fmt.Errorf("%w: %w", errWitnessAway, err)
 	}
 	return marks, m.readChanges(tx, oldest)
 }
