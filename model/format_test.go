@@ -67,20 +67,18 @@ func TestFormatVectors(t *testing.T) {
 	}
 }
 
-// The programs of docs/formats.md and docs/id-layout.md agree with the vectors. Each prints how many it tried.
-func TestProgramsOfThePages(t *testing.T) {
+// The programs of docs/examples agree with the vectors. Each prints how many it tried.
+func TestProgramsOfTheExamples(t *testing.T) {
 	check.Deep(t)
 	v := readVectors(t)
 	formats := len(v.IDs)*2*len(allFormats) + len(v.Accepted) + len(v.Refused)
-	for name, c := range map[string]struct {
+	for program, c := range map[string]struct {
 		command []string
 		have    string // a program that ends without an error where all is installed
-		page    string
-		fence   string
 		want    int
-		program string
+		harness string
 	}{
-		"formats, python": {[]string{"python3", "-c"}, "0", "formats.md", "python", formats, `
+		"python/formats.py": {[]string{"python3", "-c"}, "0", formats, `
 import json
 v = json.load(open("testdata/formats.json"))
 count = 0
@@ -100,7 +98,7 @@ for row in v["refused"]:
         count += 1
 print(count)
 `},
-		"formats, js": {[]string{"node", "-e"}, "0", "formats.md", "js", formats, `
+		"node/formats.js": {[]string{"node", "-e"}, "0", formats, `
 const v = JSON.parse(require("fs").readFileSync("testdata/formats.json", "utf8"));
 const equal = (got, want) => { if (got !== want) throw new Error(got + ", want " + want); };
 let count = 0;
@@ -116,8 +114,7 @@ for (const row of v.refused) {
 }
 console.log(count);
 `},
-		"scrambled, python": {[]string{"python3", "-c"}, "import cryptography", "id-layout.md", "python scramble",
-			scrambleVectors, `
+		"python/scramble.py": {[]string{"python3", "-c"}, "import cryptography", scrambleVectors, `
 import json
 v = json.load(open("testdata/scramble.json"))
 for row in v["vectors"]:
@@ -125,7 +122,7 @@ for row in v["vectors"]:
     assert str(id) == row["id"], (row, id)
 print(len(v["vectors"]))
 `},
-		"scrambled, js": {[]string{"node", "-e"}, "0", "id-layout.md", "js scramble", scrambleVectors, `
+		"node/scramble.js": {[]string{"node", "-e"}, "0", scrambleVectors, `
 const v = JSON.parse(require("fs").readFileSync("testdata/scramble.json"));
 for (const row of v.vectors) {
   const id = scramble(v.secret, row.app, row.shard, BigInt(row.index));
@@ -134,20 +131,16 @@ for (const row of v.vectors) {
 console.log(v.vectors.length);
 `},
 	} {
-		t.Run(name, func(t *testing.T) {
-			page, err := os.ReadFile("../docs/" + c.page)
+		t.Run(program, func(t *testing.T) {
+			text, err := os.ReadFile("../docs/examples/" + program)
 			check.Must(t, err)
-			block := regexp.MustCompile("(?s)```" + c.fence + "\n(.*?)```").FindSubmatch(page)
-			if block == nil {
-				t.Fatal(c.page, "has no program in", c.fence)
-			}
-			run := func(program string) ([]byte, error) {
-				return exec.CommandContext(t.Context(), c.command[0], c.command[1], program).CombinedOutput()
+			run := func(code string) ([]byte, error) {
+				return exec.CommandContext(t.Context(), c.command[0], c.command[1], code).CombinedOutput()
 			}
 			if _, err := run(c.have); err != nil {
 				t.Skip("not installed:", c.command[0], c.have)
 			}
-			out, err := run(string(block[1]) + c.program)
+			out, err := run(string(text) + c.harness)
 			if err != nil || string(out) != fmt.Sprintln(c.want) {
 				t.Errorf("%v: %s, want %d", err, out, c.want)
 			}

@@ -13,12 +13,10 @@ import (
 	"testing"
 	"time"
 
-	gosql "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 // All columns of a row count, and are stored. What follows from them is model.AllocState's to say.
@@ -358,97 +356,4 @@ func wantAdvice(t testing.TB, err error, advice string) {
 	if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
 		t.Errorf("more than one line: %q", err)
 	}
-}
-
-// empty is the care that asks for an empty segment.
-func empty() model.Care {
-	var l model.Losses
-	l.Lost(1)
-	return l.Care
-}
-
-// emptyTag takes an empty segment of a tag.
-func emptyTag(ctx context.Context, s *Store, tag string) (model.TagSegment, error) {
-	return s.AllocateTag(ctx, model.TagRequest{Tag: tag, Care: empty()})
-}
-
-func TestEmptySegmentsTakeNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		addTag(t, s, "a", 10)
-		for i := range int64(2) {
-			for range 3 {
-				got, err := emptyTag(t.Context(), s, "a")
-				if want := (model.TagSegment{First: 10*i + 1, End: 10*i + 1, Step: 10}); err != nil || got != want {
-					t.Fatalf("%+v, %v, want %+v", got, err, want)
-				}
-			}
-			wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 10*i + 1, End: 10*i + 11, Step: 10})
-		}
-	})
-}
-
-// A semi-synchronous server whose replica is away answers no COMMIT: that of an empty
-// segment neither, which costs nothing, and it is answered as soon as others are.
-func TestEmptySegmentsShowThatCommitsGetNoAnswer(t *testing.T) {
-	check.Deep(t)
-	if testserver.OnMySQL() {
-		t.Skip("the plugin has to be installed there")
-	}
-	server := testserver.MariaDB(t, "--log-bin=b", "--server-id=1", "--rpl-semi-sync-master-timeout=3600000")
-	dsn := withDSN(t, server.NewDatabase(t), func(c *gosql.Config) { c.ReadTimeout = 300 * time.Millisecond })
-	s := openMigrated(t, Options{Driver: MySQL, DSN: dsn, ListRate: 1e9, TagRate: 1e9})
-	provision(t, s, app(1))
-	addTag(t, s, "a", 10)
-	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
-	run(t, s, "SET GLOBAL rpl_semi_sync_master_enabled = ON")
-	fails := func(f func(context.Context) error) {
-		t.Helper()
-		var away *model.StoreError
-		if err := f(t.Context()); !errors.As(err, &away) {
-			t.Fatalf("got %v, want no answer", err)
-		}
-	}
-	fails(func(ctx context.Context) error {
-		return s.Allocate(ctx, []model.AllocRequest{{Key: key(1, 0), MaxStep: model.MaxStep}})[0].Err
-	})
-	for range 5 {
-		fails(func(ctx context.Context) error { return check.Err(emptyTag(ctx, s, "a")) })
-	}
-	run(t, s, "SET GLOBAL rpl_semi_sync_master_enabled = OFF")
-	check.Must(t, check.Err(emptyTag(t.Context(), s, "a")))
-	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 11, Step: 10})
-}
-
-// Calls are observed under names that hold no app and no tag; a refusal is an answer.
-func TestObserve(t *testing.T) {
-	onBothEmpty(t, func(t *testing.T, opts Options) {
-		var seen []string
-		opts.Observe = func(ctx context.Context, store, op string) (context.Context, func(error)) {
-			return ctx, func(failure error) {
-				if failure != nil {
-					op += " failed"
-				}
-				seen = append(seen, store+": "+op)
-			}
-		}
-		s := openMigrated(t, opts)
-		provision(t, s, app(1))
-		seen = nil
-		_ = s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}}})
-		_, _, unknown := s.ChangeApp(t.Context(), 77, model.AppChange{})
-		_, none := s.AllocateTag(t.Context(), model.TagRequest{Tag: "nobody's"})
-		cancelled, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, away := s.Load(cancelled)
-		if !errors.Is(unknown, model.ErrUnknownApp) || !errors.Is(none, model.ErrUnknownTag) || away == nil {
-			t.Errorf("%v, %v, %v", unknown, none, away)
-		}
-		want := []string{"database: allocate", "database: change app", "database: allocate a segment",
-			"database: load the lists failed"}
-		for _, call := range want {
-			if !slices.Contains(seen, call) {
-				t.Errorf("%q lacks %q", seen, call)
-			}
-		}
-	})
 }

@@ -479,7 +479,7 @@ func tourForms(b *tab, look func(view string)) {
 // pictures is where TestConsolePictures writes.
 var pictures = flag.String("pictures", "", "write the console's pictures into this `folder`, in three minutes")
 
-// TestConsolePictures makes the pictures of docs/console.md and README.zh-CN.md from a service under load:
+// TestConsolePictures makes the pictures of README.md and README.zh-CN.md from a service under load:
 //
 //	go test ./scripts/stories -run TestConsolePictures -pictures ../../docs/images
 func TestConsolePictures(t *testing.T) {
