@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -51,19 +52,6 @@ func TestPanicAfterTheHeadersWritesNoSecondAnswer(t *testing.T) {
 	api.ServeHTTP(brokenPipe{w}, httptest.NewRequest(http.MethodGet, alice, nil))
 	wantAnswer(t, w, 200, "")
 	check.Has(t, log.String(), "broken pipe")
-}
-
-// What a client may not see is in the log; what it did wrong itself is not an
-// error there.
-func TestLogLevels(t *testing.T) {
-	for err, want := range map[error]string{
-		errors.New("disk full"): `level=ERROR msg="request failed" path=/get error="disk full"`,
-		model.ErrUnknownApp:     `level=DEBUG msg="request refused" path=/get code=-2 error="app is not provisioned"`,
-	} {
-		api, log := logging(broken(err), nil)
-		ask(api, "GET", alice)
-		check.Has(t, log.String(), want)
-	}
 }
 
 // A buffer that served a large batch, or a request that failed, serves the next one with
@@ -117,19 +105,26 @@ func TestRequestThatEnds(t *testing.T) {
 	}
 }
 
-// Each mode counts its own requests, also those that a handler refuses before it asks the service.
+// Each mode counts its own requests, also those that a handler refuses before it asks the service. Who asks for a
+// lease is known.
 func TestTraffic(t *testing.T) {
-	api := newAPIOf(metered)
-	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x",
-		"/get/more"} {
-		ask(api, http.MethodGet, target)
+	leases := &fakeLeases{}
+	api := newAPIOf(func(o *Options) { metered(o); closed(o); o.Leases = leases })
+	for _, x := range []exchange{
+		{target: alice}, {target: alice + "&count=7"}, {target: "/get?appId=1"}, {target: segmentURL},
+		{target: uidURL, token: "times"}, {target: "/decode?id=x"}, {target: "/get/more"},
+		{method: http.MethodPost, target: "/v1/leases/%2e"}, {method: http.MethodPost, target: "/v1/leases/orders"},
+	} {
+		x.token = cmp.Or(x.token, "orders")
+		x.ask(api)
 	}
+	check.Has(t, leases.asked, " orders-token ")
 	for mode, want := range map[string][2]int{
-		ModeQueue: {3, 1}, ModeSegment: {1, 0}, ModeSnowflake: {0, 0}, ModeUID: {1, 0},
+		ModeQueue: {3, 1}, ModeSegment: {1, 0}, ModeSnowflake: {0, 0}, ModeUID: {1, 0}, ModeLease: {2, 1},
 	} {
 		got := [2]int{metricOf(t, api, `shardid_request_duration_seconds_count{mode="`+mode+`"}`),
 			metricOf(t, api, `shardid_refused_total{mode="`+mode+`"}`)}
 		check.Equal(t, got, want, mode)
 	}
-	check.Equal(t, metricOf(t, api, `shardid_refused_total{code="-6"}`), 1, "invalid argument")
+	check.Equal(t, metricOf(t, api, `shardid_refused_total{code="-6"}`), 2, "invalid argument")
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"testing"
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 )
 
 // fakeLeases grants worker ID 7, or answers with err. It notes what it was asked.
@@ -91,22 +89,4 @@ func leaseExchanges() []exchange {
 		}
 	}
 	return all
-}
-
-// Leases count as a mode of their own, and know who asks for them.
-func TestLeaseRequests(t *testing.T) {
-	leases := &fakeLeases{}
-	a := newAPIOf(func(o *Options) {
-		metered(o)
-		closed(o)
-		o.Leases = leases
-	})
-	for method, target := range map[string]string{http.MethodPost: "/v1/leases/orders",
-		http.MethodDelete: "/v1/leases/orders/7?secret=s"} {
-		check.Equal(t, exchange{method: method, target: target, token: "orders"}.ask(a).Code, http.StatusOK)
-		check.Has(t, leases.asked, " orders-token ")
-	}
-	exchange{method: http.MethodPost, target: "/v1/leases/%2e", token: "orders"}.ask(a)
-	check.Equal(t, metricOf(t, a, `shardid_request_duration_seconds_count{outcome="ok"}`), 2, "done")
-	check.Equal(t, metricOf(t, a, `shardid_refused_total{mode="lease"}`), 1, "refused")
 }

@@ -72,15 +72,6 @@ func isNew(id string, given []string) bool {
 	return len(id) == 26 && isRequestID(id) && !strings.Contains(strings.Join(given, " "), id)
 }
 
-// No two requests get one ID.
-func TestRequestIDsAreDistinct(t *testing.T) {
-	api, seen := newAPI(&fakeQueue{}), map[string]bool{}
-	for range 1000 {
-		seen[ask(api, http.MethodGet, "/get").Header().Get(requestIDHeader)] = true
-	}
-	check.Equal(t, len(seen), 1000, "distinct IDs")
-}
-
 // The span of a request tells its route and its code, and nothing of its path or query; the caller
 // learns the ID of its trace where a request has one. Machines that only look whether we live have no
 // spans.

@@ -69,22 +69,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Without Options.Status there is what the API knows itself. The readiness of the
-// status and that of /readyz are one.
-func TestStatusOfTheAPIAlone(t *testing.T) {
-	var s Status
-	for _, ready := range []bool{true, false} {
-		api := newAPIOf(disableModes)
-		if !ready {
-			api.Drain()
-		}
-		check.Must(t, json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s))
-		if s.Ready != ready || len(s.Modes) != 5 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
-			t.Errorf("%+v, want ready %t", s, ready)
-		}
-	}
-}
-
 func fakeReplicas(context.Context) monitor.View {
 	return monitor.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []monitor.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,

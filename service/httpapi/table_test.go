@@ -418,29 +418,9 @@ func nowhereExchanges() (all []exchange) {
 	all = append(all,
 		exchange{name: "no path", method: http.MethodPost, target: "/nope", status: 404, code: -10, says: `"/nope"`})
 	methods := map[string][]string{
-		"GET, HEAD, OPTIONS": {
-			"/decodeSnowflakeId",
-			"/cache",
-			"/db",
-			"/decode?id=16385",
-			"/api/uid/parse/1",
-			"/api/status",
-			"/api/replicas",
-			"/api/history",
-			"/api/names",
-			"/api/names/orders",
-			"/api/sequences",
-			"/",
-			"/console/main.js",
-			"/docs/operations.md",
-			"/openapi.yaml",
-			"/metrics",
-			"/livez",
-			"/readyz",
-			"/readyz/uid",
-			"/healthz",
-			currentURL,
-		},
+		"GET, HEAD, OPTIONS": append(strings.Fields("/decodeSnowflakeId /cache /db /decode?id=16385 /api/uid/parse/1 "+
+			"/api/status /api/replicas /api/history /api/names /api/names/orders /api/sequences / /console/main.js "+
+			"/docs/operations.md /openapi.yaml /metrics /livez /readyz /readyz/uid /healthz"), currentURL),
 		"GET, HEAD, POST, OPTIONS": append(idPaths(), "/get", "/api/segment/get/", sequenceURL, tinyidURL,
 			tinyidSimpleURL, tinyidRunURL, tinyidClientURL),
 		"POST, OPTIONS":   {"/v1/leases/orders", "/v1/leases/orders/7/renew"},

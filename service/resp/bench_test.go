@@ -58,7 +58,8 @@ func BenchmarkCommands(b *testing.B) {
 				Snowflake: fakeGenerator{&fake{}}, Sequence: quiet{},
 				Traffic: issuer.NewTraffic(nil, access.Snowflake|access.Sequence),
 			}})
-			c := &conn{Conn: &endless{text: strings.Repeat(encode(test.command...), test.times), left: b.N/test.times + 1}, server: s}
+			text := strings.Repeat(encode(test.command...), test.times)
+			c := &conn{Conn: &endless{text: text, left: b.N/test.times + 1}, server: s}
 			c.in.from, c.in.beforeRead = c.Conn, c.beforeRead
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -134,16 +134,16 @@ func TestLargeTransactionsAndAnswers(t *testing.T) {
 }
 
 func TestErrorsHaveTheirCodes(t *testing.T) {
-	for err, want := range map[error]string{
-		fmt.Errorf("%w: app 1", model.ErrLimitReached):             "SHARDID -5 app reached its limit: app 1",
-		fmt.Errorf("%w: line\r\nbreak", model.ErrQueueEmpty):       "SHARDID -4 queue is empty: line  break",
-		errors.New("secret"):                                       "SHARDID -11 internal error: it has been logged, try again",
-		fmt.Errorf("%w: %w", model.ErrRingEmpty, model.ErrNoLease): "SHARDID -8 the ring is empty: no worker ID is held",
+	for want, err := range map[string]error{
+		"-5 app reached its limit: app 1":                   fmt.Errorf("%w: app 1", model.ErrLimitReached),
+		"-4 queue is empty: line  break":                    fmt.Errorf("%w: line\r\nbreak", model.ErrQueueEmpty),
+		"-11 internal error: it has been logged, try again": errors.New("secret"),
+		"-8 the ring is empty: no worker ID is held":        fmt.Errorf("%w: %w", model.ErrRingEmpty, model.ErrNoLease),
 	} {
 		f := &fake{}
 		f.err.Store(&err)
 		_, addr := start(t, f, nil)
-		check.Equal(t, exchange(t, addr, encodeAll("INCR snowflake|QUIT"), 1<<20), "-"+want+"\r\n+OK\r\n", err)
+		check.Equal(t, exchange(t, addr, encodeAll("INCR snowflake|QUIT"), 1<<20), "-SHARDID "+want+"\r\n+OK\r\n", err)
 	}
 }
 

@@ -135,12 +135,13 @@ func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string
 }
 
 // startOn is start with a listener that is wrapped.
-func startOn(t *testing.T, wrap func(net.Listener) net.Listener, f *fake, change func(*Options)) (s *Server, addr string) {
+func startOn(t *testing.T, wrap func(net.Listener) net.Listener, f *fake, change func(*Options)) (
+	s *Server, addr string,
+) {
 	t.Helper()
-	opts := Options{
-		Issuer: &issuer.Issuer{Queue: fakeQueue{f}, Segment: fakeSegment{f}, Snowflake: fakeGenerator{f}, Sequence: newFakeSequence(f)},
-		Log:    slog.New(slog.DiscardHandler), Version: "1.2.3",
-	}
+	modes := issuer.Issuer{Queue: fakeQueue{f}, Segment: fakeSegment{f}, Snowflake: fakeGenerator{f},
+		Sequence: newFakeSequence(f)}
+	opts := Options{Issuer: &modes, Log: slog.New(slog.DiscardHandler), Version: "1.2.3"}
 	if change != nil {
 		change(&opts)
 	}

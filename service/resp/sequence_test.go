@@ -60,7 +60,8 @@ func TestSequencePipelines(t *testing.T) {
 			":1\r\n:1\r\n:2\r\n:6\r\n$1\r\n6\r\n:3\r\n", []int{6}},
 		{"another command", a + a + encodeAll("PING") + a + encodeAll("INCR snowflake") + a + end,
 			":1\r\n:2\r\n+PONG\r\n:3\r\n:4\r\n:4\r\n", []int{2, 1, 1}},
-		{"an error that is not asked for", a + encodeAll("INCRBY sequence:chat:a 0") + a + end, ":1\r\n-SHARDID -6 ", []int{2}},
+		{"an error that is not asked for", a + encodeAll("INCRBY sequence:chat:a 0") + a + end,
+			":1\r\n-SHARDID -6 ", []int{2}},
 		{"an error of the space", a + encodeAll("INCR sequence:chat:bad") + a + end,
 			":1\r\n-SHARDID -4 no number of the sequence can be had for now\r\n:2\r\n", []int{3}},
 		{"nothing to ask for", encode("INCR", "sequence:chat") + end, "-SHARDID -6 ", nil},
@@ -122,7 +123,8 @@ func (p panics) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 // FuzzSequence: a stream of commands is answered the same however it is cut, and the numbers of
 // each key are those that were asked for.
 func FuzzSequence(f *testing.F) {
-	f.Add([]byte(encodeAll("INCR sequence:chat:a|GET sequence:chat:a") + encode("INCRBY", "sequence:chat:\x00\r\n", "7")))
+	f.Add([]byte(encodeAll("INCR sequence:chat:a|GET sequence:chat:a") +
+		encode("INCRBY", "sequence:chat:\x00\r\n", "7")))
 	f.Add([]byte(encodeAll("MULTI|INCR sequence:chat:a|PING|EXEC|INCR sequence::") + "*2\r\n$4\r\nINC"))
 	f.Add([]byte(encodeAll("INCR sequence:chat:bad|INCRBY sequence:chat:a 10001|INCR snowflake") + "PING\r\n"))
 	f.Add([]byte(encode("MULTI") + strings.Repeat(encode("INCR", "sequence:chat:a"), 300) + encode("EXEC")))
