@@ -147,7 +147,9 @@ func testEmpty(t *testing.T, s Store) {
 	if st := State(t, s, aKey()); st.Len != 10 || st.HighWater != 20 {
 		t.Errorf("state %+v", st)
 	}
-	err := s.Push(t.Context(), []model.PushRequest{{Key: aKey(), Life: "another", Segment: model.Segment{First: 21, Last: 20}, Cap: unlimited}})[0]
+	err := s.Push(t.Context(), []model.PushRequest{
+		{Key: aKey(), Life: "another", Segment: model.Segment{First: 21, Last: 20}, Cap: unlimited},
+	})[0]
 	wantErr(t, err, model.ErrLifeChanged)
 	Expect(t, Pop(t, s, aKey(), 20).Indices, 1, 10)
 }
@@ -236,7 +238,8 @@ func fillAll(t *testing.T, s Store, keys []model.ListKey, segment func(i int) mo
 
 func testManyStates(t *testing.T, s Store) {
 	keys := someKeys(2_500)
-	for i, err := range fillAll(t, s, keys, func(i int) model.Segment { return model.Segment{First: 1, Last: int64(i%7 + 1)} }) {
+	errs := fillAll(t, s, keys, func(i int) model.Segment { return model.Segment{First: 1, Last: int64(i%7 + 1)} })
+	for i, err := range errs {
 		if err != nil {
 			t.Fatalf("push %d: %v", i, err)
 		}

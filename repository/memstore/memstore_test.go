@@ -66,7 +66,8 @@ func BenchmarkPop(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if p, _ := s.Pop(b.Context(), key, n); len(p.Indices) == 0 {
-					listtest.Fill(b, s, key, listtest.State(b, s, key).HighWater+1, listtest.State(b, s, key).HighWater+1_000_000)
+					mark := listtest.State(b, s, key).HighWater
+					listtest.Fill(b, s, key, mark+1, mark+1_000_000)
 				}
 			}
 		})

@@ -63,10 +63,9 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"FOREIGN",
 		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), " +
-			"or, " +
-			"if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with the " +
-			"IDs of the other and of " +
-			"this one: two deployments share this Redis, or this database took the place of another one",
+			"or, if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with " +
+			"the IDs of the other and of this one: two deployments share this Redis, or this database took the " +
+			"place of another one",
 	}, {
 		"NODEPLOYMENT",
 		"wait until the database answers: the ID is read from there",
@@ -86,13 +85,11 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"replicas have confirmed",
 		"bring the replicas back, or, when they are gone for good, say how many are left: HSET " +
-			"id.gen.workers_{NAME} r N: " +
-			"a master without its replicas may have been replaced",
+			"id.gen.workers_{NAME} r N: a master without its replicas may have been replaced",
 	}, {
 		"No such master|sentinel: nil|all sentinels",
 		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the " +
-			"master, or " +
-			"cannot be reached",
+			"master, or cannot be reached",
 	}, {
 		"MOVED|CROSSSLOT|cluster support disabled|unknown command|wrong number of arguments|" + errMode.Error(),
 		"write redis.url for what the server is: one server, sentinels (master_name=NAME) or a cluster " +
@@ -103,8 +100,7 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"tls:|x509:|EOF|can't parse|invalid reply|connection reset",
 		"correct redis.url, and begin it with rediss:// for a server that speaks TLS, and only then, with a CA " +
-			"that is " +
-			"trusted: what listens there does not speak as Redis does, or closed the connection",
+			"that is trusted: what listens there does not speak as Redis does, or closed the connection",
 	}, {
 		"i/o timeout|deadline exceeded|connection pool timeout",
 		"look whether Redis runs, is reachable, is not busy (SLOWLOG GET), and speaks TLS just when redis.url begins " +

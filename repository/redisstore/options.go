@@ -95,12 +95,10 @@ func (o Options) universal() *redis.UniversalOptions {
 var (
 	errURL = errors.New("is not where a Redis is: write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
 		"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a " +
-		"cluster; " +
-		"in user and password, write % and two hex digits for signs such as / and #")
+		"cluster; in user and password, write % and two hex digits for signs such as / and #")
 	errParameter = errors.New("has a parameter that is not known or does not fit: there are master_name, " +
-		"sentinel_username, " +
-		"sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout and, with " +
-		"rediss://, skip_verify")
+		"sentinel_username, sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout " +
+		"and, with rediss://, skip_verify")
 	errClusterDB = errors.New("has a database number, and a cluster has only database 0: remove the number, or " +
 		"name one address")
 	errNoSentinel = errors.New("has a sentinel_ parameter but no master_name: add the name by which the sentinels " +
@@ -115,7 +113,8 @@ func ParseURL(text string) (Options, error) {
 		text = "redis://" + text
 	}
 	// As net/url takes one address only, the others are taken out first.
-	parts := regexp.MustCompile(`^(rediss?://(?:[^/?#]*@)?)([^/?#@,]+)((?:,[^/?#@,]+)*)([/?].*)?$`).FindStringSubmatch(text)
+	const form = `^(rediss?://(?:[^/?#]*@)?)([^/?#@,]+)((?:,[^/?#@,]+)*)([/?].*)?$`
+	parts := regexp.MustCompile(form).FindStringSubmatch(text)
 	if parts == nil {
 		return Options{}, errURL
 	}
@@ -141,8 +140,8 @@ func ParseURL(text string) (Options, error) {
 	u.RawQuery = q.Encode()
 	single, err := redis.ParseURL(u.String())
 	switch {
-	case err != nil || cluster != "" && cluster != "true" && cluster != "false" || single.DB < 0 ||
-		single.PoolSize < 0 ||
+	case err != nil || cluster != "" && cluster != "true" && cluster != "false" ||
+		min(single.DB, single.PoolSize) < 0 ||
 		min(single.DialTimeout, single.ReadTimeout, single.WriteTimeout) < 0:
 		return Options{}, errParameter
 	case o.MasterName != "":

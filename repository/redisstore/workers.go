@@ -67,7 +67,8 @@ func (w *Workers) Peers(ctx context.Context) (peers []model.WorkerPeer, err erro
 	r, err := w.slots.read(ctx, 0, w.slots.o.Workers-1, "")
 	for _, s := range r.slots {
 		if s.Reported > 0 && r.Now-s.Seen <= peersWithin.Milliseconds() {
-			peers = append(peers, model.WorkerPeer{Address: s.Address, WorkerID: s.ID, Reported: s.Reported, Seen: s.Seen})
+			peer := model.WorkerPeer{Address: s.Address, WorkerID: s.ID, Reported: s.Reported, Seen: s.Seen}
+			peers = append(peers, peer)
 		}
 	}
 	return peers, w.slots.store.fail("read the reports of worker IDs", err)

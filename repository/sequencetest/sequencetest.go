@@ -62,7 +62,9 @@ func State(t testing.TB, s Store, key model.SectionKey) model.SectionState {
 // Push gives a section first…last under a term, in its present life.
 func Push(t testing.TB, s Store, key model.SectionKey, term, first, last int64) error {
 	t.Helper()
-	return s.Push(t.Context(), []model.SectionPush{{Key: key, Life: State(t, s, key).Life, Term: term, Segment: model.Segment{First: first, Last: last}}})[0]
+	push := model.SectionPush{Key: key, Term: term, Segment: model.Segment{First: first, Last: last}}
+	push.Life = State(t, s, key).Life
+	return s.Push(t.Context(), []model.SectionPush{push})[0]
 }
 
 // Ask asks a section in its present life.
@@ -150,7 +152,8 @@ func testLook(t *testing.T, s Store) {
 // A key is any bytes: none is taken for another, nor for what the store keeps beside them.
 func testKeys(t *testing.T, s Store) {
 	fill(t, s, 1, 1, 100)
-	keys := []string{"k", "K", "k ", " k", " ", "\n", "k\n", "\x00", "k\x00", "\x00k", ":", ":k", "::k", "用户", "\xff\xfe", "h", "e", "d", "t", "b", "m", "0", "-", "-1", "%s", "'", string(make([]byte, model.MaxSequenceKey))}
+	keys := []string{"k", "K", "k ", " k", " ", "\n", "k\n", "\x00", "k\x00", "\x00k", ":", ":k", "::k",
+		"用户", "\xff\xfe", "h", "e", "d", "t", "b", "m", "0", "-", "-1", "%s", "'", string(make([]byte, model.MaxSequenceKey))}
 	for round := range int64(3) {
 		for i, key := range keys {
 			Want(t, s, 1, Of(key, int64(i+1)), (round+1)*int64(i+1))

@@ -31,7 +31,8 @@ func testDry(t *testing.T, s Store) {
 	server := State(t, s, Key(0)).Server
 	for _, ask := range []model.SectionAsk{
 		{Key: Key(0), Server: server, Term: 4}, {Key: Key(0), Server: server, Term: 6}, {Key: Key(0), Server: server},
-		{Key: Key(0), Server: server + "0", Term: 5}, {Key: Key(0), Server: "", Term: 5}, {Key: Key(1), Server: server, Term: 5},
+		{Key: Key(0), Server: server + "0", Term: 5}, {Key: Key(0), Server: "", Term: 5},
+		{Key: Key(1), Server: server, Term: 5},
 	} {
 		ask.Asks = append(Of("k", 1, 0), Of("j", 3)...)
 		a := s.Next(t.Context(), []model.SectionAsk{ask})[0]
@@ -67,8 +68,10 @@ func testMany(t *testing.T, s Store) {
 	for i, st := range states {
 		check.Must(t, st.Err)
 		first := int64(1000 * i)
-		pushes[i] = model.SectionPush{Key: keys[i], Life: st.Life, Term: first + 1, Segment: model.Segment{First: first + 1, Last: first + 10}}
-		asks[i] = model.SectionAsk{Key: keys[i], Server: st.Server, Term: first + 1, Asks: Of("k", slices.Repeat([]int64{1}, i%12+1)...)}
+		pushes[i] = model.SectionPush{Key: keys[i], Life: st.Life, Term: first + 1,
+			Segment: model.Segment{First: first + 1, Last: first + 10}}
+		asks[i] = model.SectionAsk{Key: keys[i], Server: st.Server, Term: first + 1,
+			Asks: Of("k", slices.Repeat([]int64{1}, i%12+1)...)}
 		switch i % 10 {
 		case 3:
 			pushes[i].Life = "x"
@@ -120,6 +123,7 @@ func testForget(t *testing.T, s Store) {
 
 func testNothing(t *testing.T, s Store) {
 	fill(t, s, 1, 1, 10)
-	check.Equal(t, len(s.State(t.Context(), nil))+len(s.Push(t.Context(), nil))+len(s.Next(t.Context(), nil)), 0, "answers")
+	answers := len(s.State(t.Context(), nil)) + len(s.Push(t.Context(), nil)) + len(s.Next(t.Context(), nil))
+	check.Equal(t, answers, 0, "answers")
 	Want(t, s, 1, nil)
 }

@@ -225,7 +225,8 @@ func (w world) openOver(o zkstore.Options, dial func(network, addr string, limit
 	if o.Addrs == nil {
 		o.Addrs = []string{w.addr}
 	}
-	o.Mode, o.Name, o.Log = cmp.Or(o.Mode, zkstore.ModeForever), cmp.Or(o.Name, w.name, "x"), slog.New(slog.DiscardHandler)
+	o.Mode, o.Name = cmp.Or(o.Mode, zkstore.ModeForever), cmp.Or(o.Name, w.name, "x")
+	o.Log = slog.New(slog.DiscardHandler)
 	o.SessionTimeout, o.ReclaimMargin = cmp.Or(o.SessionTimeout, 10*time.Second), cmp.Or(o.ReclaimMargin, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
 	s, err := zkstore.NewOver(o, dial)
