@@ -116,7 +116,8 @@ func TestForkTimesAreLeftOut(t *testing.T) {
 
 // TestForkNodeIsNoRecord: what does not say which worker ID was used, and when, is left alone.
 func TestForkNodeIsNoRecord(t *testing.T) {
-	t.Parallel()
+	w, c, s := onlyFork(t, "")
+	at := path.Join(w.pool("notuse"), "workId:7")
 	for name, data := range map[string]string{
 		"nothing":             "",
 		"malformed":           `{"workId":7,"lastUsedTimestamp":15677`,
@@ -126,19 +127,16 @@ func TestForkNodeIsNoRecord(t *testing.T) {
 		"a time below 1970":   forkNode(7, -1),
 		"a time of no clock":  forkNode(7, math.MaxInt64),
 	} {
-		t.Run(name, func(t *testing.T) {
-			w, c, s := onlyFork(t, data)
-			at := path.Join(w.pool("notuse"), "workId:7")
-			lease, err := s.Acquire(t.Context(), owner(0))
-			if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), at) {
-				t.Errorf("%+v, %v", lease, err)
-			}
-			w.write(c, path.Join(w.pool("notuse"), "workId:9"), forkNode(9, 0))
-			w.allow(c.Delete(path.Join(w.pool("inuse"), "9"), -1))
-			check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 9, "beside it")
-			check.Equal(t, w.read(c, at), data)
-		})
+		w.write(c, at, data)
+		lease, err := s.Acquire(t.Context(), owner(0))
+		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), at) {
+			t.Errorf("%s: %+v, %v", name, lease, err)
+		}
+		check.Equal(t, w.read(c, at), data, name)
 	}
+	w.write(c, path.Join(w.pool("notuse"), "workId:9"), forkNode(9, 0))
+	w.allow(c.Delete(path.Join(w.pool("inuse"), "9"), -1))
+	check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 9, "beside it")
 }
 
 // TestForkMoves: an instance of the fork removes the node from one pool before it makes it in the
