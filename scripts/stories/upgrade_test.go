@@ -23,7 +23,7 @@ import (
 )
 
 // release030 is the commit of version 0.3.0.
-const release030 = "dcf9323"
+const release030 = "dcf9323b6c6789f2062ec0e775478ff867593e5b"
 
 // kindsBeside are the IDs that both versions issue; of queue IDs each caller asks for many shards.
 var kindsBeside = map[string]string{
