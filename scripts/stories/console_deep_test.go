@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,8 +51,8 @@ func (b *tab) fits(theme string, widths ...int) {
 }
 
 // TestConsoleNarrow: with 256 apps and names and messages of every length nothing is wider than the window, at the
-// width of a phone or another one; every link of the navigation can be seen, and no number is broken in the middle.
-// The rows follow the figures, and each chart says its unit.
+// width of a phone or another one. The rows follow the figures, every link of the navigation can be seen, no number
+// is broken in the middle, also where limits have 16 digits, and each chart says its unit.
 func TestConsoleNarrow(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -60,22 +61,41 @@ func TestConsoleNarrow(t *testing.T) {
 	target, err := url.Parse(d.url)
 	check.Must(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	var limit atomic.Int64 // of each app
 	crowd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/status" {
 			proxy.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(manyApps()))
+		_, _ = w.Write([]byte(manyApps(limit.Load())))
 	}))
 	t.Cleanup(crowd.Close)
 	b := browse(t, crowd.URL, 390)
 	if n := eval[int](b, `$$('.app').length`); n != 256 {
 		t.Errorf("%d apps are shown, want 256", n)
 	}
+	b.fits("light", 320, 768, 1024, 1920, 390)
+	order := eval[[]string](b, `$$('#alarm-list li').map((e) => e.innerText)`)
+	if !strings.Contains(order[0], "<b>One</b>") || !strings.Contains(order[len(order)-1], "Two") {
+		t.Errorf("alarms: %q, want the critical one, as it is written, first", order)
+	}
+	b.set("#app-order", "low")
+	b.until("app 77 is the emptiest", `$('.app .id').textContent === '77'`)
+	b.run(`$('.app').click()`)
+	b.until("empty, low and full lists differ, and not by colour alone",
+		`new Set([5, 26, 20].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
+		&& getComputedStyle($('[data-shard="5"]')).backgroundImage.includes('gradient')`)
+	small := eval[[]string](b, `$$('button, input, select')
+		.filter((e) => e.offsetParent && e.getBoundingClientRect().height < 38).map((e) => e.id)`)
+	if len(small) > 0 {
+		t.Errorf("too small for a finger: %q", small)
+	}
+	limit.Store(9007199254740993)
+	b.open(crowd.URL + "/?x#app=9")
 	b.until("the charts are drawn", `$$('#charts canvas').length >= 3`)
 	for _, width := range []int{320, 390, 600, 768, 1024, 1920} {
-		b.fits("light", width)
+		b.resize(width, 844, "light")
 		hidden := eval[[]string](b, `$$('.top nav a').filter((a) => {
 			const r = a.getBoundingClientRect(), n = a.parentElement.getBoundingClientRect();
 			return r.left < Math.max(0, n.left) || r.right > Math.min(innerWidth, n.right) || r.width === 0;
@@ -95,33 +115,17 @@ func TestConsoleNarrow(t *testing.T) {
 			t.Errorf("at %d pixels the links %q cannot be seen, the numbers %q are broken", width, hidden, broken)
 		}
 	}
-	b.resize(390, 844, "light")
 	units := eval[map[string]string](b, `Object.fromEntries($$('.chart')
 		.filter((c) => c.querySelector('canvas'))
 		.map((c) => [c.querySelector('figcaption').firstChild.textContent, c.querySelector('.unit').innerText]))`)
 	if units["IDs a second"] != "IDs/s" || units["Answered requests a second"] != "requests/s" {
 		t.Errorf("units: %q", units)
 	}
-	order := eval[[]string](b, `$$('#alarm-list li').map((e) => e.innerText)`)
-	if !strings.Contains(order[0], "<b>One</b>") || !strings.Contains(order[len(order)-1], "Two") {
-		t.Errorf("alarms: %q, want the critical one, as it is written, first", order)
-	}
-	b.set("#app-order", "low")
-	b.until("app 77 is the emptiest", `$('.app .id').textContent === '77'`)
-	b.run(`$('.app').click()`)
-	b.until("empty, low and full lists differ, and not by colour alone",
-		`new Set([5, 26, 20].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
-		&& getComputedStyle($('[data-shard="5"]')).backgroundImage.includes('gradient')`)
-	small := eval[[]string](b, `$$('button, input, select')
-		.filter((e) => e.offsetParent && e.getBoundingClientRect().height < 38).map((e) => e.id)`)
-	if len(small) > 0 {
-		t.Errorf("too small for a finger: %q", small)
-	}
 	b.clean()
 }
 
 // manyApps is a status with 256 apps, the 77th of which has an empty list, long texts and two alarms.
-func manyApps() string {
+func manyApps(limit int64) string {
 	var apps []string
 	for app := range 256 {
 		depths := make([]string, 64)
@@ -131,9 +135,9 @@ func manyApps() string {
 		if app == 77 {
 			depths[5] = "0"
 		}
-		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":9007199254740993,
-			"maxLimitIdStr":"9007199254740993","limitPolicy":"wrap","depths":[%s]}`,
-			app, strings.Repeat("长名字W", app%30), strings.Join(depths, ",")))
+		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":%d,
+			"maxLimitIdStr":"%[3]d","limitPolicy":"reject","depths":[%s]}`,
+			app, strings.Repeat("长名字W", app%30), limit, strings.Join(depths, ",")))
 	}
 	const since = `"since":"2026-01-01T00:00:00Z"`
 	long := strings.Repeat("m", 300)
