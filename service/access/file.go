@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"shardid/service/yamlfile"
@@ -75,9 +74,6 @@ func readToken(file string, node ast.Node) (*Token, error) {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {
 		return nil, yamlfile.Fail(file, node, "is no token: write it as shardid token new prints it")
-	}
-	if err := refuseOldKeys(file, mapping); err != nil {
-		return nil, err
 	}
 	t, seen := &Token{}, map[string]bool{}
 	for _, pair := range mapping.Values {
@@ -152,42 +148,8 @@ func (t *Token) setKey(key string, node ast.Node) string {
 				"or with time and zone as 2027-01-31T18:00:00+08:00"
 		}
 	default:
-		return "unknown key: the keys are name, sha256, may, rate, ids_per_second and expires"
+		return "unknown key: the keys are name, sha256, may, rate, ids_per_second and expires; docs/access.md says what is in " +
+			"place of those of 0.3"
 	}
 	return ""
-}
-
-// refuseOldKeys refuses the keys of version 0.3, and says what to write in their place.
-func refuseOldKeys(file string, entry *ast.MappingNode) error {
-	var old, may []string
-	first := entry.Values[0].Key
-	for _, pair := range entry.Values {
-		key, _ := yamlfile.Text(pair.Key)
-		mode, isOld := map[string]string{
-			"role": "", "modes": "", "burst": "", "ids_per_day": "",
-			"apps": "queue:", "tags": "segment:", "names": "lease:", "spaces": "sequence:",
-		}[key]
-		if !isOld {
-			continue
-		}
-		if len(old) == 0 {
-			first = pair.Key
-		}
-		old = append(old, key)
-		items := []ast.Node{pair.Value}
-		if list, ok := pair.Value.(*ast.SequenceNode); ok {
-			items = list.Values
-		}
-		for _, item := range items {
-			text, _ := yamlfile.Text(item)
-			if grant := mode + text; (&Token{}).grant(grant) {
-				may = append(may, strconv.Quote(grant))
-			}
-		}
-	}
-	if old == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %s: gone since 0.4: write may: [%s] in place of them", yamlfile.At(file, first),
-		strings.Join(old, ", "), strings.Join(may, ", "))
 }

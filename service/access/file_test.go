@@ -89,12 +89,7 @@ func TestParseNamesTheMistake(t *testing.T) {
 		"- expires: 2027-02-30\n":                "t.yaml:1: expires: is not a date",
 		one("a", "[]") + one("a", "[]"):          "t.yaml:4: sha256: is there twice",
 		strings.Repeat(" ", yamlfile.MaxBytes+1): "t.yaml:1: is larger than 256 KiB",
-		// The entries of version 0.3.
-		"- name: x\n  role: get\n  apps: [1, 7]\n  tags: ['a', 'pre*']\n  modes: [queue, segment, uid]\n": `t.yaml:2: role, apps, tags, modes: gone ` +
-			`since 0.4: write may: ["queue:1", "queue:7", "segment:a", "segment:pre*", "uid"] in place of them`,
-		"- {role: get, apps: '*', names: '*', spaces: [chat]}": `write may: ["queue:*", "lease:*", "sequence:chat"] in place`,
-		"- {role: admin, burst: 7, ids_per_day: 7}":            `t.yaml:1: role, burst, ids_per_day: gone since 0.4: write may: ["admin"] in place of them`,
-		"- role: secret\n": "t.yaml:1: role: gone since 0.4: write may: [] in place",
+		"- {name: x, role: admin}":               "t.yaml:1: role: unknown key: the keys are name, sha256, may, rate, ids_per_second and expires; docs/access.md",
 	} {
 		tokens, err := Parse("t.yaml", []byte(text))
 		switch {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,18 +60,15 @@ func Generate() (token, sum string) {
 // Token is what the bearer of a token may do. nil, for a caller that needs none, may do
 // everything. Safe for concurrent use; only what is left of its limits changes.
 type Token struct {
-	name     string                  // tells tokens apart for people
-	sum      digest                  // of the token, which is known to its bearer alone
-	may      []string                // the grants, as the file has them
-	admin    bool                    // the token is for administration
-	modes    Modes                   // those of which it may have something
-	apps     [model.Apps / 64]uint64 // a bit for each
-	tags     patterns                // of the segment mode
-	names    patterns                // of worker IDs that may be leased
-	spaces   patterns                // of sequences
-	expires  time.Time               // from when on it is refused; zero: never
-	requests *limit                  // those of a second; nil: as many as it likes
-	ids      *limit                  // likewise
+	name     string      // tells tokens apart for people
+	sum      digest      // of the token, which is known to its bearer alone
+	may      []string    // the grants, as the file has them
+	admin    bool        // the token is for administration
+	modes    Modes       // those of which it may have something
+	of       [6]patterns // what, by the bit of the mode: apps, tags, names of worker IDs, spaces
+	expires  time.Time   // from when on it is refused; zero: never
+	requests *limit      // those of a second; nil: as many as it likes
+	ids      *limit      // likewise
 }
 
 // grantForms says how to write what a token may have.
@@ -93,20 +91,17 @@ func (t *Token) grant(item string) bool {
 	t.modes |= 1 << i
 	switch Modes(1 << i) {
 	case Queue:
-		app, err := strconv.ParseUint(what, 10, 8)
-		t.apps[app/64] |= 1 << (app % 64)
 		if what == "*" {
-			for i := range t.apps {
-				t.apps[i] = ^uint64(0)
-			}
+			return t.of[i].add(what, nil)
 		}
-		return err == nil || what == "*"
+		app, err := strconv.ParseUint(what, 10, 8)
+		return err == nil && t.of[i].add(strconv.Itoa(int(app)), func(string) error { return nil })
 	case Segment:
-		return t.tags.add(what, model.CheckTag)
+		return t.of[i].add(what, model.CheckTag)
 	case Lease:
-		return t.names.add(what, model.CheckName)
+		return t.of[i].add(what, model.CheckName)
 	case Sequence:
-		return t.spaces.add(what, model.CheckSpace)
+		return t.of[i].add(what, model.CheckSpace)
 	default:
 		return !of
 	}
@@ -165,34 +160,22 @@ func (t *Token) Mode(m Modes) error {
 
 // App is nil for a token that may have IDs of an app. Errors: model.ErrForbidden.
 func (t *Token) App(app int) error {
-	if t == nil || t.apps[app/64]&(1<<(app%64)) != 0 {
+	if t == nil {
 		return nil
 	}
-	return t.forbidden(fmt.Sprintf("have IDs of app %d", app))
+	return t.Of(Queue, strconv.Itoa(app))
 }
 
-// Tag is nil for a token that may have IDs of a tag. Errors: model.ErrForbidden.
-func (t *Token) Tag(tag string) error {
-	if t == nil || t.tags.match(tag) {
+// Of is nil for a token that may have something of a mode: an app by its digits, a tag, a name of worker IDs or a
+// space of sequences. Errors: model.ErrForbidden.
+func (t *Token) Of(m Modes, what string) error {
+	if t == nil || t.of[bits.TrailingZeros8(uint8(m))].match(what) {
 		return nil
 	}
-	return t.forbidden(fmt.Sprintf("have IDs of tag %q", tag))
-}
-
-// Lease is nil for a token that may lease worker IDs of a name. Errors: model.ErrForbidden.
-func (t *Token) Lease(name string) error {
-	if t == nil || t.names.match(name) {
-		return nil
-	}
-	return t.forbidden(fmt.Sprintf("lease worker IDs of the name %q", name))
-}
-
-// Space is nil for a token that may have numbers of a space. Errors: model.ErrForbidden.
-func (t *Token) Space(space string) error {
-	if t == nil || t.spaces.match(space) {
-		return nil
-	}
-	return t.forbidden(fmt.Sprintf("have numbers of the space %q", space))
+	return t.forbidden(fmt.Sprintf(map[Modes]string{
+		Queue: "have IDs of app %s", Segment: "have IDs of tag %q",
+		Lease: "lease worker IDs of the name %q", Sequence: "have numbers of the space %q",
+	}[m], what))
 }
 
 func (t *Token) forbidden(what string) error {

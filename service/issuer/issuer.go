@@ -228,11 +228,11 @@ func mayTag(token *access.Token, tag string) error {
 	if err := model.CheckTag(tag); err != nil {
 		return err
 	}
-	return token.Tag(tag)
+	return token.Of(access.Segment, tag)
 }
 
 // MayLease refuses what can be no name of worker IDs, and a name that the token is not for.
 // Leases are never disabled. Errors: model.ErrForbidden, ErrInvalidArgument.
 func (s *Issuer) MayLease(token *access.Token, name string) error {
-	return cmp.Or(token.Mode(access.Lease), model.CheckName(name), token.Lease(name))
+	return cmp.Or(token.Mode(access.Lease), model.CheckName(name), token.Of(access.Lease, name))
 }

@@ -42,7 +42,7 @@ func mayAsk(token *access.Token, ask *model.SequenceAsk) error {
 		return fmt.Errorf("%w: count must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.MaxBatch,
 			ask.Count)
 	}
-	return cmp.Or(model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key), token.Space(ask.Space))
+	return cmp.Or(model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key), token.Of(access.Sequence, ask.Space))
 }
 
 // issueSequence is Issue for one key.
