@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -141,40 +140,6 @@ func TestConfigDatabaseDSN(t *testing.T) {
 	} {
 		config := Config{DataDir: "d", Database: Database{Driver: c.driver, DSN: c.dsn}}
 		check.Equal(t, config.DatabaseDSN(), c.want, c)
-	}
-}
-
-// A key that an earlier version had stops the start with one line that names it and its
-// replacement, wherever it is.
-func TestConfigRemovedKeys(t *testing.T) {
-	for path, instead := range removed {
-		if Defaults().key(path) != nil {
-			t.Errorf("%s is still there", path)
-			continue
-		}
-		said := path + " is gone since 0.4: " + instead
-		section, name, _ := strings.Cut(path, ".")
-		name, deeper, nested := strings.Cut(name, ".")
-		line, value := 3, "true"
-		if nested {
-			value = "{" + deeper + ": true}"
-		}
-		text := "log: {}\n" + section + ":\n  " + name + ": " + value + "\n"
-		if name == "" {
-			line, text = 2, "log: {}\n"+section+": true\n"
-		}
-		_, inFile := loadText(t, text, nil)
-		_, inEnv := loadText(t, "", []string{variable(path) + "=true"})
-		_, inFlag := loadText(t, "", nil, "--set", path+"=true")
-		for want, err := range map[string]error{
-			fmt.Sprintf("config.yaml:%d: %s", line, said): inFile,
-			"environment " + variable(path) + ": " + said: inEnv,
-			"flag --set: " + said:                         inFlag,
-		} {
-			if err == nil || err.Error() != want {
-				t.Errorf("got %v\nwant %s", err, want)
-			}
-		}
 	}
 }
 

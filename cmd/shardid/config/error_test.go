@@ -13,6 +13,7 @@ const (
 		"log, data_dir"
 	keysOfServer = "addr, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
 		"tls_client_ca_file, max_connections, request_timeout, drain_delay, shutdown_timeout"
+	of03   = "; CHANGELOG.md says what is in place of those of 0.3"
 	beside = ": write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535"
 )
 
@@ -20,13 +21,13 @@ const (
 func TestConfigFileErrors(t *testing.T) {
 	for file, want := range map[string]string{
 		// The shape of the file; yamlfile has the errors of YAML.
-		"server:\n  adrr: x\n":                 "config.yaml:2: server.adrr: unknown key: the keys here are " + keysOfServer,
-		"sever:\n  addr: x\n":                  "config.yaml:1: sever: unknown key: the keys here are " + sections,
-		"server.addr: x\n":                     "config.yaml:1: server.addr: unknown key: the keys here are " + sections,
-		"log:\n  \"passwd hunter2\": x\n":      "config.yaml:2: log.passwd…: unknown key: the keys here are level, format, access",
-		"\"a\\nb\": x\n":                       "config.yaml:1: a…: unknown key: the keys here are " + sections,
-		"region: {\"\": x}\n":                  "config.yaml:1: region.: unknown key: the keys here are id, bits",
-		"<<: {a: 1}\n":                         "config.yaml:1: : unknown key: the keys here are " + sections,
+		"server:\n  adrr: x\n":                 "config.yaml:2: server.adrr: unknown key: the keys here are " + keysOfServer + of03,
+		"sever:\n  addr: x\n":                  "config.yaml:1: sever: unknown key: the keys here are " + sections + of03,
+		"server.addr: x\n":                     "config.yaml:1: server.addr: unknown key: the keys here are " + sections + of03,
+		"log:\n  \"passwd hunter2\": x\n":      "config.yaml:2: log.passwd…: unknown key: the keys here are level, format, access" + of03,
+		"\"a\\nb\": x\n":                       "config.yaml:1: a…: unknown key: the keys here are " + sections + of03,
+		"region: {\"\": x}\n":                  "config.yaml:1: region.: unknown key: the keys here are id, bits" + of03,
+		"<<: {a: 1}\n":                         "config.yaml:1: : unknown key: the keys here are " + sections + of03,
 		"log:\n  level: info\n  level: warn\n": "config.yaml:3: log.level: is there twice: keep one",
 		"log: {}\nuid: {}\nlog: {}\n":          "config.yaml:3: log: is there twice: keep one",
 		"server: 8080\n":                       "config.yaml:1: server has no keys: write them on the lines below their section, indented",
@@ -151,7 +152,8 @@ const (
 
 // A setting of the command line or a variable is refused in the same words as a line of the file.
 func TestConfigFlagAndEnvErrors(t *testing.T) {
-	const unknown = ": unknown variable: unset it, or see config.yaml in the sources for every key"
+	const unknown = ": unknown variable: unset it, or see shardid serve --help for every key, and " +
+		"CHANGELOG.md for what is in place of those of 0.3"
 	for given, want := range map[string]string{
 		"SHARDID_QUEUE_PREFETCH_MAX=0":    `environment SHARDID_QUEUE_PREFETCH_MAX: queue.prefetch_max: 0 is not in 1…10000: choose a value in this range, the default is 1000`,
 		"SHARDID_QUEUE_PREFETCH=5":        "environment SHARDID_QUEUE_PREFETCH" + unknown,
@@ -163,9 +165,9 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 		"--set=region.id=1":               "flag --set: region.id 1 does not fit into region.bits 0: there are the regions 0…0",
 		"--set=log.level=":                "flag --set: log.level: is empty: set it, the default is info",
 		"--set=database.tls":              "flag --set: database.tls: has no value: write --set database.tls=VALUE",
-		"--set=log.levle=info":            "flag --set: log.levle: unknown key: the keys here are level, format, access",
-		"--set=log=info":                  "flag --set: log: unknown key: the keys here are " + sections,
-		"--set=nowhere.at=all":            "flag --set: nowhere.at: unknown key: the keys here are " + sections,
+		"--set=log.levle=info":            "flag --set: log.levle: unknown key: the keys here are level, format, access" + of03,
+		"--set=log=info":                  "flag --set: log: unknown key: the keys here are " + sections + of03,
+		"--set=nowhere.at=all":            "flag --set: nowhere.at: unknown key: the keys here are " + sections + of03,
 		"--set=server.admin_token=hunter": "flag --set: server.admin_token: is a secret, which every user of the machine could read here: set SHARDID_SERVER_ADMIN_TOKEN instead",
 		"--config=none.yaml":              "none.yaml: cannot be read: no such file or directory: name a file that this user may read",
 	} {
@@ -185,10 +187,11 @@ func TestConfigAllProblems(t *testing.T) {
 	const file = "server:\n  adrr: x\n  addr: nowhere\n  require_token: 7\nfoo: 1\nlog: {level: loud}\nsegment: {runway: 100h}\n"
 	_, err := loadText(t, file, []string{"SHARDID_QUEUE_PREFETCH_MAX=0", "SHARDID_SEGMENT_RUNWAY=1m", "SHARDID_X=1"}, "--set=log.access=some")
 	want := []string{
-		"config.yaml:2: server.adrr: unknown key: the keys here are " + keysOfServer,
+		"config.yaml:2: server.adrr: unknown key: the keys here are " + keysOfServer + of03,
 		`config.yaml:4: server.require_token: "7" is not a boolean: write true or false`,
-		"config.yaml:5: foo: unknown key: the keys here are " + sections,
-		"environment SHARDID_X: unknown variable: unset it, or see config.yaml in the sources for every key",
+		"config.yaml:5: foo: unknown key: the keys here are " + sections + of03,
+		"environment SHARDID_X: unknown variable: unset it, or see shardid serve --help for every key, and CHANGELOG.md " +
+			"for what is in place of those of 0.3",
 		`config.yaml:3: server.addr: "nowhere" is not host:port` + beside,
 		"environment SHARDID_QUEUE_PREFETCH_MAX: queue.prefetch_max: 0 is not in 1…10000: choose a value in this range, the default is 1000",
 		`config.yaml:6: log.level: "loud" is not one of debug, info, warn, error: choose one, the default is info`,

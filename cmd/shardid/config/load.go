@@ -99,13 +99,8 @@ func (l *Loaded) key(path string) *Key {
 	return l.Keys[i]
 }
 
-// isSection says whether there are keys below a path, or were in an earlier version.
+// isSection says whether there are keys below a path.
 func (l *Loaded) isSection(path string) bool {
-	for gone := range removed {
-		if strings.HasPrefix(gone, path+".") {
-			return true
-		}
-	}
 	return slices.ContainsFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path, path+".") })
 }
 
@@ -144,8 +139,6 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 		case k != nil && !strings.Contains(name, "."):
 			text, err := textOf(pair.Value, k.value.Kind())
 			l.setKey(k, at, text, err)
-		case k == nil && removed[path] != "":
-			l.note(errRemoved(at, path))
 		case k == nil && name != "" && l.isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
@@ -203,7 +196,8 @@ func (l *Loaded) unknownKey(prefix string) string {
 			all = append(all, name)
 		}
 	}
-	return "unknown key: the keys here are " + strings.Join(all, ", ")
+	return "unknown key: the keys here are " + strings.Join(all, ", ") +
+		"; CHANGELOG.md says what is in place of those of 0.3"
 }
 
 // ofClients are variables of the programs in docs/examples, which may run beside the server, and
@@ -222,21 +216,15 @@ func (l *Loaded) readEnv(environ []string) {
 		}
 	}
 	slices.Sort(names)
-	gone := map[string]string{}
-	for path := range removed {
-		gone[variable(path)] = path
-	}
 	for _, name := range names {
 		from := "environment " + name
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Env() == name })
 		switch {
 		case i >= 0:
 			l.setKey(l.Keys[i], from, values[name], nil)
-		case gone[name] != "":
-			l.note(errRemoved(from, gone[name]))
 		case !slices.Contains(ofClients, name) && !fromKubernetes(name, names):
-			l.note(fmt.Errorf("environment %s: unknown variable: unset it, "+
-				"or see config.yaml in the sources for every key", showName(name)))
+			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or see shardid serve --help for every key, "+
+				"and CHANGELOG.md for what is in place of those of 0.3", showName(name)))
 		}
 	}
 }
@@ -260,8 +248,6 @@ func (l *Loaded) readSetting(setting string) {
 	path, text, found := strings.Cut(setting, "=")
 	k := l.key(path)
 	switch {
-	case k == nil && removed[path] != "":
-		l.note(errRemoved(fromFlag, path))
 	case k == nil:
 		prefix := path[:strings.LastIndexByte(path, '.')+1]
 		if !l.isSection(strings.TrimSuffix(prefix, ".")) {
