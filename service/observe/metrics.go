@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"shardid/service/queue"
@@ -34,7 +33,7 @@ type Sources struct {
 // Text adds the sources to the registry and returns a function that reads all metrics, and those of the
 // process, in Prometheus' text format and is safe for concurrent use.
 func Text(s Sources) func(context.Context) ([]byte, error) {
-	s.Registry.MustRegister(&collector{Sources: s})
+	s.Registry.MustRegister(&collector{s})
 	process := prometheus.NewRegistry() // of which alarms and charts need nothing
 	process.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -54,10 +53,7 @@ func Text(s Sources) func(context.Context) ([]byte, error) {
 }
 
 // collector exports the sources at each scrape.
-type collector struct {
-	Sources
-	descs sync.Map // of *prometheus.Desc by name, each made once
-}
+type collector struct{ Sources }
 
 // Describe implements prometheus.Collector. It names no metrics: which there are depends on
 // the sources, and Gather checks them.
@@ -65,8 +61,8 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
-	out := scrape{metrics, &c.descs}
-	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
+	out := scrape(metrics)
+	out.add("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
 	out.queue(c.Queue())
 	if c.Segment != nil {
 		stats, tags := c.Segment()
@@ -74,7 +70,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		out.tags(tags)
 	}
 	if c.Worker != nil {
-		out.worker(c.Worker())
+		out.fields(c.Worker())
 	}
 	if c.UID != nil {
 		stats, status := c.UID()
@@ -83,155 +79,80 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// scrape is where the metrics of one scrape go. Labels are pairs of a name and a value.
-type scrape struct {
-	metrics chan<- prometheus.Metric
-	descs   *sync.Map
+// scrape is where the metrics of one scrape go.
+type scrape chan<- prometheus.Metric
+
+// add exports a counter, whose name ends in _total, or a gauge. Labels are pairs of a name and a value.
+func (out scrape) add(name, help string, value float64, labels ...string) {
+	kind, of := prometheus.GaugeValue, prometheus.Labels{}
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
+	}
+	for i := 0; i < len(labels); i += 2 {
+		of[labels[i]] = labels[i+1]
+	}
+	out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, of), kind, value)
 }
 
-func (out scrape) counter(name, help string, value int64, labels ...string) {
-	desc, values := out.describe(name, help, labels)
-	out.metrics <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), values...)
-}
-
-func (out scrape) gauge(name, help string, value float64, labels ...string) {
-	desc, values := out.describe(name, help, labels)
-	out.metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, values...)
-}
-
-// fields exports the fields of a struct that have the tag metric; a name that ends in _total is
-// that of a counter. Durations are in seconds.
+// fields exports the fields of a struct that have the tag metric: whole numbers, and durations in seconds.
 func (out scrape) fields(of any, labels ...string) {
 	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		name, help := tag.Get("metric"), tag.Get("help")
-		switch field := v.Field(i); {
-		case name == "":
-		case strings.HasSuffix(name, "_total"):
-			out.counter(name, help, field.Int(), labels...)
-		case field.CanFloat():
-			out.gauge(name, help, field.Float(), labels...)
-		default:
-			n := float64(field.Int())
-			if field.Type() == reflect.TypeFor[time.Duration]() {
-				n = time.Duration(field.Int()).Seconds()
-			}
-			out.gauge(name, help, n, labels...)
+		tag, field := v.Type().Field(i).Tag, v.Field(i)
+		name := tag.Get("metric")
+		if name == "" {
+			continue
 		}
-	}
-}
-
-// describe returns the description of a metric, and the values of its labels.
-func (out scrape) describe(name, help string, labels []string) (*prometheus.Desc, []string) {
-	values := make([]string, 0, 2) // no metric has more labels
-	for i := 1; i < len(labels); i += 2 {
-		values = append(values, labels[i])
-	}
-	desc, known := out.descs.Load(name)
-	if !known {
-		var names []string
-		for i := 0; i < len(labels); i += 2 {
-			names = append(names, labels[i])
+		value := float64(field.Int())
+		if field.Type() == reflect.TypeFor[time.Duration]() {
+			value = time.Duration(field.Int()).Seconds()
 		}
-		desc, _ = out.descs.LoadOrStore(name, prometheus.NewDesc(name, help, names, nil))
+		out.add(name, tag.Get("help"), value, labels...)
 	}
-	return desc.(*prometheus.Desc), values
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 func (out scrape) queue(s queue.Stats, apps []queue.View) {
 	out.fields(s)
 	for reason, n := range s.Wasted() {
-		out.counter("shardid_queue_wasted_indices_total",
-			"Indices that no caller will get, gaps, by reason; docs/monitoring.md explains each.", n, "reason", reason)
+		out.add("shardid_queue_wasted_indices_total",
+			"Indices that no caller will get, gaps, by reason; docs/metrics.md explains each.",
+			float64(n), "reason", reason)
 	}
-	unconfirmed := 0
 	for _, v := range apps {
-		out.app(v)
-		unconfirmed += v.Unconfirmed
-	}
-	out.gauge("shardid_queue_unconfirmed_lists",
-		"Lists that take no segment before an operator confirms their max_id.", float64(unconfirmed))
-}
-
-// app exports one app of the queue mode.
-func (out scrape) app(v queue.View) {
-	app := strconv.Itoa(int(v.App))
-	sum, least := int64(0), int64(-1) // of the depths that are known; -1 when none is
-	for _, d := range v.Depths {
-		if d >= 0 {
-			sum += d
-			if least < 0 || d < least {
+		app := strconv.Itoa(int(v.App))
+		out.fields(v, "app", app)
+		least := int64(-1)
+		for _, d := range v.Depths {
+			if d >= 0 && (least < 0 || d < least) {
 				least = d
 			}
 		}
-	}
-	out.fields(v, "app", app)
-	if least >= 0 {
-		out.gauge("shardid_queue_app_depth_indices", "Indices waiting in the app's lists, as this replica "+
-			"last saw each; left out when it has seen none.", float64(sum), "app", app)
-	}
-	out.gauge("shardid_queue_app_depth_min_indices",
-		"Indices in the shortest of the app's lists, seen likewise; -1 when none was seen.",
-		float64(least), "app", app)
-}
-
-func (out scrape) tags(tags []segment.View) {
-	for label, tag := range byLabel(tags) {
-		out.gauge("shardid_segment_held_ids",
-			"IDs that this replica can issue without the database; beyond 100 tags the rest is other.",
-			float64(tag.held), "tag", label)
-		out.gauge("shardid_segment_runway_seconds", "How long the held IDs last at the present rate, "+
-			"at most a year; of other the tag that lasts shortest.", tag.runway, "tag", label)
+		out.add("shardid_queue_app_depth_min_indices", "Indices in the shortest of the app's lists, as this replica "+
+			"last saw each; -1 when it has seen none.", float64(least), "app", app)
 	}
 }
 
 // maxTags is how many tags have series of their own; a table may have any number.
 const maxTags = 100
 
-// otherTags is the label of the rest, and of a tag of that name.
-const otherTags = "other"
-
-// supply is what is held of the tags that share a label.
-type supply struct {
-	held   int64
-	runway float64 // seconds, of the one that lasts shortest
-}
-
-// byLabel sums the tags that share a label, but for those that this replica never used. The
-// views come by name, so that the same tags keep a label of their own.
-func byLabel(views []segment.View) map[string]supply {
-	all := map[string]supply{}
-	for _, v := range views {
+// tags exports the tags that this replica has used. They come by name, so that the same tags keep a label of their own;
+// the rest, and a tag of that name, is "other".
+func (out scrape) tags(tags []segment.View) {
+	runways := map[string]float64{}
+	for _, v := range tags {
 		if !v.InitOK {
 			continue
 		}
 		label := strings.ToValidUTF8(v.Name, "?")
-		s, known := all[label]
-		if !known && len(all) >= maxTags {
-			label = otherTags
-			s, known = all[label]
+		if _, known := runways[label]; !known && len(runways) >= maxTags {
+			label = "other"
 		}
-		if !known {
-			s.runway = v.Runway
+		if least, known := runways[label]; !known || v.Runway < least {
+			runways[label] = v.Runway
 		}
-		all[label] = supply{s.held + v.Held, min(s.runway, v.Runway)}
 	}
-	return all
-}
-
-func (out scrape) worker(s worker.Status) {
-	out.fields(s)
-	for _, state := range []string{worker.StateWaiting, worker.StateServing, worker.StateOffline} {
-		out.gauge("shardid_snowflake_lease_state",
-			"1 for the state of the worker ID: waiting (nothing is issued), serving, or offline "+
-				"(the local file reserves time); 0 for the others.", oneIf(state == s.State), "state", state)
+	for label, runway := range runways {
+		out.add("shardid_segment_runway_seconds", "How long the held IDs last at the present rate, at most a year; "+
+			"beyond 100 tags the rest is other, and has that of the tag that lasts shortest.", runway, "tag", label)
 	}
 }

@@ -158,12 +158,10 @@ func (s *Service) runPass(jobs []*job) {
 		ctx, end = s.opts.Observe(ctx, len(jobs))
 		defer end()
 	}
-	began := time.Now()
 	locked, unlock := s.lock(ctx, jobs)
 	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
 	s.push(ctx, s.allocate(ctx, seen))
 	unlock()
-	s.stats.passes.Observe(time.Since(began).Seconds())
 	s.report(jobs)
 	for _, j := range jobs {
 		j.finish()

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"shardid/model"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Stats counts since the start of the process, as the metrics of the tags do.
@@ -17,14 +15,13 @@ type Stats struct {
 	Pops    int64 `metric:"shardid_queue_pops_total" help:"Pops sent to the lists."`
 	Refills int64 `metric:"shardid_queue_refills_total" help:"Segments pushed."`
 	Starved int64 `metric:"shardid_queue_starved_total" help:"Callers that got -4, as no index could be had in time."`
-	Held    int64 `metric:"shardid_queue_held_ids" help:"IDs that this replica holds ahead of its callers."`
+	Held    int64 // IDs that this replica holds ahead of its callers
 	// A list at its limit, or that another replica refills, is no failure.
 	FailedPasses int64 `metric:"shardid_queue_failed_passes_total" help:"Passes over up to 64 lists in which one could not be looked at or refilled."`
 
 	// Indices of segments that were allocated and not pushed for sure, by reason.
 	Discarded Discarded
-	Purges    int64 `metric:"shardid_queue_purged_lists_total" help:"Lists dropped because they were of an earlier life."`
-	Purged    int64 // indices in them
+	Purged    int64 // indices of lists that were dropped because they were of an earlier life
 	OverLimit int64 // indices popped above the app's limit and dropped
 	Dropped   int64 // indices held by this process and given up
 
@@ -48,10 +45,9 @@ type Discarded struct {
 type counters struct {
 	issued, pops, refills                                                atomic.Int64
 	discardedHistory, discardedHighWater, discardedFull, discardedFailed atomic.Int64
-	purgedLists, purged, overLimit, dropped                              atomic.Int64
+	purged, overLimit, dropped                                           atomic.Int64
 	repeated, lifts, farLifts, jumps, jumped, failedPasses               atomic.Int64
 	starved                                                              atomic.Int64
-	passes                                                               prometheus.Histogram // in seconds
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
@@ -71,7 +67,7 @@ func (s *Service) Stats() Stats {
 			History: c.discardedHistory.Load(), HighWater: c.discardedHighWater.Load(),
 			Full: c.discardedFull.Load(), Failed: c.discardedFailed.Load(),
 		},
-		Purges: c.purgedLists.Load(), Purged: c.purged.Load(), OverLimit: c.overLimit.Load(), Dropped: dropped,
+		Purged: c.purged.Load(), OverLimit: c.overLimit.Load(), Dropped: dropped,
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), FarLifts: c.farLifts.Load(),
 		Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
 	}
@@ -108,7 +104,6 @@ func (s *Service) purged(key model.ListKey, n int64) {
 	if n == 0 {
 		return
 	}
-	s.stats.purgedLists.Add(1)
 	s.stats.purged.Add(n)
 	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time, or another service filled it; the indices are a gap", key, "indices", n)
 }

@@ -17,16 +17,16 @@ type View struct {
 	Scramble    bool   `json:"scramble"`
 
 	Issued  int64 `json:"issued" metric:"shardid_queue_app_issued_total" help:"IDs of the app given to callers."`
-	Refills int64 `json:"refills" metric:"shardid_queue_app_refills_total" help:"Segments of the app pushed."`
-	Held    int64 `json:"held" metric:"shardid_queue_app_held_ids" help:"IDs of the app that this replica holds ahead of its callers."`
+	Refills int64 `json:"refills"` // segments of the app pushed
+	Held    int64 `json:"held"`    // IDs of the app that this replica holds ahead of its callers
 	// PerSecond is the average of the last period of the history, 5 s. The caller of Status
 	// fills it: the queue keeps no history.
 	PerSecond float64 `json:"issuedPerSecond"`
 	// Highest is the highest index of any shard that is known to be allocated: it was
 	// issued, or may be at any moment.
 	Highest   int64   `json:"highestIndex"`
-	Left      float64 `json:"leftShare" metric:"shardid_queue_app_left_ratio" help:"Share of its indices that the shard with the fewest can still allocate, 0 to 1."`
-	Exhausted int     `json:"exhausted" metric:"shardid_queue_app_exhausted_lists" help:"Shards of the app that have nothing more to give under its limit."`
+	Left      float64 `json:"leftShare"` // of its indices that the shard with the fewest can still allocate, 0 to 1
+	Exhausted int     `json:"exhausted"` // shards that have nothing more to give under the limit
 	// Unconfirmed is how many shards take no segment before an operator confirms their
 	// max_id, whether or not a caller has met that.
 	Unconfirmed int `json:"unconfirmed"`

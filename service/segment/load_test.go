@@ -105,7 +105,7 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 			s := r.Stats()
 			check.Equal(t, s.FailedLoads > 0, c.every < time.Second, "the database was asked")
 			use(time.Minute)
-			check.Equal(t, s.Refused+s.Wasted, 0, "refused calls and IDs given up")
+			check.Equal(t, s.Starved+s.Wasted, 0, "starved calls and IDs given up")
 		}))
 	}
 }

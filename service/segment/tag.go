@@ -172,9 +172,8 @@ func (t *Tag) takeRun(ctx context.Context) (first, last int64, err error) {
 	return r.First, r.First + (r.Count-1)*r.Stride, nil
 }
 
-// refuse counts a call that got nothing, and says why.
+// refuse says why a call got nothing, and counts it if it starved.
 func (t *Tag) refuse(err error) error {
-	t.svc.stats.refused.Add(1)
 	switch starved := errors.Is(err, model.ErrSegmentEmpty); {
 	case t.svc.background.Context().Err() != nil:
 		return background.ErrStopping
@@ -244,7 +243,6 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 	bounded, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	s, err := t.svc.opts.Table.AllocateTag(bounded, req)
-	t.svc.stats.loadTimes.Observe(time.Since(began).Seconds())
 
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"shardid/model"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // View is what Leaf's /cache page and /api/status show of a tag; its JSON is that of
@@ -110,8 +108,7 @@ type Stats struct {
 	Issued      int64 `metric:"shardid_segment_issued_total" help:"IDs given to callers."`
 	Loads       int64 `metric:"shardid_segment_loads_total" help:"Segments asked for."`
 	FailedLoads int64 `metric:"shardid_segment_failed_loads_total" help:"Segments that were not had, or whose answer was lost."`
-	Waits       int64 `metric:"shardid_segment_waits_total" help:"Calls that waited for a segment."`
-	Refused     int64 `metric:"shardid_segment_refused_total" help:"Calls that got none."`
+	Waits       int64 // calls that waited for a segment
 	Starved     int64 `metric:"shardid_segment_starved_total" help:"Calls that got -4, as no segment could be had in time."`
 	Wasted      int64 `metric:"shardid_segment_wasted_total" help:"IDs held by this replica and given up: gaps."`
 
@@ -123,8 +120,7 @@ type Stats struct {
 
 // counters are those of the service; each tag counts itself what it issued.
 type counters struct {
-	loads, failedLoads, refused, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
-	loadTimes                                                                    prometheus.Histogram // in seconds
+	loads, failedLoads, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
@@ -132,7 +128,7 @@ func (s *Service) Stats() Stats {
 	c := &s.stats
 	out := Stats{
 		Loads: c.loads.Load(), FailedLoads: c.failedLoads.Load(),
-		Refused: c.refused.Load(), Starved: c.starved.Load(), Wasted: c.wasted.Load(),
+		Starved: c.starved.Load(), Wasted: c.wasted.Load(),
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
 	}
 	for _, t := range s.allTags() {

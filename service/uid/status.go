@@ -76,7 +76,7 @@ type Stats struct {
 	Issued  int64 `metric:"shardid_uid_issued_total" help:"IDs given to callers."`
 	Dropped int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of incomplete batches and of rings: gaps."`
 	Refused int64 `metric:"shardid_uid_refused_total" help:"Takes that found too little in the ring."`
-	Nodes   int64 `metric:"shardid_uid_nodes_total" help:"Worker IDs got."`
+	Nodes   int64 // worker IDs got
 }
 
 // counters are those that the ring does not keep.

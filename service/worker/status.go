@@ -18,14 +18,13 @@ type Status struct {
 	Mode     string // of the registry
 	Address  string // of this instance
 	State    string
-	WorkerID int `metric:"shardid_snowflake_worker_id" help:"The worker ID, -1 without one."`
+	WorkerID int // -1 without one
 	// After: IDs carry a later time. Reserved: IDs carry at most this time.
 	// Expires: from when on another may follow. All by this machine's clock.
 	After, Reserved, Expires time.Time
 	Trust                    time.Duration `metric:"shardid_snowflake_lease_trust_seconds" help:"How long the worker ID is trusted without a renewal."`
-	// ClockOffset is 0 when the registry has no clock.
-	ClockOffset time.Duration `metric:"shardid_snowflake_clock_offset_seconds" help:"How far this clock is ahead of the registry's."`
-	Error       string        // the latest failure
+	ClockOffset              time.Duration // how far this clock is ahead of the registry's; 0 when that has none
+	Error                    string        // the latest failure
 }
 
 // Status returns the present state.
