@@ -224,10 +224,7 @@ func decodeLines() []line {
 	return []line{
 		{"decode 16385", 0, `^index +1\nshardId +0\nappId +1\nkind +queue\n$`},
 		{"decode 16385 32769", 0, `^id +16385\nindex +1\n(.*\n){4}id +32769\nindex +2\n`},
-		{"decode 1169786042799259000", 0, `^timestamp +1567733700834\n(.*\n){3}kind +snowflake\n$`},
-		{"decode --kind queue 1169786042799259000", 0, "with --kind snowflake: 2019-09-06T01:35:00.834Z, worker 39"},
-		{"decode --kind snowflake 1169786042799259000", 0, `^(?s).*\nsequenceId +3448\n$`},
-		{"decode --kind uid 16385", 0, "\nwith --kind queue: index 1 of shard 0, app 1\n"},
+		{"decode --kind snowflake 1169786042799259000", 0, `^timestamp +1567733700834\n(?s).*\nsequenceId +3448\n$`},
 		{"decode --format base62 4GH", 0, `^id +16385\nindex +1\nshardId +0\nappId +1\nkind +queue\n$`},
 		{"decode --format crockford g-ol 00G01", 0, `^id +16385\nindex +1\n`},
 		{"decode --json 7ZZZZZZZZZZZZ", 0, `"idStr":"9223372036854775807"`},

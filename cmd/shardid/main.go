@@ -171,13 +171,9 @@ func table[T any](items []T, none, header string, cells func(T) []any) func(io.W
 // choose registers a flag that takes one of a few values, which shells complete.
 func choose(cmd *cobra.Command, target *string, name, value, usage string, values ...string) {
 	cmd.Flags().StringVar(target, name, value, usage)
-	offer(cmd, name, values...)
-}
-
-// offer has shells complete the values of a flag.
-func offer(cmd *cobra.Command, flag string, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is registered before
+	err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag was registered just now
 	}
 }
 
