@@ -34,12 +34,7 @@ type healthReport struct {
 }
 
 // line is the report for people.
-func (r healthReport) line() string {
-	if r.Message == "" {
-		return r.Status
-	}
-	return r.Status + ": " + r.Message
-}
+func (r healthReport) line() string { return strings.Trim(r.Status+": "+r.Message, ": ") }
 
 // asking says which server a command asks, and as whom.
 type asking struct {
@@ -138,49 +133,11 @@ func healthClient(secure *tls.Config) *http.Client {
 // health gives the answer of a server that should get requests; any other is an
 // error, which says why in the server's own words.
 func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err error) {
-	target, status, body, err := a.exchange(ctx, cfg, http.MethodGet, nil, "", "ask for the health: %w")
-	switch {
-	case err != nil:
-		return r, err
-	case json.Unmarshal(body, &r) != nil || r.Status == "":
-		return r, fmt.Errorf("%s answers %d and not as shardid does: check the URL", target, status)
-	case status != http.StatusOK:
-		return r, fmt.Errorf("%s answers %d: %s", target, status, r.line())
+	body, err := a.fetch(ctx, cfg, "")
+	if err == nil && (json.Unmarshal(body, &r) != nil || r.Status == "") {
+		err = errors.New("the server does not answer as shardid does: check the URL")
 	}
-	return r, nil
-}
-
-// exchange sends a request with a body in JSON, nil for none, to the server, which knows it by a token unless that is
-// empty, and gives the answer; failed is the format of an error without one.
-func (a asking) exchange(
-	ctx context.Context, cfg Config, method string, sent []byte, token, failed string,
-) (target string, status int, body []byte, err error) {
-	target, client, err := a.resolve(cfg)
-	if err != nil {
-		return "", 0, nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(sent))
-	if err != nil {
-		return "", 0, nil, fmt.Errorf(failed, err)
-	}
-	req.Header.Set("Accept", "application/json")
-	if sent != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return "", 0, nil, fmt.Errorf(failed, err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
-		err = fmt.Errorf("read the answer of %s: %w", target, err)
-	}
-	return target, resp.StatusCode, body, err
+	return r, err
 }
 
 // maxAnswer is more than any answer of a server, in bytes: a million tags have about 300 each.
@@ -214,9 +171,15 @@ func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, err
 }
 
 // send is fetch for any method, with a body in JSON unless that is nil.
-func (a asking) send(ctx context.Context, cfg Config, method, path string, body map[string]any) ([]byte, error) {
+func (a asking) send(
+	ctx context.Context, cfg Config, method, path string, body map[string]any,
+) (answer []byte, err error) {
 	a.url = strings.TrimRight(a.url, "/") + path
 	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
+	target, client, err := a.resolve(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -226,28 +189,48 @@ func (a asking) send(ctx context.Context, cfg Config, method, path string, body 
 			return nil, err
 		}
 	}
-	target, status, answer, err := a.exchange(ctx, cfg, method, sent, token,
-		"ask the server: %w: start it, or correct --url or server.addr")
-	if err != nil || status/100 == 2 {
-		return answer, err
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(sent))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if sent != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", target, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return answer, nil
 	}
 	var said struct {
-		Code    int
-		Message string
+		Code int
+		healthReport
 	}
-	if json.Unmarshal(answer, &said) != nil || said.Message == "" {
-		said.Message = "not as shardid does: check the URL"
-	}
-	switch {
-	case status == http.StatusUnauthorized && token == "":
-		said.Message = "it asks for a token: name a file that holds one with --token-file"
-	case status == http.StatusUnauthorized:
-		said.Message = "it does not know the token of --token-file " + a.tokenFile + ", or that has expired"
+	message := "not as shardid does: check the URL"
+	switch unread := json.Unmarshal(answer, &said); {
+	case resp.StatusCode == http.StatusUnauthorized && token == "":
+		message = "it asks for a token: name a file that holds one with --token-file"
+	case resp.StatusCode == http.StatusUnauthorized:
+		message = "it does not know the token of --token-file " + a.tokenFile + ", or that has expired"
+	case unread == nil && said.line() != "":
+		message = said.line()
 	}
 	if a.handler != nil {
 		target = ""
 	}
-	return nil, &refusedError{target, status, said.Code, said.Message}
+	return nil, &refusedError{target, resp.StatusCode, said.Code, message}
 }
 
 // refusedError is an answer that is an error.

@@ -78,10 +78,10 @@ func TestAskHealth(t *testing.T) {
 		"ready":          {200, `{"status":"ok","checks":[]}`, "ok", ""},
 		"degraded":       {200, `{"status":"degraded","message":"snowflake: no lease"}`, "degraded: snowflake: no lease", ""},
 		"not ready":      {503, `{"status":"not ready","message":"shutting down"}`, "", "answers 503: not ready: shutting down"},
-		"another one":    {200, `<html>welcome</html>`, "", "not as shardid does"},
-		"another JSON":   {200, `{"code":0,"id":1}`, "", "not as shardid does"},
+		"another one":    {200, `<html>welcome</html>`, "", "does not answer as shardid does"},
+		"another JSON":   {200, `{"code":0,"id":1}`, "", "does not answer as shardid does"},
 		"no such page":   {404, `{"code":-10,"message":"no such path"}`, "", "answers 404"},
-		"an empty body":  {200, ``, "", "not as shardid does"},
+		"an empty body":  {503, ``, "", "answers 503: not as shardid does: check the URL"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
