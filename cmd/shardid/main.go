@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -82,7 +81,7 @@ func run(ctx context.Context, args []string) int {
 		return own.status
 	case !c.ran:
 		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
-		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(keyAsFlag(err), text+": see shardid --help"))
+		fmt.Fprintf(os.Stderr, "shardid: %s: see shardid --help\n", text)
 		return exitUsage
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -92,20 +91,6 @@ func run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// keyAsFlag says how a key of the configuration is set when err is about a flag of its name, which
-// keys had before 0.4; "" for any other error.
-func keyAsFlag(err error) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return ""
-	}
-	name := unknown.GetSpecifiedName()
-	if !slices.ContainsFunc(config.Defaults().Keys, func(k *config.Key) bool { return k.Path == name }) {
-		return ""
-	}
-	return fmt.Sprintf("--%[1]s is gone since 0.4: write --set %[1]s=VALUE", name)
 }
 
 // oneLine is an error, of which joined ones are a line each.
