@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,47 +19,38 @@ import (
 // lessors answers /v1/leases/orders: one worker ID, 7.
 type lessors struct {
 	*httptest.Server
-	hold time.Duration
-
-	mu       sync.Mutex
+	hold     time.Duration
 	refuse   int // the code of the answer to everything; 0: none
-	refusals int // so many answers to the next requests are that none is free
+	renewals int // likewise of answers to renewals
+	none     int // so many answers to the first requests are that none is free
+
+	mu       sync.Mutex // guards what follows
 	lease    leased
 	lastUsed int64 // of the last release; 0: none
 }
 
-func newLessors(t *testing.T, hold time.Duration) *lessors {
-	s := &lessors{hold: hold, lease: leased{Name: "orders", WorkerID: 7, Secret: "s", Epoch: 1288834974657, WorkerBits: 10, SeqBits: 12, RenewMs: hold.Milliseconds() / 3}}
+func newLessors(t *testing.T, s *lessors) *lessors {
+	t.Helper()
+	if s.hold == 0 {
+		s.hold = time.Minute
+	}
+	s.lease.Name, s.lease.WorkerID, s.lease.Secret = "orders", 7, "s"
+	s.lease.Epoch, s.lease.WorkerBits, s.lease.SeqBits = 1288834974657, 10, 12
+	s.lease.RenewMs = s.hold.Milliseconds() / 3
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
 
-func (s *lessors) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-}
-
-// until is the end of the lease, in Unix ms.
-func (s *lessors) until() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.UnixMilli(s.lease.Until)
-}
-
-func (s *lessors) released() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lastUsed
-}
-
 func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	code := s.refuse
-	if s.refusals > 0 {
-		s.refusals--
+	code, isRenewal := s.refuse, strings.HasSuffix(r.URL.Path, "/renew")
+	if isRenewal && code == 0 {
+		code = s.renewals
+	}
+	if s.none > 0 {
+		s.none--
 		code = -8
 	}
 	status, ok := map[int]int{0: 200, -2: 404, -14: 409}[code]
@@ -72,7 +64,7 @@ func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case code != 0:
 	case r.Method == http.MethodDelete:
 		s.lastUsed, _ = strconv.ParseInt(given.LastUsed, 10, 64)
-	case strings.HasSuffix(r.URL.Path, "/orders") || given.Secret == s.lease.Secret:
+	case !isRenewal || given.Secret == s.lease.Secret:
 		s.lease.Now, s.lease.Until = now, now+s.hold.Milliseconds()
 		body["lease"] = s.lease
 	}
@@ -80,12 +72,12 @@ func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// The exit status is the command's, what it needs is in its environment, and the lease is given
-// back above what it may have used.
+// The exit status is the command's, what it needs is in its environment, signals reach it, and the lease is given back
+// above what it may have used.
 func TestLeaseCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
 	check.Must(t, os.WriteFile("text", []byte("text"), 0o600))
-	s := newLessors(t, time.Minute)
+	s := newLessors(t, &lessors{})
 	sh := func(script string) []string { return []string{"--url", s.URL, "--", "sh", "-c", script} }
 	for _, c := range []struct {
 		args           []string
@@ -93,43 +85,47 @@ func TestLeaseCommand(t *testing.T) {
 		stdout, stderr string
 		leased         bool
 	}{
-		{sh("echo $SHARDID_WORKER_ID $SHARDID_EPOCH $SHARDID_WORKER_BITS $SHARDID_SEQ_BITS"), 0, "7 1288834974657 10 12\n", "", true},
+		{sh("echo $SHARDID_WORKER_ID $SHARDID_EPOCH $SHARDID_WORKER_BITS $SHARDID_SEQ_BITS"), 0,
+			"7 1288834974657 10 12\n", "", true},
 		{sh("exit 7"), 7, "", "", true},
 		{sh("kill -KILL $$"), 137, "", "", true},
+		{sh(`exec 2>/dev/null; trap "exit 3" TERM; kill -TERM $PPID; while :; do sleep 0.05; done`), 3, "", "", true},
 		{[]string{"--url", "http://127.0.0.1:1," + s.URL, "echo", "--name", "x"}, 0, "--name x\n", "", true},
-		{[]string{"--url", s.URL, "--", "no-such-command"}, 127, "", "shardid: no-such-command: executable file not found in $PATH\n", false},
+		{[]string{"--url", s.URL, "--", "no-such-command"}, 127, "",
+			"shardid: no-such-command: executable file not found in $PATH\n", false},
 		{[]string{"--url", s.URL, "--", "./none"}, 127, "", "shardid: ./none: ", false},
 		{[]string{"--url", s.URL, "--", "./text"}, 126, "", "shardid: ./text: permission denied\n", false},
 		{[]string{"--url", s.URL}, 2, "", "requires at least 1 arg", false},
 		{[]string{"--url", "localhost", "true"}, 2, "", "is no URL", false},
 		{[]string{"--url", s.URL, "--instance", "a\nb", "true"}, 2, "", "instance needs", false},
 		{[]string{"--url", s.URL, "--name", "a/b", "true"}, 2, "", "a name has", false},
-		{[]string{"--url", "http://127.0.0.1:1", "--wait", "100ms", "true"}, 1, "", "no worker ID within --wait 100ms: ", false},
+		{[]string{"--url", "http://127.0.0.1:1", "--wait", "100ms", "true"}, 1, "", "lease a worker ID: ", false},
 	} {
-		s.set(func() { s.lastUsed = 0 })
+		s.lastUsed = 0
 		began := time.Now()
 		exit, stdout, stderr := try(t, append([]string{"lease", "--name", "orders"}, c.args...)...)
 		if exit != c.exit || stdout != c.stdout || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
 			t.Errorf("%q: exit %d, %q, %q; want %+v", c.args, exit, stdout, stderr, c)
 		}
-		last := time.UnixMilli(s.released())
-		if c.leased != (s.released() > 0) || c.leased && (last.Before(began.Add(leaseEdge).Truncate(time.Millisecond)) || last.After(time.Now().Add(leaseEdge))) {
+		last := time.UnixMilli(s.lastUsed)
+		if c.leased != (s.lastUsed > 0) || c.leased && (last.Before(began.Add(leaseEdge).Truncate(time.Millisecond)) ||
+			last.After(time.Now().Add(leaseEdge))) {
 			t.Errorf("%q: released above %v", c.args, last)
 		}
 	}
 }
 
-// While no worker ID is free, or no server answers, it says so and tries again; what no server
-// would grant ends it.
+// While no worker ID is free it says so and tries again; what no server would grant ends it.
 func TestLeaseWaitsForAWorkerID(t *testing.T) {
-	s := newLessors(t, time.Minute)
-	s.set(func() { s.refusals = 2 })
+	s := newLessors(t, &lessors{none: 2})
 	exit, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo", "here")
-	if exit != 0 || stdout != "here\n" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no worker ID yet, trying again for up to 1m0s: ") {
+	if exit != 0 || stdout != "here\n" || strings.Count(stderr, "\n") != 1 ||
+		!strings.Contains(stderr, "no worker ID yet, trying again for up to 1m0s: ") {
 		t.Errorf("exit %d, %q, %q", exit, stdout, stderr)
 	}
-	s.set(func() { s.refuse = -2 })
-	if exit, _, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo"); exit != 1 || !strings.Contains(stderr, "answers 404: refused for a test") {
+	s.refuse = -2
+	exit, _, stderr = try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo")
+	if exit != 1 || !strings.Contains(stderr, "answers 404: refused for a test") {
 		t.Errorf("exit %d, %q", exit, stderr)
 	}
 }
@@ -137,12 +133,12 @@ func TestLeaseWaitsForAWorkerID(t *testing.T) {
 // A command is started a second after what earlier holders may have used, with the lease renewed
 // meanwhile; not when the clock is wrong.
 func TestLeaseWaitsForItsTime(t *testing.T) {
-	s := newLessors(t, 6*time.Second)
 	after := time.Now().Add(2500 * time.Millisecond)
-	s.set(func() { s.lease.After = after.UnixMilli() })
+	s := newLessors(t, &lessors{hold: 6 * time.Second, lease: leased{After: after.UnixMilli()}})
 	exit, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "date", "+%s%N")
 	began, err := strconv.ParseInt(strings.TrimSpace(stdout), 10, 64)
-	if exit != 0 || err != nil || began < after.Add(leaseEdge).Truncate(time.Millisecond).UnixNano() || !strings.Contains(stderr, "waiting for ") {
+	if exit != 0 || err != nil || began < after.Add(leaseEdge).Truncate(time.Millisecond).UnixNano() ||
+		!strings.Contains(stderr, "waiting for ") {
 		t.Errorf("exit %d, %q, %q, want after %d", exit, stdout, stderr, after.UnixNano())
 	}
 	now, hour := time.Now().UnixMilli(), time.Hour.Milliseconds()
@@ -150,7 +146,8 @@ func TestLeaseWaitsForItsTime(t *testing.T) {
 		{Secret: "s", After: now + hour, Until: now + 2*hour, RenewMs: 1000}, // the clock is behind
 		{Secret: "s", After: now - 2*hour, Until: now - hour, RenewMs: 1000}, // or ahead
 	} {
-		if err := (&holder{lease: l}).startInTime(); err == nil || !strings.HasPrefix(err.Error(), "set the clock of this machine") {
+		err := (&holder{lease: l}).compareClock()
+		if err == nil || !strings.HasPrefix(err.Error(), "set the clock of this machine") {
 			t.Error(err)
 		}
 	}
@@ -163,27 +160,83 @@ func TestLeaseCommandEndsWithTheClock(t *testing.T) {
 		"set forward": func(h *holder) { h.ahead += time.Hour },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newLessors(t, time.Minute)
-			h := &holder{ask: asking{url: s.URL, timeout: time.Minute}, name: "orders", wait: time.Minute}
-			check.Must(t, h.resolveReplicas())
-			var err error
-			h.lease, err = h.acquire(t.Context())
-			check.Must(t, err)
-			h.command = exec.CommandContext(t.Context(), "sleep", "60")
+			now := time.Now()
+			h := &holder{command: exec.CommandContext(t.Context(), "sleep", "60"),
+				lease: leased{Until: now.Add(time.Minute).UnixMilli(), RenewMs: 20_000}}
 			h.command.SysProcAttr = ownGroup()
-			check.Must(t, h.startInTime())
-			h.endInTime()
-			if !h.killAt.IsZero() {
-				t.Fatal("it is ended without a cause")
+			check.Must(t, h.compareClock())
+			check.Must(t, h.compareClock())
+			if h.ended == nil || !h.killAt.IsZero() {
+				t.Fatal("it is not started, or ended without a cause")
 			}
 			spoil(h)
-			h.endInTime()
+			check.Must(t, h.compareClock())
 			<-h.ended
-			if status := h.status(); h.killAt.IsZero() || status == nil {
-				t.Error(status)
+			check.Equal(t, h.killAt.IsZero(), false)
+		})
+	}
+}
+
+// A lease that cannot be renewed ends the command a second before its end, first by SIGTERM; one
+// that is lost ends it at once; and one that is renewed lasts as long as the command.
+func TestLeaseEndsTheCommand(t *testing.T) {
+	check.Deep(t)
+	const prints = "while :; do date +%s%3N; sleep 0.05; done"
+	for name, c := range map[string]struct {
+		code   int
+		script string
+		status int
+	}{
+		"an orderly command":      {-8, `trap "exit 4" TERM; ` + prints, 4},
+		"a stubborn command":      {-8, `trap "" TERM; ` + prints, 137},
+		"a lease that is lost":    {-14, prints, 143},
+		"a lease that is renewed": {0, `sleep 6; date +%s%3N`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLessors(t, &lessors{hold: 5 * time.Second, renewals: c.code})
+			status, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "sh", "-c", c.script)
+			lines := strings.Fields(stdout)
+			last, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
+			if status != c.status || err != nil || last > s.lease.Until-leaseEdge.Milliseconds() ||
+				strings.Contains(stderr, "shardid: ending the command: ") != (c.code != 0) {
+				t.Errorf("exit %d, last at %d, leased until %d, %q", status, last, s.lease.Until, stderr)
 			}
 		})
 	}
+}
+
+// What a command started ends with it, before the lease is given back, and the command ends with a holder that is
+// killed.
+func TestLeaseEndsTheProcessGroup(t *testing.T) {
+	s := newLessors(t, &lessors{})
+	lease := []string{"lease", "--name", "orders", "--url", s.URL, "--", "sh", "-c"}
+	if args := os.Getenv("LEASE_TEST"); args != "" { // in the process that is killed below
+		os.Exit(run(t.Context(), append(lease, args)))
+	}
+	isGone := func(pid string) {
+		t.Helper()
+		check.Eventually(t, "process "+pid+" ends", func() error {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			if err == nil && !strings.Contains(string(stat), ") Z ") {
+				return fmt.Errorf("%s", stat)
+			}
+			return nil
+		})
+	}
+	exit, stdout, _ := try(t, append(lease, "sleep 60 & echo $!")...)
+	check.Equal(t, exit, 0)
+	isGone(strings.TrimSpace(stdout))
+
+	holder := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLeaseEndsTheProcessGroup$")
+	holder.Env = append(os.Environ(), "LEASE_TEST=echo $$; sleep 60")
+	out, err := holder.StdoutPipe()
+	check.Must(t, err)
+	check.Must(t, holder.Start())
+	var pid string
+	check.Must(t, check.Err(fmt.Fscan(out, &pid)))
+	check.Must(t, holder.Process.Kill())
+	_ = holder.Wait()
+	isGone(pid)
 }
 
 // Another replica is asked where one may answer otherwise: it is away, busy, or of an older version.

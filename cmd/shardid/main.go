@@ -27,6 +27,14 @@ const (
 	exitUsage  = 2
 )
 
+// exitError is an exit status of its own; err is nil where nothing is to be said.
+type exitError struct {
+	status int
+	err    error
+}
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit status %d: %v", e.status, e.err) }
+
 // What most of this package takes.
 type (
 	Config       = config.Config

@@ -1,14 +1,25 @@
-//go:build !unix
+//go:build !linux
 
 package main
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
 
-// descriptorLimit: there is none to ask for.
+// What follows is what this system does not do: see the help of lease.
+
 func descriptorLimit() (n uint64, known bool) { return 0, false }
 
-// forwardedSignals are those that shardid lease gives to its command.
-func forwardedSignals() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
+func passedOn() []os.Signal { return nil }
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+// signalGroup gives a signal to a command. One that has ended needs none.
+func signalGroup(p *os.Process, s os.Signal) error {
+	if err := p.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
