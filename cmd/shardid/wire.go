@@ -114,7 +114,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 	const farBack = 100_000 // indices by which max_id goes back only when a database is restored or replaced
 	o := queue.Options{
 		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db,
-		Reporter: a.monitor, Log: a.log, Probe: lists.ready, Registry: a.registry,
+		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
 		Timeout: a.cfg.Server.RequestTimeout, LowWatermark: 0.2, PrefetchMax: q.PrefetchMax,
 		MaxStep: 100_000, LiftAlarm: farBack,
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg),
@@ -292,7 +292,7 @@ func (a *App) wireSegment() (err error) {
 		return nil
 	}
 	a.segment, err = segment.New(segment.Options{
-		Table: a.db, Reporter: a.monitor, Log: a.log, Registry: a.registry,
+		Table: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg),
 	})
 	if err != nil {

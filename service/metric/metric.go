@@ -16,11 +16,6 @@ func Counter(registry prometheus.Registerer, name, help string) prometheus.Count
 	return promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// Durations makes a histogram of seconds that registry exports, as Counter does.
-func Durations(registry prometheus.Registerer, name, help string) prometheus.Histogram {
-	return promauto.With(registry).NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: Buckets()})
-}
-
 // Gauge has registry export what read gives at each scrape; read is called by several goroutines at once.
 func Gauge(registry prometheus.Registerer, name, help string, read func() float64) {
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)

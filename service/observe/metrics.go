@@ -115,7 +115,7 @@ func (out scrape) queue(s queue.Stats, apps []queue.View) {
 	out.fields(s)
 	for reason, n := range s.Wasted() {
 		out.add("shardid_queue_wasted_indices_total",
-			"Indices that no caller will get, gaps, by reason; docs/metrics.md explains each.",
+			"Indices that no caller will get, gaps, by reason; docs/monitoring.md explains each.",
 			float64(n), "reason", reason)
 	}
 	for _, v := range apps {

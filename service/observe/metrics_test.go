@@ -55,8 +55,6 @@ func full() Sources {
 	flakes, _ := snowflake.NewGenerator(snowflake.Options{
 		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
 	snowflake.NewService(flakes, 0, nil, registry)
-	_, _ = queue.New(queue.Options{RefillCron: "@yearly", ReloadCron: "@yearly", Registry: registry})
-	_, _ = segment.New(segment.Options{Timeout: time.Second, Registry: registry})
 	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // its options are good
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)

@@ -15,10 +15,8 @@ import (
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/scripts/check"
-	"shardid/service/metric"
 	"shardid/service/queue"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -342,23 +340,14 @@ func (l *lists) slow(kept bool) func(context.Context, []model.PushRequest) []err
 // replica is one started service.
 type replica struct {
 	*queue.Service
-	reports  *check.Reports
-	registry *prometheus.Registry
-}
-
-// passes is how many refill passes have ended.
-func (r replica) passes(t testing.TB) float64 {
-	t.Helper()
-	values, err := metric.Values(r.registry)
-	check.Must(t, err)
-	return values["shardid_queue_refill_pass_seconds_count"]
+	reports *check.Reports
 }
 
 func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
-	r, registry := &check.Reports{}, prometheus.NewRegistry()
+	r := &check.Reports{}
 	opts := queue.Options{
-		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r, Registry: registry,
+		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
 		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
@@ -371,7 +360,7 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	check.Must(t, err)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
-	return replica{s, r, registry}
+	return replica{s, r}
 }
 
 // firstSweepOnly, timeout and prefetch are changes of Options.

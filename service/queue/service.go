@@ -26,9 +26,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/metric"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 	"golang.org/x/time/rate"
 )
@@ -41,7 +39,7 @@ const (
 	ConditionReload = "reload"
 )
 
-// Options are what a Service is made of. All fields but Observe and Registry are required.
+// Options are what a Service is made of. All fields but Observe are required.
 type Options struct {
 	Lists     Lists
 	Locker    Locker
@@ -54,8 +52,6 @@ type Options struct {
 	// Observe is told of a refill pass over so many lists. It gives the context of the
 	// pass' steps, and is told of its end. nil: nothing is told.
 	Observe func(ctx context.Context, lists int) (context.Context, func())
-	// Registry exports how long passes take; nil: nothing does.
-	Registry prometheus.Registerer
 
 	Timeout      time.Duration // how long a caller may wait for a refill, above 0
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
@@ -94,8 +90,6 @@ func New(opts Options) (*Service, error) {
 		rare:    background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
 		foreign: rate.Sometimes{Interval: foreignEvery},
 	}
-	s.stats.passes = metric.Durations(opts.Registry, "shardid_queue_refill_pass_seconds",
-		"How long a pass took that refills up to 64 lists: lock, state, allocate, push.")
 	s.due = background.Batcher[*list]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.pass}
 	s.reloads.waiting = background.Batcher[chan error]{
 		Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor,

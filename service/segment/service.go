@@ -30,9 +30,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/metric"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
@@ -84,8 +82,6 @@ type Options struct {
 	// Now is this machine's clock, which says the period of business numbers; nil means
 	// time.Now.
 	Now func() time.Time
-	// Registry exports how long loads take; nil: nothing does.
-	Registry prometheus.Registerer
 }
 
 // Service issues the IDs of tags. Safe for concurrent use.
@@ -119,8 +115,6 @@ func New(opts Options) (*Service, error) {
 		opts: opts, background: background.NewGroup("segment service"), tags: xsync.NewMap[string, *Tag](),
 		reading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
-	s.stats.loadTimes = metric.Durations(opts.Registry, "shardid_segment_load_seconds",
-		"How long taking a segment took, failed ones too.")
 	s.lookups.names = map[string]struct{}{}
 	s.lookups.shared = background.Shared{Group: s.background, Work: s.readAsked}
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
