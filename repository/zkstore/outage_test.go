@@ -80,8 +80,11 @@ func TestAway(t *testing.T) {
 // Close returns when the library's goroutines have ended, though one is in the
 // middle of a connect. Runs alone: they are found by their stacks.
 func TestCloseWaits(t *testing.T) {
+	var first sync.Once
+	connecting := make(chan struct{})
 	s := world{t: t}.openOver(zkstore.Options{Addrs: []string{"127.0.0.1:1"}},
 		func(string, string, time.Duration) (net.Conn, error) {
+			first.Do(func() { close(connecting) })
 			time.Sleep(2 * time.Second) // longer than the library waits by itself
 			return nil, errors.New("no answer")
 		})
@@ -90,6 +93,7 @@ func TestCloseWaits(t *testing.T) {
 	if err := s.Check(ctx); err == nil {
 		t.Error("checked a server that is not there")
 	}
+	<-connecting
 	for _, want := range []bool{true, false} {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
