@@ -87,60 +87,16 @@ func TestInitialise(t *testing.T) {
 	})
 }
 
-// Many callers cost one run, a caller that leaves does not end it, and further runs
-// wait until they are due.
-func TestShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, runs, took := background.NewGroup("test"), 0, 100*time.Millisecond
-		odd := errors.New("odd run")
-		s := background.Shared{Group: g, Every: time.Second, Share: 5, Work: func() error {
-			time.Sleep(took)
-			if runs++; runs%2 == 1 {
-				return odd
-			}
-			return nil
-		}}
-		look := func(want error) {
-			t.Helper()
-			if err := s.Do(t.Context()); !errors.Is(err, want) || want == nil && err != nil {
-				t.Errorf("after %d runs: %v, want %v", runs, err, want)
-			}
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		leave()
-		check.Is(t, s.Do(ctx), context.Canceled, "the caller that left")
-		var callers sync.WaitGroup
-		for range 20 {
-			callers.Go(func() { look(odd) })
-		}
-		callers.Wait()
-		time.Sleep(899 * time.Millisecond)
-		look(odd)
-		check.Equal(t, runs, 1, "runs in the first second")
-		time.Sleep(time.Millisecond)
-		took = 400 * time.Millisecond
-		look(nil)
-		time.Sleep(1599 * time.Millisecond) // a fifth of the time is 2 s
-		if look(nil); runs != 2 {
-			t.Errorf("%d runs, want 2", runs)
-		}
-		time.Sleep(time.Millisecond)
-		look(odd)
-		time.Sleep(time.Minute)
-		check.OK(t, g.Stop(t.Context(), nil))
-		look(background.ErrStopping)
-	})
-}
-
 // Fresh waits for a run that begins after it was called, which all who wait share, and not before one
 // is due.
 func TestSharedFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, began := background.NewGroup("test"), []time.Duration{}
 		start := time.Now()
-		s := background.Shared{Group: g, Every: time.Second}
+		s := background.Shared{Group: g}
 		s.Work = func() error {
 			began = append(began, time.Since(start))
+			s.Hold(time.Now().Add(time.Second))
 			time.Sleep(100 * time.Millisecond)
 			if len(began) == 2 {
 				s.Hold(start.Add(5 * time.Second))
@@ -251,8 +207,8 @@ func TestFailing(t *testing.T) {
 	} {
 		told = nil
 		f.Note(step.key, step.err)
-		if got := fmt.Sprint(told); got != step.want || len(f.Keys()) != step.keys {
-			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(),
+		if got := fmt.Sprint(told); got != step.want || len(f.Errs()) != step.keys {
+			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Errs(),
 				step.want, step.keys)
 		}
 	}

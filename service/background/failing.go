@@ -2,7 +2,6 @@ package background
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -51,9 +50,6 @@ func (f *Failing[K]) Err() error {
 	defer f.mu.Unlock()
 	return f.errs[f.shown]
 }
-
-// Keys are the things that fail, in no order.
-func (f *Failing[K]) Keys() []K { return slices.Collect(maps.Keys(f.Errs())) }
 
 // Errs are the latest failures of the things that fail.
 func (f *Failing[K]) Errs() map[K]error {

@@ -171,17 +171,11 @@ func (g *Group) NotReady() error {
 type Shared struct {
 	Group *Group
 	Work  func() error
-	// Every is the shortest time from the beginning of one run to that of the next.
-	Every time.Duration
-	// Share is the share of the time, one part in so many, that runs may take: slow
-	// work runs less often. 0 and 1 set no limit.
-	Share int
 
 	mu   sync.Mutex // guards what follows
 	now  *run       // under way; nil when none is
 	then *run       // begins when now has ended and due has come; nil when nobody waits for one
 	due  time.Time
-	err  error // of the last run
 }
 
 // run is one run of shared work.
@@ -190,29 +184,19 @@ type run struct {
 	err  error
 }
 
-// Do waits for the run under way, or for a new one, and returns its error; if none is
-// due, the error is that of the last run. When ctx ends first, that is the error and
-// the run goes on. While the service stops the error is ErrStopping.
-func (s *Shared) Do(ctx context.Context) error {
-	s.mu.Lock()
-	r, err := s.now, s.err
-	if wait := time.Until(s.due); r == nil && wait <= 0 {
-		r = s.next()
-	}
-	s.mu.Unlock()
-	if r == nil {
-		return err
-	}
-	return r.wait(ctx)
-}
-
-// Fresh waits for a run that begins after the call, when it is due, and returns its error, or
-// as Do. However many wait, there is one such run.
+// Fresh waits for a run that begins after the call, when it is due, and returns its error. However many wait, there is
+// one such run. When ctx ends first, that is the error and the run goes on. While the service stops the error is
+// ErrStopping.
 func (s *Shared) Fresh(ctx context.Context) error {
 	s.mu.Lock()
 	r := s.next()
 	s.mu.Unlock()
-	return r.wait(ctx)
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Hold lets no run begin before a time.
@@ -221,15 +205,6 @@ func (s *Shared) Hold(until time.Time) {
 	defer s.mu.Unlock()
 	if until.After(s.due) {
 		s.due = until
-	}
-}
-
-func (r *run) wait(ctx context.Context) error {
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -266,10 +241,8 @@ func (s *Shared) perform(r, before *run) {
 	}
 	s.now, s.then = r, nil
 	s.mu.Unlock()
-	began := time.Now()
 	r.err = s.Work()
-	s.Hold(began.Add(max(s.Every, time.Duration(s.Share)*time.Since(began))))
 	s.mu.Lock()
-	s.now, s.err = nil, r.err
+	s.now = nil
 	s.mu.Unlock()
 }
