@@ -20,7 +20,8 @@ func CheckFresh(what, fresh, name string) error {
 	if fresh == "" || fresh == name {
 		return nil
 	}
-	return fmt.Errorf("%w: fresh is %q and the %s is called %q: give the same name, if nothing was ever issued under it",
+	return fmt.Errorf("%w: fresh is %q and the %s is called %q: give the same name, if nothing was ever "+
+		"issued under it",
 		ErrInvalidArgument, fresh, what, name)
 }
 
@@ -28,14 +29,15 @@ func CheckFresh(what, fresh, name string) error {
 func (a AppSummary) Notice() string {
 	switch {
 	case a.Waits:
-		return fmt.Sprintf("it issues nothing yet. If app ID %d was never used, run `shardid confirm --app %[1]d --name %[2]q`. "+
-			"If it was, run `shardid apps set --app %[1]d --min-index INDEX` before, with the highest index in use. "+
+		return fmt.Sprintf("it issues nothing yet. If app ID %d was never used, run `shardid confirm "+
+			"--app %[1]d --name %[2]q`. If it was, run `shardid apps set --app %[1]d --min-index INDEX` "+
+			"before, with the highest index in use. "+
 			"The database may have gone back in time and lack an app of this ID, and %[3]d indices are too many "+
 			"to leave out under the limit", a.ID, a.Name, a.Skipped)
 	case a.Skipped > 0:
-		return fmt.Sprintf("its shards begin above index %d, as the database may have gone back in time and lack an app of "+
-			"this ID: if none was ever used, run `shardid confirm --app %d --name %q` before its first ID, "+
-			"or add the next one with fresh (--fresh NAME)", a.HighestIndex, a.ID, a.Name)
+		return fmt.Sprintf("its shards begin above index %d, as the database may have gone back in time and "+
+			"lack an app of this ID: if none was ever used, run `shardid confirm --app %d --name %q` "+
+			"before its first ID, or add the next one with fresh (--fresh NAME)", a.HighestIndex, a.ID, a.Name)
 	}
 	return ""
 }
@@ -45,13 +47,14 @@ func (a AppSummary) Notice() string {
 func (t Tag) Notice() string {
 	switch {
 	case t.Waits:
-		return fmt.Sprintf("it issues nothing yet. If no tag of this name was ever used, run `shardid confirm --tag %[1]s`. "+
-			"If one was, run `shardid tags set --tag %[1]s --max-id ID` before, with the first ID that is not in use. "+
+		return fmt.Sprintf("it issues nothing yet. If no tag of this name was ever used, run "+
+			"`shardid confirm --tag %[1]s`. If one was, run `shardid tags set --tag %[1]s "+
+			"--max-id ID` before, with the first ID that is not in use. "+
 			"The database may have gone back in time and lack a tag of this name, and %[2]d IDs are too many "+
 			"to leave out", t.Name, t.Skipped)
 	case t.Skipped > 0:
-		return fmt.Sprintf("the %d IDs before that are left out, as the database may have gone back in time and lack a tag "+
-			"of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID, "+
+		return fmt.Sprintf("the %d IDs before that are left out, as the database may have gone back in time and "+
+			"lack a tag of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID, "+
 			"or add the next one with fresh (--fresh NAME)", t.Skipped, t.Name)
 	}
 	return ""
@@ -101,7 +104,8 @@ func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 		return App{}, err
 	}
 	if next.Limit.Policy == LimitWrap && app.Limit.Policy != LimitWrap && c.Confirm != app.Name {
-		return App{}, fmt.Errorf("%w: with the wrap policy IDs repeat once they pass the limit: confirm it with the app's name, which is %q", ErrInvalidArgument, app.Name)
+		return App{}, fmt.Errorf("%w: with the wrap policy IDs repeat once they pass the limit: confirm it with the "+
+			"app's name, which is %q", ErrInvalidArgument, app.Name)
 	}
 	for _, l := range lists {
 		if err := c.checkList(l); err != nil {
@@ -146,7 +150,8 @@ func (l Limit) Check(key ListKey, index int64) error {
 	if index < 1 || index <= key.LastIndexWithin(l.MaxID) {
 		return nil
 	}
-	return fmt.Errorf("%w: IDs of app %d up to %d may have been issued, or are to be left out: a max limit ID must be that or more, or 0 for none; %d would leave no ID, or repeat some",
+	return fmt.Errorf("%w: IDs of app %d up to %d may have been issued, or are to be left out: a max limit ID must "+
+		"be that or more, or 0 for none; %d would leave no ID, or repeat some",
 		ErrRefused, key.App, key.Compose(min(index, MaxIndex)), l.MaxID)
 }
 
@@ -178,7 +183,8 @@ func checkRate(rate *int64, highest int64) error {
 // ErrRefused, ErrInvalidArgument.
 func (c TagChange) Apply(tag Tag) (Tag, error) {
 	if c.MaxID != nil && *c.MaxID < tag.MaxID {
-		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued", ErrRefused, tag.Name, tag.MaxID)
+		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued",
+			ErrRefused, tag.Name, tag.MaxID)
 	}
 	if err := cmp.Or(checkRate(c.MaxRate, MaxTagRate), checkText(c.Description)); err != nil {
 		return Tag{}, err

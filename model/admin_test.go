@@ -28,6 +28,8 @@ func TestAppChange(t *testing.T) {
 	}{
 		"name":                          {none, AppChange{Name: text("订单")}, nil, ""},
 		"no name":                       {none, AppChange{Name: text("")}, ErrInvalidArgument, "name"},
+		"a name of 129 characters":      {none, AppChange{Name: text(strings.Repeat("单", 129))}, ErrInvalidArgument, "name"},
+		"a long description":            {none, AppChange{Description: text(strings.Repeat("单", 256))}, ErrInvalidArgument, "255"},
 		"a line end in the name":        {none, AppChange{Name: text("a\nb")}, ErrInvalidArgument, "U+000A"},
 		"an escape in the description":  {none, AppChange{Description: text("\x1b[31m")}, ErrInvalidArgument, "U+001B"},
 		"not UTF-8":                     {none, AppChange{Description: text("\xff")}, ErrInvalidArgument, "UTF-8"},

@@ -110,7 +110,8 @@ func CheckScramble(l Limit) error {
 	if l.MaxID == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: a scrambled app has no max limit ID: its IDs are spread over all positive numbers", ErrInvalidArgument)
+	return fmt.Errorf("%w: a scrambled app has no max limit ID: its IDs are spread over all positive numbers",
+		ErrInvalidArgument)
 }
 
 // CheckText refuses names and descriptions with characters that are not seen and change
@@ -120,7 +121,8 @@ func CheckText(texts ...string) error {
 	for _, text := range texts {
 		for _, r := range text {
 			if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
-				return fmt.Errorf("%w: %.64q has the control character %U: names and descriptions must have none", ErrInvalidArgument, text, r)
+				return fmt.Errorf("%w: %.64q has the control character %U: names and descriptions must have none",
+					ErrInvalidArgument, text, r)
 			}
 		}
 	}

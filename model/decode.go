@@ -58,7 +58,8 @@ func (d Decoder) decodeQueue(id int64) ([]Part, error) {
 			q.Index = q.Index&^d.Region.MaxIndex() | low
 		}
 	}
-	return d.inRegion(q.Index, indexBits, []Part{{"index", q.Index}, {"shardId", int64(q.Shard)}, {"appId", int64(q.App)}}), nil
+	return d.inRegion(q.Index, indexBits, []Part{{"index", q.Index}, {"shardId", int64(q.Shard)},
+		{"appId", int64(q.App)}}), nil
 }
 
 // inRegion puts the region in front, which is in the highest of some bits of a value.
@@ -98,7 +99,8 @@ type LayoutChangedError struct {
 // Error says what to do.
 func (e *LayoutChangedError) Error() string {
 	return fmt.Sprintf("%v: %s IDs have been issued with %s, the configuration says %s: IDs of both could be equal. "+
-		"Set the recorded values again; only where IDs of both never meet in one column, or cannot be equal (docs/uid.md), delete the row of %s in id_layout", ErrLayoutChanged, e.Kind, e.Recorded, e.Want, e.Kind)
+		"Set the recorded values again; only where IDs of both never meet in one column, or cannot be equal "+
+		"(docs/uid.md), delete the row of %s in id_layout", ErrLayoutChanged, e.Kind, e.Recorded, e.Want, e.Kind)
 }
 
 // Unwrap returns ErrLayoutChanged.

@@ -69,14 +69,18 @@ func (n Name) Validate(now time.Time) error {
 		return err
 	}
 	switch {
-	case n.WorkerBits < 1 || n.WorkerBits > MaxNameWorkerBits || n.SeqBits < 1 || n.SeqBits > MaxNameSeqBits || n.WorkerBits+n.SeqBits > MaxNameBits:
-		return fmt.Errorf("%w: %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most, as an ID has 63 bits and a time of 39",
+	case n.WorkerBits < 1 || n.WorkerBits > MaxNameWorkerBits || n.SeqBits < 1 || n.SeqBits > MaxNameSeqBits ||
+		n.WorkerBits+n.SeqBits > MaxNameBits:
+		return fmt.Errorf("%w: %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most, "+
+			"as an ID has 63 bits and a time of 39",
 			ErrInvalidArgument, n.WorkerBits, n.SeqBits, MaxNameWorkerBits, MaxNameSeqBits, MaxNameBits)
 	case n.EpochMs < 0 || n.EpochMs > now.UnixMilli():
 		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.EpochMs)
 	case n.MaxMs() < now.UnixMilli():
-		return fmt.Errorf("%w: with the epoch %d and %d bits of milliseconds IDs ended at %s: choose a later epoch, or fewer worker or sequence bits",
-			ErrInvalidArgument, n.EpochMs, 63-n.WorkerBits-n.SeqBits, time.UnixMilli(n.MaxMs()).UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w: with the epoch %d and %d bits of milliseconds IDs ended at %s: choose a later epoch, "+
+			"or fewer worker or sequence bits",
+			ErrInvalidArgument, n.EpochMs, 63-n.WorkerBits-n.SeqBits,
+			time.UnixMilli(n.MaxMs()).UTC().Format(time.RFC3339))
 	}
 	return CheckHold(n.Hold)
 }
@@ -91,13 +95,15 @@ func CheckName(name string) error {
 	if good && name != "." && name != ".." {
 		return nil
 	}
-	return fmt.Errorf("%w: a name has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument, MaxNameBytes)
+	return fmt.Errorf("%w: a name has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
+		MaxNameBytes)
 }
 
 // CheckHold refuses, with ErrInvalidArgument, what cannot be a hold.
 func CheckHold(hold time.Duration) error {
 	if hold < MinHold || hold > MaxHold || hold%time.Millisecond != 0 {
-		return fmt.Errorf("%w: hold %v must be in %v…%v, in whole milliseconds", ErrInvalidArgument, hold, MinHold, MaxHold)
+		return fmt.Errorf("%w: hold %v must be in %v…%v, in whole milliseconds", ErrInvalidArgument, hold, MinHold,
+			MaxHold)
 	}
 	return nil
 }
@@ -123,7 +129,8 @@ func (n Name) WithHold(hold time.Duration, nowMs int64) Name {
 		if note.SetMs+note.WasHold.Milliseconds() <= nowMs {
 			note.WasHold = 0
 		}
-		note.WasHold, note.SetMs = max(note.WasHold, n.Hold), nowMs+LeaseMargin.Milliseconds() // a renewal may have read the name before
+		// A renewal may have read the name before.
+		note.WasHold, note.SetMs = max(note.WasHold, n.Hold), nowMs+LeaseMargin.Milliseconds()
 	}
 	if hold > granted {
 		note.LowHold, note.LowMs = granted, nowMs+RaiseDelay.Milliseconds()

@@ -130,7 +130,8 @@ func (n *Numbers) parsePattern() error {
 		default:
 			width, err := strconv.ParseUint(digits, 10, 8)
 			if err != nil || width < 1 || width > maxSequence || digits != strconv.FormatUint(width, 10) {
-				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind, maxSequence)
+				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind,
+					maxSequence)
 			}
 			n.fields = append(n.fields, field{kind: "seq"})
 			n.width = int(width)

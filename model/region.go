@@ -26,7 +26,8 @@ func (r Region) Check() error {
 	case r.Bits > MaxRegionBits:
 		return fmt.Errorf("%w: region.bits %d is not in 0…%d", ErrInvalidArgument, r.Bits, MaxRegionBits)
 	case r.ID < 0 || r.ID >= r.count():
-		return fmt.Errorf("%w: region.id %d needs more than %d bits: 0…%d fit", ErrInvalidArgument, r.ID, r.Bits, r.count()-1)
+		return fmt.Errorf("%w: region.id %d needs more than %d bits: 0…%d fit", ErrInvalidArgument, r.ID, r.Bits,
+			r.count()-1)
 	}
 	return nil
 }
@@ -113,7 +114,8 @@ func (r Region) Refuses(l Limit) error {
 	if r.ID == 0 && (r.Bits == 0 || l.Policy != LimitWrap) || l.MaxID == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: in region %s an app cannot have a max limit ID of %d: its IDs begin at %d", ErrInvalidArgument, r, l.MaxID, r.Index(1)<<(shardBits+appBits))
+	return fmt.Errorf("%w: in region %s an app cannot have a max limit ID of %d: its IDs begin at %d",
+		ErrInvalidArgument, r, l.MaxID, r.Index(1)<<(shardBits+appBits))
 }
 
 // RegionStart says what regions must not issue that are added to one deployment, region 0.

@@ -87,27 +87,17 @@ func TestRegionLimits(t *testing.T) {
 	}
 }
 
-// The last numbers of a region are given, and no further ones.
+// The last number of a tag in a region is given, and no further one.
 func TestRegionEnds(t *testing.T) {
-	r := model.Region{ID: 2, Bits: 2}
-	now := time.Unix(1e9, 0)
-	s := model.AllocState{Counter: model.Counter{Last: r.MaxIndex() - 1}, Key: model.ListKey{App: 1}, Step: 10, Region: r}
-	a, s, err := s.Next(model.AllocRequest{Key: s.Key, MaxStep: 10}, now)
-	if err != nil || a.Segment.Last != r.MaxIndex() {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if _, _, err := s.Next(model.AllocRequest{Key: s.Key, MaxStep: 10}, now); !errors.Is(err, model.ErrLimitReached) {
-		t.Errorf("after the last index: %v", err)
-	}
+	r, now := model.Region{ID: 2, Bits: 2}, time.Unix(1e9, 0)
 	last := r.MaxNumber(model.MaxTagID - 1)
-	row := model.Counter{Last: last - 1}
-	seg, row, err := model.TagRequest{Tag: "a", Step: 10, Region: r}.Next(row, 10, 0, now, now)
+	req := model.TagRequest{Tag: "a", Step: 10, Region: r}
+	seg, row, err := req.Next(model.Counter{Last: last - 1}, 10, 0, now, now)
 	if err != nil || seg.End != last+1 || r.Number(last) < 0 {
 		t.Errorf("%+v, %v", seg, err)
 	}
-	if _, _, err := (model.TagRequest{Tag: "a", Step: 10, Region: r}).Next(row, 10, 0, now, now); !errors.Is(err, model.ErrLimitReached) {
-		t.Errorf("after the last number: %v", err)
-	}
+	_, _, err = req.Next(row, 10, 0, now, now)
+	check.Is(t, err, model.ErrLimitReached, "after the last number")
 }
 
 // The parts of a scrambled ID of a region are the region and the index that was scrambled.

@@ -39,7 +39,8 @@ func NewScrambler(secret string, key ListKey, region Region) *Scrambler {
 	}
 	bits := region.indexBits()
 	s := &Scrambler{block: block, leftBits: bits / 2, rightBits: bits - bits/2}
-	p := [aes.BlockSize]byte{0: 1, 1: 2, 2: 1, 5: 2 /* radix */, 6: ff1Rounds, 7: byte(s.leftBits), 11: byte(bits), 15: 1 /* byte of tweak */}
+	p := [aes.BlockSize]byte{0: 1, 1: 2, 2: 1, 5: 2 /* radix */, 6: ff1Rounds, 7: byte(s.leftBits), 11: byte(bits),
+		15: 1 /* byte of tweak */}
 	block.Encrypt(s.prefix[:], p[:])
 	s.prefix[0] ^= key.Shard // the tweak is the first byte of every Q
 	return s

@@ -131,26 +131,6 @@ func TestSectionGoesOn(t *testing.T) {
 	}
 }
 
-// However often a section goes from one life to the next, its terms rise, and no number is
-// given twice.
-func TestSectionTermsRise(t *testing.T) {
-	row, term, last := model.SectionRow{}, int64(0), int64(0)
-	for i := range 200 {
-		life := "a-" + strings.Repeat("1", i%7+1)
-		req := model.SectionRequest{Life: life, Term: term, Bound: last, Want: int64(i%3) * 5, Claim: true}
-		claims := life != row.Life
-		grant, next, err := row.Next(req, 0, 10, model.MaxSequence, true, noon.Add(time.Duration(i)*time.Second))
-		check.Must(t, err)
-		if claims != (grant.Term > term) || grant.Term < term {
-			t.Fatalf("%d: term %d after %d, claimed %v", i, grant.Term, term, claims)
-		}
-		if seg := grant.Segment; seg.Len() > 0 && seg.First <= last || seg.Len() == 0 && (claims || req.Want > 0) {
-			t.Fatalf("%d: %+v after %d", i, seg, last)
-		}
-		row, term, last = next, grant.Term, max(last, grant.Segment.Last)
-	}
-}
-
 // A key has its section for ever: another one may have lower numbers.
 func TestSectionOfAKey(t *testing.T) {
 	for key, want := range map[string][3]int{ // of 1024, 16384 and 7 sections
@@ -188,8 +168,6 @@ func TestSequenceArguments(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"no name": with(func(s *model.Space) { s.Name = "" }), "a slash": with(func(s *model.Space) { s.Name = "a/b" }),
-		"a colon": with(func(s *model.Space) { s.Name = "a:b" }), "a blank": with(func(s *model.Space) { s.Name = "a b" }),
-		"a long name": with(func(s *model.Space) { s.Name = strings.Repeat("n", model.MaxNameBytes+1) }),
 		"no sections": with(func(s *model.Space) { s.Sections = 0 }),
 		"too many":    with(func(s *model.Space) { s.Sections = model.MaxSections + 1 }),
 		"no step":     with(func(s *model.Space) { s.Step = 0 }), "a step below": with(func(s *model.Space) { s.Step = -1 }),

@@ -40,7 +40,8 @@ const bootSlack = 5 * time.Second
 
 // Is says whether both are the same life of the same server.
 func (s Server) Is(other Server) bool {
-	return s.Again(other) && s.BootedAt.Sub(other.BootedAt).Abs() <= bootSlack && (s.Life == "" || other.Life == "" || s.Life == other.Life)
+	return s.Again(other) && s.BootedAt.Sub(other.BootedAt).Abs() <= bootSlack &&
+		(s.Life == "" || other.Life == "" || s.Life == other.Life)
 }
 
 // Again says whether both are the same server, perhaps in another life.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 )
 
 func state(last, step int64) model.AllocState {
@@ -70,18 +69,21 @@ func TestNextSegment(t *testing.T) {
 
 func TestNextAtTheLimit(t *testing.T) {
 	key := model.ListKey{App: 1, Shard: 2}
+	region := model.Region{ID: 2, Bits: 2}
 	for name, c := range map[string]struct {
-		last  int64
-		limit model.Limit
+		last   int64
+		limit  model.Limit
+		region model.Region
 	}{
-		"limit":            {10, model.Limit{MaxID: key.Compose(10), Policy: model.LimitReject}},
-		"beyond the limit": {99, model.Limit{MaxID: key.Compose(10), Policy: model.LimitReject}},
-		"limit too small":  {0, model.Limit{MaxID: 5, Policy: model.LimitReject}},
-		"last index":       {model.MaxIndex, model.Limit{}},
-		"wrap, last index": {model.MaxIndex, model.Limit{MaxID: 7, Policy: model.LimitWrap}},
+		"limit":                  {10, model.Limit{MaxID: key.Compose(10), Policy: model.LimitReject}, model.Region{}},
+		"beyond the limit":       {99, model.Limit{MaxID: key.Compose(10), Policy: model.LimitReject}, model.Region{}},
+		"limit too small":        {0, model.Limit{MaxID: 5, Policy: model.LimitReject}, model.Region{}},
+		"last index":             {model.MaxIndex, model.Limit{}, model.Region{}},
+		"wrap, last index":       {model.MaxIndex, model.Limit{MaxID: 7, Policy: model.LimitWrap}, model.Region{}},
+		"last index of a region": {region.MaxIndex(), model.Limit{}, region},
 	} {
 		s := state(c.last, 1000)
-		s.Key, s.Limit = key, c.limit
+		s.Key, s.Limit, s.Region = key, c.limit, c.region
 		if seg, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon); !errors.Is(err, model.ErrLimitReached) || seg != (model.Allocation{}) {
 			t.Errorf("%s: Next = %v, %v", name, seg, err)
 		}
@@ -106,25 +108,6 @@ func TestLimitApply(t *testing.T) {
 		if got, err := c.limit.Apply(c.id); got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%+v.Apply(%d) = %d, %v, want %d, %v", c.limit, c.id, got, err, c.want, c.err)
 		}
-	}
-}
-
-func TestAppValidate(t *testing.T) {
-	good := model.App{Name: "test", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}
-	check.Must(t, good.Validate())
-	for name, change := range map[string]func(*model.App){
-		"no name":           func(a *model.App) { a.Name = "" },
-		"step 0":            func(a *model.App) { a.Step = 0 },
-		"step above":        func(a *model.App) { a.Step = model.MaxStep + 1 },
-		"negative limit":    func(a *model.App) { a.Limit.MaxID = -1 },
-		"wrap, no limit":    func(a *model.App) { a.Limit.Policy = model.LimitWrap },
-		"unknown policy":    func(a *model.App) { a.Limit.Policy = "wrapp" },
-		"long description":  func(a *model.App) { a.Description = string(make([]rune, 256)) },
-		"name of 129 runes": func(a *model.App) { a.Name = string(make([]rune, 129)) },
-	} {
-		app := good
-		change(&app)
-		check.Is(t, app.Validate(), model.ErrInvalidArgument, name, "Validate")
 	}
 }
 

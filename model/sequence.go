@@ -58,7 +58,8 @@ func (s Space) Validate() error {
 // CheckSpace refuses, with ErrInvalidArgument, what cannot be the name of a space.
 func CheckSpace(name string) error {
 	if CheckName(name) != nil {
-		return fmt.Errorf("%w: a space has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument, MaxNameBytes)
+		return fmt.Errorf("%w: a space has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
+			MaxNameBytes)
 	}
 	return nil
 }

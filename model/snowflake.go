@@ -31,7 +31,8 @@ type SnowflakeLayout struct {
 func (l SnowflakeLayout) Check() error {
 	if l.WorkerBits < 1 || l.WorkerBits > maxWorkerBits || l.SeqBits < 1 || l.SeqBits > maxSeqBits ||
 		l.WorkerBits+l.SeqBits > 63-SnowflakeTimeBits {
-		return fmt.Errorf("%w: snowflakes of %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most",
+		return fmt.Errorf("%w: snowflakes of %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d "+
+			"together at most",
 			ErrInvalidArgument, l.WorkerBits, l.SeqBits, maxWorkerBits, maxSeqBits, 63-SnowflakeTimeBits)
 	}
 	return nil

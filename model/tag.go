@@ -67,7 +67,8 @@ type TagSegment struct {
 // 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.
 func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s TagSegment, next Counter, err error) {
 	if step < 1 || step > MaxTagStep {
-		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
+		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc",
+			ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
 	}
 	known := r.Floor - 1
 	floor := max(mark, known)
@@ -116,7 +117,8 @@ func CheckTag(name string) error {
 	case name == "":
 		return fmt.Errorf("%w: the tag is empty", ErrInvalidArgument)
 	case len(name) > MaxTagBytes:
-		return fmt.Errorf("%w: the tag has %d bytes, at most %d are allowed", ErrInvalidArgument, len(name), MaxTagBytes)
+		return fmt.Errorf("%w: the tag has %d bytes, at most %d are allowed", ErrInvalidArgument, len(name),
+			MaxTagBytes)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%w: the tag is not valid UTF-8", ErrInvalidArgument)
 	}

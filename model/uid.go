@@ -31,8 +31,10 @@ type UIDLayout struct {
 // Check refuses, with ErrInvalidArgument, a layout that gives no valid IDs.
 func (l UIDLayout) Check() error {
 	switch {
-	case l.TimeBits < 1 || l.WorkerBits < 1 || l.SeqBits < 1 || l.TimeBits > uidBits || l.WorkerBits > uidBits || l.SeqBits > uidBits:
-		return fmt.Errorf("%w: UID layout %d/%d/%d: each width needs at least one bit and at most %d", ErrInvalidArgument, l.TimeBits, l.WorkerBits, l.SeqBits, uidBits-2)
+	case l.TimeBits < 1 || l.WorkerBits < 1 || l.SeqBits < 1 ||
+		l.TimeBits > uidBits || l.WorkerBits > uidBits || l.SeqBits > uidBits:
+		return fmt.Errorf("%w: UID layout %d/%d/%d: each width needs at least one bit and at most %d",
+			ErrInvalidArgument, l.TimeBits, l.WorkerBits, l.SeqBits, uidBits-2)
 	case l.TimeBits+l.WorkerBits+l.SeqBits != uidBits:
 		return fmt.Errorf("%w: UID layout %d/%d/%d: the widths add up to %d instead of %d", ErrInvalidArgument,
 			l.TimeBits, l.WorkerBits, l.SeqBits, l.TimeBits+l.WorkerBits+l.SeqBits, uidBits)
@@ -66,9 +68,11 @@ func (l UIDLayout) MaxSecond() int64 { return l.Epoch.Unix() + 1<<l.TimeBits - 1
 func (l UIDLayout) CheckSecond(second int64) error {
 	switch {
 	case second < l.MinSecond():
-		return fmt.Errorf("%w: %s is not after the epoch %s: set the clock", ErrTimeExhausted, utc(second), utc(l.Epoch.Unix()))
+		return fmt.Errorf("%w: %s is not after the epoch %s: set the clock", ErrTimeExhausted, utc(second),
+			utc(l.Epoch.Unix()))
 	case second > l.MaxSecond():
-		return fmt.Errorf("%w: %s is past %s, the last second of %d bits since %s: use a layout with more time bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md",
+		return fmt.Errorf("%w: %s is past %s, the last second of %d bits since %s: use a layout with more time "+
+			"bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md",
 			ErrTimeExhausted, utc(second), utc(l.MaxSecond()), l.TimeBits, utc(l.Epoch.Unix()))
 	}
 	return nil

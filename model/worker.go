@@ -95,9 +95,10 @@ type RegistryInUseError struct {
 
 // Error says what to do.
 func (e *RegistryInUseError) Error() string {
-	return fmt.Sprintf("%v: this instance asks %q, and another one may use worker ID %d of %q until %s: stop all instances of that one, "+
-		"or correct snowflake.worker.mode, snowflake.name and the addresses here; an instance that was stopped in order gives its claim up, "+
-		"for those that were killed wait, or run `shardid confirm --registry`",
+	return fmt.Sprintf("%v: this instance asks %q, and another one may use worker ID %d of %q until %s: "+
+		"stop all instances of that one, or correct snowflake.worker.mode, snowflake.name and the addresses here; "+
+		"an instance that was stopped in order gives its claim up, for those that were killed wait, or "+
+		"run `shardid confirm --registry`",
 		ErrRegistryInUse, e.Mine, e.WorkerID, e.Registry, e.Until.UTC().Format(time.RFC3339))
 }
 
@@ -124,8 +125,9 @@ type AddressTakenError struct {
 
 // Error says what to do.
 func (e *AddressTakenError) Error() string {
-	return fmt.Sprintf("%v: another program has reported worker ID %d from %s and is believed to live until %s: stop it, "+
-		"or give this instance its own snowflake.advertise", ErrAddressTaken, e.WorkerID, e.Address, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v: another program has reported worker ID %d from %s and is believed to live until %s: "+
+		"stop it, or give this instance its own snowflake.advertise", ErrAddressTaken, e.WorkerID, e.Address,
+		e.Until.UTC().Format(time.RFC3339))
 }
 
 // Unwrap returns ErrAddressTaken.

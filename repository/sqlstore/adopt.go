@@ -40,7 +40,8 @@ func adoptedTables() []adopted {
 		{table, []string{"app_id", "app_name", "max_id", "shard_id"}, "app_id,shard_id", obstacles(), true},
 		{tagTable, []string{"biz_tag", "max_id", "step"}, "biz_tag", nil, false},
 		{workerTable, []string{"id", "ip", "port", "ip_port", "max_timestamp"}, "id", nil, false},
-		{nodeTable, []string{"id", "host_name", "port", "type", "launch_date", "modified", "created"}, "id", nil, false},
+		{nodeTable, []string{"id", "host_name", "port", "type", "launch_date", "modified", "created"}, "id", nil,
+			false},
 	}
 }
 
@@ -149,7 +150,8 @@ func (a adopted) alterations(g *gorm.DB, baseline string) (statements []string, 
 		case "UNIQUE", "KEY":
 			_, columns, _ := strings.Cut(strings.TrimSuffix(line, ")"), "(")
 			columns = strings.ToLower(strings.ReplaceAll(columns, " ", ""))
-			if !slices.Contains(indexes, "UNIQUE "+columns) && (kind == "UNIQUE" || !slices.Contains(indexes, columns)) {
+			if !slices.Contains(indexes, "UNIQUE "+columns) &&
+				(kind == "UNIQUE" || !slices.Contains(indexes, columns)) {
 				parts = append(parts, "ADD "+line)
 			}
 		case "CONSTRAINT":
@@ -207,7 +209,8 @@ func (c columnFacts) fits(line string, ours bool) bool {
 	if !ours || !strings.Contains(line, "NOT NULL") && defaultOf(line) == "" {
 		return true
 	}
-	if strings.Contains(line, "ON UPDATE") && !strings.Contains(strings.ToLower(c.Extra), "on update current_timestamp") {
+	if strings.Contains(line, "ON UPDATE") &&
+		!strings.Contains(strings.ToLower(c.Extra), "on update current_timestamp") {
 		return false
 	}
 	is := strings.ToLower(strings.NewReplacer("'", "", "()", "").Replace(c.ColumnDefault))
@@ -220,7 +223,8 @@ func (c columnFacts) fits(line string, ours bool) bool {
 	declared := strings.Fields(line)[1]
 	kind, width, _ := strings.Cut(strings.TrimSuffix(declared, ")"), "(")
 	least, _ := strconv.Atoi(width) // a number has no width
-	return c.DataType == kind && c.IsNullable == "NO" && c.Length >= least && !strings.Contains(c.ColumnType, "unsigned")
+	return c.DataType == kind && c.IsNullable == "NO" && c.Length >= least &&
+		!strings.Contains(c.ColumnType, "unsigned")
 }
 
 // definition gives the lines of a table in the baseline: a column, a key or a check each.
@@ -325,8 +329,10 @@ const namedRows = 5
 func obstacles() []obstacle {
 	return []obstacle{
 		{"several rows for one list", "keep of each list only the row with the highest max_id", "max_id",
-			"CONCAT(COUNT(*), ' rows, highest max_id ', COALESCE(MAX(max_id), 'NULL'))", "GROUP BY app_id, shard_id HAVING COUNT(*) > 1"},
-		{"app_id outside 0…255", "move those apps to a free app_id or delete their rows: an ID has 8 bits for it", "app_id",
+			"CONCAT(COUNT(*), ' rows, highest max_id ', COALESCE(MAX(max_id), 'NULL'))",
+			"GROUP BY app_id, shard_id HAVING COUNT(*) > 1"},
+		{"app_id outside 0…255", "move those apps to a free app_id or delete their rows: an ID has 8 bits for it",
+			"app_id",
 			"'out of range'", "WHERE app_id IS NULL OR app_id NOT BETWEEN 0 AND 255"},
 		{"shard_id outside 0…63", "delete those rows: an ID has 6 bits for the shard", "shard_id",
 			"'out of range'", "WHERE shard_id IS NULL OR shard_id NOT BETWEEN 0 AND 63"},

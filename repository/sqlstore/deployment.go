@@ -187,7 +187,8 @@ const (
 		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables " +
 		"WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`, " +
 		"(SELECT GROUP_CONCAT(LOWER(variable_name), '=', variable_value SEPARATOR ' ') FROM " +
-		globalStatus + " WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup + "')) AS status"
+		globalStatus + " WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup +
+		"')) AS status"
 )
 
 // readMoment reads the row and checks nothing.
@@ -415,9 +416,10 @@ func (s *Store) Adopt(ctx context.Context, deployment, present string) (database
 			return 0, err
 		}
 		if len(apps) > 0 && m.Deployment != deployment {
-			return 0, fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment %s "+
-				"scrambled with its own could repeat: begin with an empty database, into which you first restore the "+
-				"row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment, deploymentTable)
+			return 0, fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment "+
+				"%s scrambled with its own could repeat: begin with an empty database, into which you first "+
+				"restore the row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment,
+				deploymentTable)
 		}
 		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE "+
 			"deployment <> ?", deployment, unknownSecret, deployment)

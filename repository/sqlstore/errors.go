@@ -84,8 +84,8 @@ func (s *Store) advice(err error) string {
 	case errors.Is(err, errDeployments):
 		return "let database.hosts name the servers of one deployment only: a primary and what follows it"
 	case errors.Is(err, errOutside):
-		return "have it join the group (START GROUP_REPLICATION); if the group was given up for good, remove the plugin of " +
-			"group replication"
+		return "have it join the group (START GROUP_REPLICATION); if the group was given up for good, remove the " +
+			"plugin of group replication"
 	case errors.Is(err, errWitnessAway):
 		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it goes on " +
 			"within seconds"

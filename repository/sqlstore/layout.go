@@ -21,13 +21,15 @@ const maxLayout = 255
 func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (already bool, err error) {
 	const op = "record the layout"
 	if want.Kind == "" || want.Layout == "" || len(want.Layout) > maxLayout {
-		return false, fmt.Errorf("%s: %w: kind %q and layout %q need 1…%d bytes", op, model.ErrInvalidArgument, want.Kind, want.Layout, maxLayout)
+		return false, fmt.Errorf("%s: %w: kind %q and layout %q need 1…%d bytes", op, model.ErrInvalidArgument,
+			want.Kind, want.Layout, maxLayout)
 	}
 	found, err := s.hasLayout(ctx, want)
 	if found || err != nil {
 		return found, s.answer(ctx, op, err)
 	}
-	err = s.gorm.WithContext(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind, want.Layout).Error
+	err = s.gorm.WithContext(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind,
+		want.Layout).Error
 	if isDuplicate(err) { // another starter was faster
 		found, err = s.hasLayout(ctx, want)
 	}

@@ -51,7 +51,8 @@ func (r leaseRow) is(secret string) bool {
 }
 
 func (r leaseRow) lease(n model.Name, secret string, now int64) model.NameLease {
-	return model.NameLease{Name: n, WorkerID: r.WorkerID, Instance: r.Instance, Secret: secret, After: r.AfterMs, Until: r.UntilMs, Now: now}
+	return model.NameLease{Name: n, WorkerID: r.WorkerID, Instance: r.Instance, Secret: secret, After: r.AfterMs,
+		Until: r.UntilMs, Now: now}
 }
 
 // GrantLease leases a worker ID of a name: the one that the instance had, where it is free; else
@@ -95,12 +96,15 @@ func (s *Store) grant(tx *gorm.DB, name, instance string) (model.NameLease, erro
 		UntilMs: max(old.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds()), GrantedAt: at.Now,
 	}
 	if old.GrantedAt == 0 {
-		err = write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+		err = write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") "+
+			"VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
 			row.Name, row.WorkerID, row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
 	} else {
-		err = updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
+		err = updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, "+
+			"after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
 			" WHERE name = ? AND worker_id = ? AND secret = ? AND until_ms = ?",
-			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt, row.Name, row.WorkerID, old.Secret, old.UntilMs)
+			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt, row.Name, row.WorkerID, old.Secret,
+			old.UntilMs)
 	}
 	return row.lease(n, secret, at.Now), err
 }
@@ -110,22 +114,27 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 	ended := at.Now - model.LeaseMargin.Milliseconds()
 	const read = "SELECT " + leaseColumns + " FROM " + leaseTable + " WHERE name = ? AND "
 	if instance != "" {
-		own, err := query[[]leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+" ORDER BY until_ms DESC LIMIT 1", n.Name, instance, ended)
+		own, err := query[[]leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+
+			" ORDER BY until_ms DESC LIMIT 1", n.Name, instance, ended)
 		if err != nil || len(own) > 0 {
 			return first(own), err
 		}
 	}
-	next, err := query[int64](tx, "look for a new worker ID", "SELECT COALESCE(MAX(worker_id) + 1, 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
+	next, err := query[int64](tx, "look for a new worker ID",
+		"SELECT COALESCE(MAX(worker_id) + 1, 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
 	from, count := at.region.Workers(n.WorkerBits)
 	if next = max(next, from); err != nil || next < from+count {
 		return leaseRow{WorkerID: next}, err
 	}
-	oldest, err := query[[]leaseRow](tx, "look for a free worker ID", read+free+" ORDER BY until_ms LIMIT 1", n.Name, ended)
+	oldest, err := query[[]leaseRow](tx, "look for a free worker ID", read+free+" ORDER BY until_ms LIMIT 1", n.Name,
+		ended)
 	if err != nil || len(oldest) > 0 {
 		return first(oldest), err
 	}
-	soonest, err := query[int64](tx, "look for the next that ends", "SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
-	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: all %d of the name %q are leased, the next one may be free at %s: stop holders that are not needed, or wait",
+	soonest, err := query[int64](tx, "look for the next that ends",
+		"SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
+	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: all %d of the name %q are leased, the next one may be free at "+
+		"%s: stop holders that are not needed, or wait",
 		model.ErrNoWorkerID, count, n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
 }
 
@@ -160,7 +169,8 @@ func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 
 // readName reads a name without a lock. Errors: model.ErrUnknownName too.
 func readName(tx *gorm.DB, name string) (model.Name, error) {
-	rows, err := query[[]nameRow](tx, "read the name", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE deleted_at = 0 AND name = ?", name)
+	rows, err := query[[]nameRow](tx, "read the name", "SELECT "+nameColumns+" FROM "+nameTable+
+		" WHERE deleted_at = 0 AND name = ?", name)
 	if err != nil {
 		return model.Name{}, err
 	}
@@ -190,15 +200,16 @@ func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameL
 			return lease, err
 		}
 		r.UntilMs = max(r.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds())
-		err = write(tx, "store the lease", "UPDATE "+leaseTable+" SET until_ms = ?, renewed_at = ? WHERE name = ? AND worker_id = ?",
+		err = write(tx, "store the lease", "UPDATE "+leaseTable+" SET until_ms = ?, renewed_at = ? "+
+			"WHERE name = ? AND worker_id = ?",
 			r.UntilMs, at.Now, key.Name, key.WorkerID)
 		return r.lease(n, key.Secret, at.Now), err
 	})
 }
 
 // ReleaseLease ends a lease whose holder issues nothing more and has used no time after
-// lastUsed, Unix ms: After for a holder that issued nothing, 0 for one that does not say. The next holder may follow at once,
-// above that. Errors: model.ErrLeaseLost, also when the lease was released before;
+// lastUsed, Unix ms: After for a holder that issued nothing, 0 for one that does not say. The next holder may follow
+// at once, above that. Errors: model.ErrLeaseLost, also when the lease was released before;
 // ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
 func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
 	return s.do(ctx, "release the lease", func(tx *gorm.DB) error {
@@ -214,10 +225,12 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 		}
 		used := cmp.Or(lastUsed, r.UntilMs)
 		if low, high := min(r.AfterMs, r.UntilMs), max(r.AfterMs, r.UntilMs); used < low || used > high {
-			return fmt.Errorf("%w: lastUsed %d is not in %d…%d, the times of the lease in Unix milliseconds: it was not released, and ends by itself",
+			return fmt.Errorf("%w: lastUsed %d is not in %d…%d, the times of the lease in Unix milliseconds: it was "+
+				"not released, and ends by itself",
 				model.ErrInvalidArgument, lastUsed, low, high)
 		}
-		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? WHERE name = ? AND worker_id = ?", min(used, r.UntilMs), key.Name, key.WorkerID)
+		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? "+
+			"WHERE name = ? AND worker_id = ?", min(used, r.UntilMs), key.Name, key.WorkerID)
 	})
 }
 
@@ -232,7 +245,8 @@ func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.Na
 		if _, err := readName(tx, name); err != nil {
 			return nil, err
 		}
-		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
+		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+
+			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
 		holders := make([]model.NameHolder, len(rows))
 		for i, r := range rows {
 			holders[i] = model.NameHolder{

@@ -250,7 +250,8 @@ func refuseVersion(have int64, list []migration) error {
 		refusal.Err = fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest)
 		refusal.Advice = "use the newer shardid that made it; nothing was changed"
 	case have > 0 && have < baseline:
-		refusal.Err = fmt.Errorf("%w: it is at version %d, the program upgrades from %d on", errOlderSchema, have, baseline)
+		refusal.Err = fmt.Errorf("%w: it is at version %d, the program upgrades from %d on", errOlderSchema, have,
+			baseline)
 		refusal.Advice = "run `shardid migrate` of version 0.3 first; nothing was changed"
 	default:
 		return nil

@@ -23,12 +23,14 @@ type nameRow struct {
 	Leased, Known       int64 // of its leases
 }
 
-const nameColumns = "name, epoch_ms, worker_bits, seq_bits, hold_ms, was_hold_ms, set_at, low_hold_ms, low_until, made_at, deleted_at"
+const nameColumns = "name, epoch_ms, worker_bits, seq_bits, hold_ms, was_hold_ms, set_at, low_hold_ms, low_until, " +
+	"made_at, deleted_at"
 
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
 	return model.Name{
-		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits, Hold: time.Duration(r.HoldMs) * ms,
+		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits,
+		Hold: time.Duration(r.HoldMs) * ms,
 		Note: model.NameNote{
 			WasHold: time.Duration(r.WasHoldMs) * ms, SetMs: r.SetAt,
 			LowHold: time.Duration(r.LowHoldMs) * ms, LowMs: r.LowUntil,
@@ -39,7 +41,8 @@ func (r nameRow) name() model.Name {
 // lockName reads the row of a name under its lock; as the first statement of the transaction
 // it makes all that follow see what the others before it have stored. Errors: those of moment.
 func (s *Store) lockName(tx *gorm.DB, name string) (rows []nameRow, at moment, err error) {
-	rows, err = query[[]nameRow](tx, "lock the name", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE name = ?"+s.forUpdate(), name)
+	rows, err = query[[]nameRow](tx, "lock the name", "SELECT "+nameColumns+" FROM "+nameTable+
+		" WHERE name = ?"+s.forUpdate(), name)
 	if err == nil {
 		at, err = s.moment(tx, toCount)
 	}
@@ -59,7 +62,8 @@ func (s *Store) presentName(tx *gorm.DB, name string) (model.Name, moment, error
 }
 
 func unknownName(name string) error {
-	return fmt.Errorf("%w: %q: see `shardid names`, or add it with `shardid names add --name %[2]s`", model.ErrUnknownName, name)
+	return fmt.Errorf("%w: %q: see `shardid names`, or add it with `shardid names add --name %[2]s`",
+		model.ErrUnknownName, name)
 }
 
 // CreateName makes a name. One that was deleted comes back with the layout that it had, and its
@@ -72,7 +76,8 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			return n, err
 		}
 		if _, count := s.opts.Region.Workers(n.WorkerBits); count == 0 {
-			return n, fmt.Errorf("%w: %d worker bits hold no worker ID of region %s: give the name more", model.ErrInvalidArgument, n.WorkerBits, s.opts.Region)
+			return n, fmt.Errorf("%w: %d worker bits hold no worker ID of region %s: give the name more",
+				model.ErrInvalidArgument, n.WorkerBits, s.opts.Region)
 		}
 		if len(rows) > 0 {
 			old := rows[0].name()
@@ -80,14 +85,16 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			case rows[0].DeletedAt == 0:
 				return n, fmt.Errorf("%w: %q, with %s", model.ErrNameExists, n.Name, old.Layout())
 			case old.Layout() != n.Layout():
-				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal them: add it with that one, or choose another name",
+				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
+					"them: add it with that one, or choose another name",
 					model.ErrRefused, n.Name, old.Layout())
 			}
 			n = old.WithHold(n.Hold, at.Now)
 			return n, storeName(tx, n, "deleted_at = 0")
 		}
 		n.Note = model.NameNote{}
-		err = write(tx, "insert the name", "INSERT INTO "+nameTable+" (name, epoch_ms, worker_bits, seq_bits, hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
+		err = write(tx, "insert the name", "INSERT INTO "+nameTable+" (name, epoch_ms, worker_bits, seq_bits, "+
+			"hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
 			n.Name, n.EpochMs, n.WorkerBits, n.SeqBits, n.Hold.Milliseconds(), at.Now)
 		if isDuplicate(err) { // another operator was faster
 			err = fmt.Errorf("%w: %q", model.ErrNameExists, n.Name)
@@ -98,13 +105,17 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 
 // storeName writes what may change of a name, and what else is set.
 func storeName(tx *gorm.DB, n model.Name, further string) error {
-	return write(tx, "store the name", "UPDATE "+nameTable+" SET hold_ms = ?, was_hold_ms = ?, set_at = ?, low_hold_ms = ?, low_until = ?, "+further+" WHERE name = ?",
-		n.Hold.Milliseconds(), n.Note.WasHold.Milliseconds(), n.Note.SetMs, n.Note.LowHold.Milliseconds(), n.Note.LowMs, n.Name)
+	return write(tx, "store the name", "UPDATE "+nameTable+" SET hold_ms = ?, was_hold_ms = ?, set_at = ?, "+
+		"low_hold_ms = ?, low_until = ?, "+further+" WHERE name = ?",
+		n.Hold.Milliseconds(), n.Note.WasHold.Milliseconds(), n.Note.SetMs, n.Note.LowHold.Milliseconds(),
+		n.Note.LowMs, n.Name)
 }
 
 // ChangeName gives a name another hold. A shorter one counts from the next renewal on, a longer
 // one after model.RaiseDelay. Errors: model.ErrUnknownName, ErrInvalidArgument, *model.StoreError.
-func (s *Store) ChangeName(ctx context.Context, name string, hold time.Duration) (before model.Name, after model.NameUse, err error) {
+func (s *Store) ChangeName(ctx context.Context, name string, hold time.Duration) (
+	before model.Name, after model.NameUse, err error,
+) {
 	err = s.do(ctx, "change the name", func(tx *gorm.DB) error {
 		old, at, err := s.presentName(tx, name)
 		if err = cmp.Or(err, model.CheckHold(hold)); err != nil {
@@ -131,9 +142,11 @@ func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error)
 			return n, err
 		}
 		last, err := query[int64](tx, "look for leases that live",
-			"SELECT COALESCE(MAX(until_ms), 0) FROM "+leaseTable+" WHERE name = ? AND secret <> '' AND until_ms > ?", name, at.Now)
+			"SELECT COALESCE(MAX(until_ms), 0) FROM "+leaseTable+" WHERE name = ? AND secret <> '' AND until_ms > ?",
+			name, at.Now)
 		if err == nil && last > 0 {
-			err = fmt.Errorf("%w: worker IDs of the name %q are leased until %s, and longer if they are renewed: stop their holders and wait",
+			err = fmt.Errorf("%w: worker IDs of the name %q are leased until %s, and longer if they are renewed: "+
+				"stop their holders and wait",
 				model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
 		}
 		if err == nil {
@@ -173,8 +186,10 @@ func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.N
 // useOf reads names with how much of each is in use at a moment.
 func useOf(tx *gorm.DB, at moment, where string, args ...any) ([]model.NameUse, error) {
 	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
-		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) AS leased"+
-		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
+		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) "+
+		"AS leased"+
+		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n "+
+		"WHERE deleted_at = 0"+where+" ORDER BY name",
 		append([]any{at.Now}, args...)...)
 	names := make([]model.NameUse, len(rows))
 	for i, r := range rows {

@@ -120,7 +120,8 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 		return nil, badDSN(err)
 	}
 	if cfg.DBName == "" {
-		return nil, fmt.Errorf("%w: the database DSN names no database: it must end in /<database>", model.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: the database DSN names no database: it must end in /<database>",
+			model.ErrInvalidArgument)
 	}
 	cfg.ParseTime = true
 	cfg.RejectReadOnly = true    // a demoted primary's connections are dropped
@@ -170,7 +171,8 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	}
 	// SQLite gives the files beside it the permissions of the database: only this user's. One
 	// that is there is not opened, as closing it would end the locks of this process on it.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // the operator names the file
+	//nolint:gosec // the operator names the file
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = file.Close()
 	}
@@ -188,7 +190,8 @@ func (s *Store) openSQLite(ctx context.Context) error {
 			return err
 		}
 		s.limitPool(1, 0)
-		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool}, gormConfig()); err == nil {
+		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool},
+			gormConfig()); err == nil {
 			err = s.pool.PingContext(ctx) // a connection sets the journal mode, which makes or reads the file
 		}
 		if err != nil {
@@ -202,7 +205,8 @@ func (s *Store) openSQLite(ctx context.Context) error {
 // sqlitePath makes the path absolute. Errors: model.ErrInvalidArgument.
 func sqlitePath(dsn string) (string, error) {
 	if dsn == "" || strings.HasPrefix(dsn, "file:") || strings.HasPrefix(dsn, ":memory:") {
-		return "", fmt.Errorf("%w: database DSN %q: for SQLite it is the path of a file, without file: or options", model.ErrInvalidArgument, dsn)
+		return "", fmt.Errorf("%w: database DSN %q: for SQLite it is the path of a file, without file: or options",
+			model.ErrInvalidArgument, dsn)
 	}
 	path, err := filepath.Abs(dsn)
 	if err != nil {
@@ -287,7 +291,8 @@ func InspectSQLite(ctx context.Context, dsn string) (FileState, error) {
 	defer db.Close()
 	var tables, ours int
 	err = s.untilFree(ctx, func() error {
-		return db.QueryRowContext(ctx, "SELECT COUNT(*), COUNT(CASE WHEN name = ? THEN 1 END) FROM sqlite_master WHERE type = 'table'", versionTable).Scan(&tables, &ours)
+		return db.QueryRowContext(ctx, "SELECT COUNT(*), COUNT(CASE WHEN name = ? THEN 1 END) FROM sqlite_master "+
+			"WHERE type = 'table'", versionTable).Scan(&tables, &ours)
 	})
 	switch {
 	case err != nil:

@@ -188,7 +188,8 @@ func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
 
 // readOne reads the one value of a query, "" without a row.
 func readOne(ctx context.Context, conn driver.Conn, query string) (string, error) {
-	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil) //nolint:forcetypeassert // it is MySQL's driver
+	//nolint:forcetypeassert // it is MySQL's driver
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
 	if err != nil {
 		return "", err
 	}

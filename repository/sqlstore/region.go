@@ -27,10 +27,12 @@ func (s *Store) inRegion(r deploymentRow) error {
 	case r.Region == "":
 		return errNoRegion
 	case want == "":
-		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration has none: set region.id and region.bits to these", model.ErrLayoutChanged, r.Region)
+		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration has none: set region.id "+
+			"and region.bits to these", model.ErrLayoutChanged, r.Region)
 	default:
-		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration says %s (region.id/region.bits): "+
-			"set the recorded ones, or name the database of region %[3]s; what was restored from another region's backup cannot be used in this one", model.ErrLayoutChanged, r.Region, want)
+		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration says %s "+
+			"(region.id/region.bits): set the recorded ones, or name the database of region %[3]s; what was "+
+			"restored from another region's backup cannot be used in this one", model.ErrLayoutChanged, r.Region, want)
 	}
 }
 
@@ -65,7 +67,8 @@ func (s *Store) CheckRegion(ctx context.Context) error {
 // other regions begin later. Errors: model.ErrRefused, ErrLayoutChanged, *model.StoreError.
 func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 	if s.opts.Region.ID != 0 || s.opts.Region.Bits == 0 {
-		return model.RegionStart{}, fmt.Errorf("%w: only region 0 can take over what was issued without a region, this is %q: set region.id to 0, and region.bits", model.ErrRefused, s.opts.Region)
+		return model.RegionStart{}, fmt.Errorf("%w: only region 0 can take over what was issued without a region, "+
+			"this is %q: set region.id to 0, and region.bits", model.ErrRefused, s.opts.Region)
 	}
 	return within(ctx, s, "give a database a region", func(tx *gorm.DB) (start model.RegionStart, err error) {
 		if err := s.storeRegion(tx, true); err != nil {
@@ -120,14 +123,22 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 		args          []any
 		numbers       bool
 	}{
-		{"app %s has issued queue IDs", elsewhere, "SELECT app_id FROM " + table + " WHERE max_id > ? LIMIT 1", []any{most}, false},
-		{"app %s, which was deleted, has issued queue IDs", elsewhere, "SELECT app_id FROM " + deletedTable + " WHERE max_id > ? LIMIT 1", []any{most}, false},
-		{"the scrambled app %s has issued IDs, which are spread over those of all regions", "begin the region with an empty database",
-			"SELECT a.app_id FROM (SELECT app_id, max_id FROM " + table + " UNION ALL SELECT app_id, max_id FROM " + deletedTable + ") a JOIN " + scrambleTable + " s ON s.app_id = a.app_id WHERE a.max_id > 0 LIMIT 1", nil, false},
+		{"app %s has issued queue IDs", elsewhere, "SELECT app_id FROM " + table + " WHERE max_id > ? LIMIT 1",
+			[]any{most}, false},
+		{"app %s, which was deleted, has issued queue IDs", elsewhere, "SELECT app_id FROM " + deletedTable +
+			" WHERE max_id > ? LIMIT 1", []any{most}, false},
+		{"the scrambled app %s has issued IDs, which are spread over those of all regions",
+			"begin the region with an empty database",
+			"SELECT a.app_id FROM (SELECT app_id, max_id FROM " + table + " UNION ALL SELECT app_id, max_id FROM " +
+				deletedTable + ") a JOIN " + scrambleTable + " s ON s.app_id = a.app_id WHERE a.max_id > 0 LIMIT 1",
+			nil, false},
 		{"tag %s has issued IDs", "", "SELECT biz_tag FROM " + tagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
-		{"tag %s, which was deleted, has issued IDs", "", "SELECT biz_tag FROM " + deletedTagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
-		{"space %s has issued numbers", "", "SELECT space FROM " + sectionTable + " WHERE max_id > 0 LIMIT 1", nil, true},
-		{"space %s, which was deleted, has issued numbers", "", "SELECT name FROM " + deletedSequenceTable + " WHERE max_id > 0 LIMIT 1", nil, true},
+		{"tag %s, which was deleted, has issued IDs", "", "SELECT biz_tag FROM " + deletedTagTable +
+			" WHERE max_id > 1 LIMIT 1", nil, true},
+		{"space %s has issued numbers", "", "SELECT space FROM " + sectionTable + " WHERE max_id > 0 LIMIT 1", nil,
+			true},
+		{"space %s, which was deleted, has issued numbers", "", "SELECT name FROM " + deletedSequenceTable +
+			" WHERE max_id > 0 LIMIT 1", nil, true},
 	}
 	for _, c := range checks {
 		if c.numbers && adopt {
@@ -140,9 +151,11 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 		if len(found) > 0 {
 			do := c.do
 			if c.numbers {
-				do = "other regions may issue the same. Begin the region with an empty database; or, in region 0, run `shardid region adopt`, which says where the others must begin"
+				do = "other regions may issue the same. Begin the region with an empty database; or, in region 0, " +
+					"run `shardid region adopt`, which says where the others must begin"
 			}
-			return fmt.Errorf("%w: "+c.what+" without a region, this is region %s: %s", model.ErrLayoutChanged, found[0], r, do)
+			return fmt.Errorf("%w: "+c.what+" without a region, this is region %s: %s", model.ErrLayoutChanged,
+				found[0], r, do)
 		}
 	}
 	return s.refuseLeases(tx)
@@ -154,14 +167,16 @@ func (s *Store) refuseLeases(tx *gorm.DB) error {
 		Name       string
 		WorkerBits uint
 		Low, High  int64
-	}](tx, "look for leases", "SELECT n.name, n.worker_bits, MIN(l.worker_id) AS low, MAX(l.worker_id) AS high FROM "+nameTable+" n JOIN "+leaseTable+
+	}](tx, "look for leases", "SELECT n.name, n.worker_bits, MIN(l.worker_id) AS low, MAX(l.worker_id) AS high "+
+		"FROM "+nameTable+" n JOIN "+leaseTable+
 		" l ON l.name = n.name GROUP BY n.name, n.worker_bits")
 	if err != nil {
 		return err
 	}
 	for _, n := range names {
 		if from, count := s.opts.Region.Workers(n.WorkerBits); n.Low < from || n.High >= from+count {
-			return fmt.Errorf("%w: worker IDs up to %d of the name %q were leased without a region, region %s has %d…%d: begin the region with an empty database",
+			return fmt.Errorf("%w: worker IDs up to %d of the name %q were leased without a region, region %s has "+
+				"%d…%d: begin the region with an empty database",
 				model.ErrLayoutChanged, n.High, n.Name, s.opts.Region, from, from+count-1)
 		}
 	}
@@ -174,13 +189,15 @@ func (s *Store) regionStart(tx *gorm.DB) (start model.RegionStart, err error) {
 	tags, err := query[[]struct {
 		BizTag string
 		MaxID  int64
-	}](tx, "read the tags", "SELECT biz_tag, max_id FROM "+tagTable+" WHERE max_id > 1 UNION ALL SELECT biz_tag, max_id FROM "+deletedTagTable+" WHERE max_id > 1 ORDER BY biz_tag")
+	}](tx, "read the tags", "SELECT biz_tag, max_id FROM "+tagTable+" WHERE max_id > 1 UNION ALL "+
+		"SELECT biz_tag, max_id FROM "+deletedTagTable+" WHERE max_id > 1 ORDER BY biz_tag")
 	for _, t := range tags { // number<<bits must be above max_id - 1
 		start.Tags = append(start.Tags, model.TagStart{Tag: t.BizTag, MaxID: max(1, t.MaxID/stride+1)})
 	}
 	if err != nil {
 		return start, err
 	}
-	start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT space FROM "+sectionTable+" WHERE max_id > 0 UNION SELECT name FROM "+deletedSequenceTable+" WHERE max_id > 0 ORDER BY 1")
+	start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT space FROM "+sectionTable+" WHERE max_id > 0 "+
+		"UNION SELECT name FROM "+deletedSequenceTable+" WHERE max_id > 0 ORDER BY 1")
 	return start, err
 }

@@ -69,20 +69,6 @@ func TestRegionStays(t *testing.T) {
 	})
 }
 
-// A process that was there before the region is refused with its next number.
-func TestRegionIsSeenByOthers(t *testing.T) {
-	onBoth(t, func(t *testing.T, none *Store) {
-		addAll(t, none)
-		check.OK(t, check.Err(none.App(t.Context(), 7)), "nothing was issued")
-		check.OK(t, one(in(t, none, model.Region{Bits: 1}), key(7, 1), 0).Err, "region")
-		for i, err := range issue(t, none) {
-			if err == nil {
-				t.Errorf("%d is issued without the region", i)
-			}
-		}
-	})
-}
-
 // What was issued without a region belongs to region 0, or to nobody knows which.
 func TestRegionOfAUsedDatabase(t *testing.T) {
 	zero, first := model.Region{Bits: 2}, model.Region{ID: 1, Bits: 2}

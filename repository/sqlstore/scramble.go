@@ -35,7 +35,8 @@ func (r scrambleRow) check() error {
 	if sumOf(r.ScrambleSecret) == r.SecretSum {
 		return nil
 	}
-	return fmt.Errorf("%w: app %d is scrambled, and scramble_secret of %s is not the one that its IDs were issued with: restore it from a backup",
+	return fmt.Errorf("%w: app %d is scrambled, and scramble_secret of %s is not the one that its IDs were issued "+
+		"with: restore it from a backup",
 		model.ErrInvalidArgument, r.AppID, deploymentTable)
 }
 
@@ -48,7 +49,8 @@ func sumOf(secret string) string {
 // the apps' rows: a row of shardid_scramble is made with its app and never removed.
 func scrambled(tx *gorm.DB) (map[int64]scrambleRow, error) {
 	found, err := query[[]scrambleRow](tx, "read which apps are scrambled",
-		"SELECT s.app_id, s.secret_sum, d.scramble_secret FROM "+scrambleTable+" AS s CROSS JOIN "+deploymentTable+" AS d")
+		"SELECT s.app_id, s.secret_sum, d.scramble_secret FROM "+scrambleTable+
+			" AS s CROSS JOIN "+deploymentTable+" AS d")
 	apps := make(map[int64]scrambleRow, len(found))
 	for _, row := range found {
 		apps[row.AppID] = row
@@ -68,24 +70,30 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 	case before && made.Scramble:
 		return row.check()
 	case before:
-		return fmt.Errorf("%w: app %d had scrambled IDs before it was deleted, which plain ones could repeat: provision it with scramble", model.ErrRefused, made.ID)
+		return fmt.Errorf("%w: app %d had scrambled IDs before it was deleted, which plain ones could repeat: "+
+			"provision it with scramble", model.ErrRefused, made.ID)
 	case !made.Scramble:
 		return nil
 	case made.HighestIndex > 0:
-		return fmt.Errorf("%w: app %d had plain IDs before it was deleted, which scrambled ones could repeat: use an app ID that was never used", model.ErrRefused, made.ID)
+		return fmt.Errorf("%w: app %d had plain IDs before it was deleted, which scrambled ones could repeat: use "+
+			"an app ID that was never used", model.ErrRefused, made.ID)
 	}
 	if err := makeSecret(tx); err != nil {
 		return err
 	}
 	var deployment, secret string
-	if err := tx.Raw("SELECT deployment, scramble_secret FROM "+deploymentTable).Row().Scan(&deployment, &secret); err != nil {
+	if err := tx.Raw("SELECT deployment, scramble_secret FROM "+deploymentTable).Row().
+		Scan(&deployment, &secret); err != nil {
 		return fmt.Errorf("read the secret of scrambled apps: %w", err)
 	}
 	if secret == unknownSecret {
-		return fmt.Errorf("%w: this database took the place of deployment %s, whose secret of scrambled apps it does not have: "+
-			"set scramble_secret of %s to the one of a backup, or to '' if that deployment never had a scrambled app", model.ErrRefused, deployment, deploymentTable)
+		return fmt.Errorf("%w: this database took the place of deployment %s, whose secret of scrambled apps it "+
+			"does not have: "+
+			"set scramble_secret of %s to the one of a backup, or to '' if that deployment never had a scrambled app",
+			model.ErrRefused, deployment, deploymentTable)
 	}
-	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) VALUES (?, ?)", made.ID, sumOf(secret))
+	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) "+
+		"VALUES (?, ?)", made.ID, sumOf(secret))
 }
 
 // Scrambled gives the apps whose IDs are scrambled, each with the deployment's secret.

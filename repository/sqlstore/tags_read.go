@@ -113,23 +113,18 @@ func (s *Store) findTag(g *gorm.DB, name string) (model.Tag, error) {
 // the connection changes. A NULL reads as zero.
 func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (tags []model.Tag, err error) {
 	updated := s.either("UNIX_TIMESTAMP(update_time)", "CAST(strftime('%s', update_time) AS INTEGER)")
-	rows, err := g.Raw("SELECT biz_tag, COALESCE(max_id, 0), COALESCE(step, 0), COALESCE(description, ''), "+
-		"COALESCE("+updated+", 0) FROM "+tagTable+
-		" WHERE "+where, args...).Rows()
-	if err != nil {
-		return nil, err
+	rows, err := query[[]struct {
+		Name                string
+		MaxID, Step, Stored int64
+		Description         string
+	}](g, "read", "SELECT biz_tag AS name, COALESCE(max_id, 0) AS max_id, COALESCE(step, 0) AS step, "+
+		"COALESCE("+updated+", 0) AS stored, COALESCE(description, '') AS description FROM "+tagTable+" WHERE "+where,
+		args...)
+	for _, r := range rows {
+		tags = append(tags, model.Tag{Name: r.Name, MaxID: r.MaxID, Step: r.Step, Description: r.Description,
+			UpdatedAt: time.Unix(r.Stored, 0), Region: s.opts.Region})
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var tag model.Tag
-		var seconds int64
-		if err := rows.Scan(&tag.Name, &tag.MaxID, &tag.Step, &tag.Description, &seconds); err != nil {
-			return nil, err
-		}
-		tag.UpdatedAt, tag.Region = time.Unix(seconds, 0), s.opts.Region
-		tags = append(tags, tag)
-	}
-	return tags, rows.Err()
+	return tags, err
 }
 
 // checkRow refuses, with model.ErrInvalidArgument, a row that cannot be used.

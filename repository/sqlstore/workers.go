@@ -427,7 +427,8 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 func (s *Store) ForgetWorkerClaims(ctx context.Context) (claims int64, err error) {
 	now := s.either(serverNow, strconv.FormatInt(s.opts.Now().UnixMilli(), 10))
 	const op = "end the claims on worker IDs"
-	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, _ *moment) (int64, error) { // a change that is not noted comes first
+	// A change of the server that is not noted yet comes first.
+	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, _ *moment) (int64, error) {
 		res := tx.Exec("UPDATE " + claimTable + " SET until_ms = " + now + " WHERE until_ms > " + now)
 		return res.RowsAffected, res.Error
 	})
