@@ -125,7 +125,7 @@ func TestLargeTransactionsAndAnswers(t *testing.T) {
 	ids := strings.Count(got, "\r\n$")
 	check.Equal(t, ids, 4*model.MaxBatch, "IDs")
 	check.Equal(t, strings.HasSuffix(got, fmt.Sprintf("\r\n%d\r\n+OK\r\n", 4*model.MaxBatch)), true)
-	got = exchange(t, addr, encodeAll("MULTI|"+strings.Repeat("INCR queue:1:a|", 3000)+"EXEC|QUIT"), 1<<26)
+	got = exchange(t, addr, encodeAll("MULTI|"+strings.Repeat("INCR queue:1:a|", 5000)+"EXEC|QUIT"), 1<<26)
 	if strings.Count(got, "\r\n-SHARDID -6 after MULTI there may be") != 1 ||
 		!strings.HasSuffix(got, "nothing was issued\r\n+OK\r\n") {
 		t.Errorf("too much: %q", got[max(0, len(got)-100):])

@@ -4,7 +4,7 @@ import "fmt"
 
 // maxQueued is how many bytes of commands a client may queue after MULTI: all connections may hold as many without
 // asking for anything.
-const maxQueued = 64 << 10
+const maxQueued = 128 << 10
 
 // transaction is what a client has queued since MULTI. Like Redis it isolates nothing: every
 // command issues on its own, and none is undone when another one fails.
