@@ -93,7 +93,9 @@ func TestConsoleNarrow(t *testing.T) {
 	}
 	limit.Store(9007199254740993)
 	b.open(crowd.URL + "/?x#app=9")
-	b.until("the charts are drawn", `$$('#charts canvas').length >= 3`)
+	eventually(t, 2*seen, "the charts are drawn", func() bool { // the server has just begun to keep samples
+		return eval[bool](b, `$$('#charts canvas').length >= 3`)
+	})
 	for _, width := range []int{320, 390, 600, 768, 1024, 1920} {
 		b.resize(width, 844, "light")
 		hidden := eval[[]string](b, `$$('.top nav a').filter((a) => {
