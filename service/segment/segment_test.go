@@ -181,7 +181,7 @@ func TestTheViewIsLeafs(t *testing.T) {
 		time.Sleep(time.Second)
 		want("after an outage", 200, 5201, 200, 5401, 0, 0, 0)
 		s := r.Stats()
-		if s.Jumps != 1 || s.Jumped != 5000 || s.Loads != loads+1 {
+		if s.Jumps != 1 || s.Jumped != 5000 || s.Loads != loads+1 || r.view("orders").Jumped != 5000 {
 			t.Errorf("after it: %+v", s)
 		}
 	})
