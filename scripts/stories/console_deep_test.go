@@ -93,7 +93,8 @@ func TestConsoleNarrow(t *testing.T) {
 	}
 	limit.Store(9007199254740993)
 	b.open(crowd.URL + "/?x#app=9")
-	eventually(t, 2*seen, "the charts are drawn", func() bool { // the server has just begun to keep samples
+	eventually(t, 2*seen, "the charts are drawn", func() bool { // of rates, and of how long answers took
+		d.get(aliceGet)
 		return eval[bool](b, `$$('#charts canvas').length >= 3`)
 	})
 	for _, width := range []int{320, 390, 600, 768, 1024, 1920} {
