@@ -38,8 +38,8 @@ const (
 
 func (c *cli) lease() *cobra.Command {
 	h := &holder{}
-	ask, host := asking{}, ""
-	host, _ = os.Hostname() // without one the instance has no name
+	ask := asking{}
+	host, _ := os.Hostname() // without one the instance has no name
 	cmd := &cobra.Command{
 		Use:   "lease --name NAME [--url URL] -- COMMAND [ARG…]",
 		Short: "Run a command with a worker ID that nobody else has",

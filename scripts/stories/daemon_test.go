@@ -76,13 +76,6 @@ func dial(t *testing.T, addr, text string) net.Conn {
 	return conn
 }
 
-// raw sends bytes over a connection of its own and gives all answers.
-func (d *daemon) raw(request string) (answers string) {
-	d.t.Helper()
-	all, _ := io.ReadAll(dial(d.t, d.url, request)) // a reset is an answer too
-	return string(all)
-}
-
 func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
 	t.Helper()
 	return listening(launch(t, command(t, dir, s, serving(args)...)))

@@ -208,7 +208,7 @@ func (f *fleet) ask(d *daemon, target string) error {
 	if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		f.books[target].Complain("%v %d %.200s", err, a.status, a.body)
 	}
-	return fmt.Errorf("%s: %d %.200s, %v", target, a.status, a.body, err)
+	return errors.Join(fmt.Errorf("%s: %d %.200s", target, a.status, a.body), err)
 }
 
 // serves returns when every replica answers in all modes.

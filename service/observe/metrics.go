@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,8 +89,8 @@ func (out scrape) add(name, help string, value float64, labels ...string) {
 	if strings.HasSuffix(name, "_total") {
 		kind = prometheus.CounterValue
 	}
-	for i := 0; i < len(labels); i += 2 {
-		of[labels[i]] = labels[i+1]
+	for pair := range slices.Chunk(labels, 2) {
+		of[pair[0]] = pair[1]
 	}
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, of), kind, value)
 }

@@ -59,7 +59,7 @@ func (c *conn) answer(command [][]byte) {
 	c.acquire()
 	c.handle(command)
 	if len(c.work.out) >= flushAt {
-		c.send()
+		_ = c.send() // an error ends the connection
 	}
 }
 

@@ -54,7 +54,7 @@ func (c *conn) issue(name string, args [][]byte) {
 		c.work.ids = ids
 	}
 	if r.Count > issuer.Large {
-		c.send()
+		_ = c.send() // an error ends the connection
 	}
 	if opts.Observe != nil {
 		opts.Observe(issuer.Command{Name: name, Key: shownKey(r, args, code), Count: r.Count, Code: code, Took: took,
