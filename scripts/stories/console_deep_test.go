@@ -121,7 +121,7 @@ func TestConsoleNarrow(t *testing.T) {
 	units := eval[map[string]string](b, `Object.fromEntries($$('.chart')
 		.filter((c) => c.querySelector('canvas'))
 		.map((c) => [c.querySelector('figcaption').firstChild.textContent, c.querySelector('.unit').innerText]))`)
-	if units["IDs a second"] != "IDs/s" || units["Answered requests a second"] != "requests/s" {
+	if units["IDs a second"] != "IDs/s" || units["Refused requests a second"] != "requests/s" {
 		t.Errorf("units: %q", units)
 	}
 	b.clean()

@@ -19,14 +19,15 @@ func (c *conn) issue(name string, args [][]byte) {
 	began, opts := c.began(), &c.server.opts
 	r, format, token, err := c.request(name, args)
 	ctx, traceID, end := c.trace(name, r.Mode)
-	done := func() {}
-	if err == nil {
-		done, err = opts.Issuer.Turn(ctx, r)
+	if err == nil && r.Count > issuer.Large {
+		var end func()
+		if end, err = c.takeTurn(ctx, r); err == nil {
+			defer end()
+		}
 	}
 	var ids []int64
 	var texts []string
 	if err == nil {
-		defer done()
 		ids, texts, err = opts.Issuer.Issue(ctx, token, r, c.work.ids[:0])
 	}
 	if err == nil && c.integers == refused && name == "INCR" && ids[0] > exact {
@@ -53,14 +54,30 @@ func (c *conn) issue(name string, args [][]byte) {
 	if ids != nil {
 		c.work.ids = ids
 	}
-	if r.Count > issuer.Large {
-		_ = c.send() // an error ends the connection
-	}
 	if opts.Observe != nil {
 		opts.Observe(issuer.Command{Name: name, Key: shownKey(r, args, code), Count: r.Count, Code: code, Took: took,
 			TraceID: traceID, Token: token.Name()})
 	}
 	c.count(r.Mode, code, took, end)
+}
+
+// takeTurn waits for the turn of a large batch; end sends its answer and ends the turn. A client that waits holds no
+// buffers. Those that grow are used in turns alone, so that a client that is slow to read holds none of them.
+func (c *conn) takeTurn(ctx context.Context, r issuer.Request) (end func(), err error) {
+	_ = c.flush() // an error ends the connection
+	done, err := c.server.opts.Issuer.Turn(ctx, r)
+	if err != nil {
+		c.acquire()
+		return nil, err
+	}
+	c.work, _ = c.server.large.Get().(*scratch)
+	return func() {
+		_ = c.send() // likewise
+		c.server.large.Put(c.work)
+		c.work = nil
+		c.acquire()
+		done()
+	}, nil
 }
 
 // trace begins the span of a command for IDs, where there are spans. end may be nil.

@@ -61,6 +61,7 @@ type Server struct {
 	faults   background.RateLimitedLog
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
+	large    sync.Pool // of *scratch that have grown in the turn of a large batch
 	answers  issuer.Codes
 	begun    time.Time
 	commands map[string]command
@@ -86,6 +87,7 @@ func New(opts Options) *Server {
 		"code of the error table: 0 is IDs served, the others are errors of every command.")
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
+	s.large.New = s.scratch.New
 	if s.opts.PublicText == nil {
 		s.opts.PublicText = error.Error
 	}
