@@ -74,11 +74,12 @@ func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	conn, err := p.openAnother(ctx, at, within)
 	if conn == nil && doubted {
-		if conn, failed = p.open(ctx, at); conn != nil {
-			return conn, nil
-		}
+		conn, failed = p.open(ctx, at)
 	}
-	return conn, errors.Join(failed, err)
+	if conn != nil {
+		return conn, nil
+	}
+	return nil, errors.Join(failed, err)
 }
 
 // inUse is the host in use, and whether it is doubted.

@@ -142,6 +142,21 @@ func TestDoubtOfAHost(t *testing.T) {
 	is(true, "it broke, and commits nothing")
 }
 
+// Another host is used by the very connection that the one in use did not give.
+func TestHostThatIsGone(t *testing.T) {
+	server := testserver.SharedMariaDB(t)
+	cfg, err := parseDSN(server.NewDatabase(t))
+	check.Must(t, err)
+	pool, hosts, err := openPool(cfg, []string{"127.0.0.1:1", cfg.Addr})
+	check.Must(t, err)
+	defer pool.Close()
+	hosts.at = 0
+	conn, err := hosts.Connect(t.Context())
+	check.Must(t, err)
+	check.Must(t, conn.Close())
+	check.Equal(t, hosts.at, 1, "the host in use")
+}
+
 // Hosts of two deployments are refused before anything is handed out.
 func TestHostsOfTwoDeployments(t *testing.T) {
 	t.Parallel()
