@@ -196,7 +196,8 @@ func checkAddr(addr string) error {
 	if err == nil && u.User != nil {
 		return fmt.Errorf("shardid: the address of %s has a user: set Options.Token", u.Host)
 	}
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return fmt.Errorf("shardid: the address %q is not http://host:port or https://host:port", addr)
 	}
 	return nil

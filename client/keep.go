@@ -85,7 +85,9 @@ func (g *Generator) usable(ctx context.Context, l lease) error {
 		case ms > until && until > t.lease.After:
 			return g.over(t, ms)
 		case wait > longest:
-			return g.explain(t, &idgen.RefusalError{Reason: idgen.ErrTooEarly, Now: ms, Bound: t.lease.After, Wait: wait})
+			return g.explain(t, &idgen.RefusalError{
+				Reason: idgen.ErrTooEarly, Now: ms, Bound: t.lease.After, Wait: wait,
+			})
 		}
 		select {
 		case <-time.After(min(max(wait, time.Millisecond), 50*time.Millisecond)):

@@ -26,7 +26,8 @@ func TestScrambleRepeatsNothing(t *testing.T) {
 			for _, index := range []int64{1 + i, most - i} {
 				image := s.Scramble(index)
 				if image < 1 || image > most || s.Unscramble(image) != index {
-					t.Fatalf("region %v: index %d has the image %d, which is of %d", region, index, image, s.Unscramble(image))
+					t.Fatalf("region %v: index %d has the image %d, which is of %d", region, index, image,
+						s.Unscramble(image))
 				}
 				seen[image] = struct{}{}
 			}

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Segment is a run of indices, both ends included. An empty one has its Last one below its
-// First.
+// Segment is a run of indices, both ends included.
 type Segment struct{ First, Last int64 }
 
 // Len is the number of indices in the segment; none are in the zero value.

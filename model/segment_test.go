@@ -122,7 +122,8 @@ func TestNextTellsALift(t *testing.T) {
 		s := state(5000, 1000)
 		s.Key, s.LastMaxID = model.ListKey{App: 1}, c.lastMaxID
 		req := model.AllocRequest{Floor: c.floor, Uncommitted: c.uncommitted, MaxStep: 1e6}
-		if a, _, err := s.Next(req, noon); err != nil || a.Segment.First != c.first || a.Lifted != c.lifted || a.Jumped != 0 {
+		a, _, err := s.Next(req, noon)
+		if err != nil || a.Segment.First != c.first || a.Lifted != c.lifted || a.Jumped != 0 {
 			t.Errorf("%s: Next = %+v, %v", name, a, err)
 		}
 	}

@@ -60,7 +60,8 @@ func TestSequence(t *testing.T) {
 				s := c.Sequence(space)
 				before, err := s.Current(t.Context(), key)
 				some, err2 := s.Take(t.Context(), key, 3)
-				if err != nil || err2 != nil || before != 3*round || !slices.Equal(some, []int64{before + 1, before + 2, before + 3}) {
+				if err != nil || err2 != nil || before != 3*round ||
+					!slices.Equal(some, []int64{before + 1, before + 2, before + 3}) {
 					t.Errorf("%s %q: %d, %v, %v, %v", space, key, before, err, some, err2)
 				}
 			}

@@ -169,7 +169,8 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 		if h.lease, err = h.request(ctx, http.MethodPost, "", time.Until(last), given); err == nil {
 			left := time.Duration(h.lease.After-h.lease.Now)*time.Millisecond + leaseEdge
 			if h.fits = time.Now().Add(left + leaseEdge + leaseSlack); left > 2*leaseEdge {
-				say("waiting for %v: earlier holders may have used the time until then: %v", left.Round(time.Second), h.lease)
+				say("waiting for %v: earlier holders may have used the time until then: %v", left.Round(time.Second),
+					h.lease)
 			}
 			return nil
 		}

@@ -13,7 +13,8 @@ import (
 	"runtime"
 )
 
-const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 340" font-family="system-ui, sans-serif" font-size="14">
+const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 340"
+font-family="system-ui, sans-serif" font-size="14">
 <!-- made by go run docs/images/how.go -->
 <style>
 text { fill: #1f2328; text-anchor: middle }
@@ -52,7 +53,8 @@ var languages = map[string]labels{
 		callers: [3]string{"your services", "any Redis client", "Go and Java clients"},
 		ids:     "IDs", replica: "shardid", holds: "holds IDs ahead",
 		redis: "Redis", next: "the numbers to use next", mysql: "MySQL", taken: "the numbers that are taken",
-		fills: "fills lists, takes from them", commits: "commits each segment first", check: [2]string{"each knows what", "the other may lose"},
+		fills: "fills lists, takes from them", commits: "commits each segment first",
+		check: [2]string{"each knows what", "the other may lose"},
 		index: "index, 49 bits", shard: "shard, 6", app: "app, 8", anatomy: "a queue ID",
 	},
 	"how-zh.svg": {
@@ -73,7 +75,8 @@ func (c *canvas) text(class string, x, y int, words string) {
 
 // box is a rectangle with a title, and a line below it unless that is empty.
 func (c *canvas) box(class string, x, y, width, height int, title, line string) {
-	fmt.Fprintf(c, "<rect class=%q x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n", class, x, y, width, height)
+	fmt.Fprintf(c, "<rect class=%q x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>\n",
+		class, x, y, width, height)
 	middle := y + height/2 + 5
 	if line != "" {
 		middle -= 9

@@ -108,7 +108,7 @@ func testRepeats(t *testing.T, s Store) {
 		case 0:
 			next := made[len(made)-1]
 			next.Segment.First = next.Segment.Last + 1
-			next.Segment.Last += rng.Int64N(20) // 0: an empty segment
+			next.Segment.Last += 1 + rng.Int64N(19)
 			made = append(made, next)
 		case 1, 2:
 			r := made[rng.IntN(len(made))]
@@ -129,29 +129,12 @@ func testRepeats(t *testing.T, s Store) {
 }
 
 func testMalformed(t *testing.T, s Store) {
-	for _, seg := range []model.Segment{{}, {First: -5, Last: 5}, {First: 2}, {First: 1, Last: model.MaxIndex + 1}} {
+	for _, seg := range []model.Segment{{}, {First: -5, Last: 5}, {First: 1}, {First: 2, Last: 1}, {First: 1, Last: model.MaxIndex + 1}} {
 		wantStoreErr(t, push(t, s, aKey(), seg.First, seg.Last, unlimited))
 	}
 	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
 		t.Errorf("a malformed segment changed the list: %+v", st)
 	}
-}
-
-func testEmpty(t *testing.T, s Store) {
-	wantErr(t, push(t, s, aKey(), 1, 0, 1), nil) // the list was never used
-	Fill(t, s, aKey(), 1, 10)
-	wantErr(t, push(t, s, aKey(), 10, 9, unlimited), model.ErrNotAboveHighWater)
-	wantErr(t, push(t, s, aKey(), 11, 10, 10), model.ErrListFull)
-	wantErr(t, push(t, s, aKey(), 11, 10, 11), nil)
-	wantErr(t, push(t, s, aKey(), 21, 20, unlimited), nil)
-	if st := State(t, s, aKey()); st.Len != 10 || st.HighWater != 20 {
-		t.Errorf("state %+v", st)
-	}
-	err := s.Push(t.Context(), []model.PushRequest{
-		{Key: aKey(), Life: "another", Segment: model.Segment{First: 21, Last: 20}, Cap: unlimited},
-	})[0]
-	wantErr(t, err, model.ErrLifeChanged)
-	Expect(t, Pop(t, s, aKey(), 20).Indices, 1, 10)
 }
 
 func testProbe(t *testing.T, s Store) {

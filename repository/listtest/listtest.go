@@ -50,7 +50,6 @@ func contract() []subtest {
 		{"segments only go up", testHighWater},
 		{"a push that comes again or late changes nothing", testRepeats},
 		{"malformed segments", testMalformed},
-		{"an empty segment goes the way of others", testEmpty},
 		{"a probe is a state", testProbe},
 		{"delete keeps the high-water mark", testDelete},
 		{"a segment of 25 000", testLong},

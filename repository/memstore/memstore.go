@@ -113,7 +113,7 @@ func (s *Store) Push(_ context.Context, reqs []model.PushRequest) []error {
 
 func (s *Store) push(r model.PushRequest) error {
 	seg := r.Segment
-	if seg.First < 1 || seg.Last < seg.First-1 || seg.Last > model.MaxIndex {
+	if seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex {
 		return invalid("push", "segment %d…%d of list %s", seg.First, seg.Last, r.Key)
 	}
 	l := s.list(r.Key)
@@ -125,9 +125,7 @@ func (s *Store) push(r model.PushRequest) error {
 	case l.len >= r.Cap:
 		return model.ErrListFull
 	}
-	if seg.Len() > 0 {
-		l.segments = append(l.segments, seg)
-	}
+	l.segments = append(l.segments, seg)
 	l.len += seg.Len()
 	l.highWater = seg.Last
 	return nil

@@ -298,7 +298,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	var todo []piece
 	for i, r := range reqs {
-		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First-1 || seg.Last > model.MaxIndex || r.Life == "" {
+		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.Life == "" {
 			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, life %q",
 				model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.Life))
 			continue

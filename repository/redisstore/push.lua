@@ -1,5 +1,4 @@
--- Appends the indices first..last to a list; first may be last + 1, and then only
--- the high-water mark is raised to last, which shows whether indices would arrive.
+-- Appends the indices first..last to a list.
 --   KEYS[1]  meta hash of the list
 --   ARGV[1]  see prelude.lua
 --   ARGV[2]  life for which the segment was allocated
@@ -20,11 +19,6 @@ if first <= tonumber(w) then
 end
 if length(list, meta) >= tonumber(ARGV[5]) then
   return 'full'
-end
-
-if first > last then
-  redis.call('HSET', meta, 'w', ARGV[4])
-  return 'ok'
 end
 
 -- Before the indices: were the script to end in between, w would be too high,

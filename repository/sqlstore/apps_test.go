@@ -122,7 +122,9 @@ func TestOneOfManyWins(t *testing.T) {
 		}
 		wins("created", 1, model.ErrAppExists, func(int) error { return check.Err(s.CreateApp(t.Context(), app(7))) })
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), model.Shards, "rows")
-		wins("deleted", 1, model.ErrUnknownApp, func(int) error { return check.Err(s.DeleteApp(t.Context(), 7, "test")) })
+		wins("deleted", 1, model.ErrUnknownApp, func(int) error {
+			return check.Err(s.DeleteApp(t.Context(), 7, "test"))
+		})
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 0, "rows")
 		wins("recorded", 4, model.ErrLayoutChanged, func(i int) error {
 			layout := model.LayoutRecord{Kind: "uid", Layout: fmt.Sprint("layout ", i%2)}
@@ -132,7 +134,9 @@ func TestOneOfManyWins(t *testing.T) {
 		for range 5 {
 			run(t, s, "DELETE FROM shardid_worker_claim")
 			wins("claimed", 4, model.ErrRegistryInUse, func(i int) error {
-				claim := model.WorkerClaim{Token: fmt.Sprint(i), Registry: fmt.Sprint(i % 2), Until: until, Watched: true}
+				claim := model.WorkerClaim{
+					Token: fmt.Sprint(i), Registry: fmt.Sprint(i % 2), Until: until, Watched: true,
+				}
 				return check.Err(s.ClaimWorker(t.Context(), claim))
 			})
 		}

@@ -348,5 +348,6 @@ func TestGreetingThatPanics(t *testing.T) {
 	_, err := connector{panicking{}}.Connect(t.Context())
 	check.Is(t, err, errUnreadable)
 	s := open(t, Options{Driver: MySQL, DSN: "user:word@tcp(127.0.0.1:1)/db"})
-	wantAdvice(t, s.explain("check", err), "correct database.dsn: what listens at 127.0.0.1:1 does not speak as MySQL or MariaDB do")
+	wantAdvice(t, s.explain("check", err),
+		"correct database.dsn: what listens at 127.0.0.1:1 does not speak as MySQL or MariaDB do")
 }

@@ -74,7 +74,8 @@ func TestRegisterStartRecycles(t *testing.T) {
 		refused := func(at int64) {
 			t.Helper()
 			got, err := s.registerStart(t.Context(), aStart("new", 5, at))
-			if !errors.Is(err, model.ErrNoWorkerID) || got != (nodeRow{}) || !strings.Contains(err.Error(), "uid.worker_bits") {
+			if !errors.Is(err, model.ErrNoWorkerID) || got != (nodeRow{}) ||
+				!strings.Contains(err.Error(), "uid.worker_bits") {
 				t.Errorf("%+v, %v", got, err)
 			}
 		}

@@ -68,7 +68,8 @@ func TestFilesAgree(t *testing.T) {
 func TestUnit(t *testing.T) {
 	check.Deep(t)
 	analyze, path := found(t, "systemd-analyze"), filepath.Join(t.TempDir(), "shardid.service")
-	unit := strings.Replace(read(t, "deploy/systemd/shardid.service"), "/usr/local/bin/shardid", "/bin/true", 1) // which is there
+	// A program that is there.
+	unit := strings.Replace(read(t, "deploy/systemd/shardid.service"), "/usr/local/bin/shardid", "/bin/true", 1)
 	check.Must(t, os.WriteFile(path, []byte(unit), 0o644))
 	out, err := run("", analyze, "verify", path)
 	check.OK(t, err, out)

@@ -81,7 +81,8 @@ func TestUpgradeSideBySide(t *testing.T) {
 	m.start(m.slot("three"), "")
 	m.start(m.slot("four"), "")
 	m.progress("both", 500)
-	for command, says := range map[string]string{"apps": "orders", "tags": "bills", "doctor": "database", "migrate": ""} {
+	says := map[string]string{"apps": "orders", "tags": "bills", "doctor": "database", "migrate": ""}
+	for command, says := range says {
 		check.Has(t, m.byOld(command), says, command, "of 0.3.0")
 	}
 	m.stop(one)

@@ -399,7 +399,9 @@ func (c *ClusterSetup) Client() *redis.ClusterClient {
 func (c *ClusterSetup) WaitOK() {
 	c.t.Helper()
 	for _, addr := range c.Addrs {
-		must(c.t, waitUntil(startLimit, func() error { return clusterOK(addr) }))
+		must(c.t, waitUntil(startLimit, func() error {
+			return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3")
+		}))
 	}
 }
 
@@ -451,10 +453,6 @@ func busPort(addr string) (port string, err error) {
 		return err
 	})
 	return port, err
-}
-
-func clusterOK(addr string) error {
-	return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3")
 }
 
 func clusterSays(addr string, words ...string) error {

@@ -148,8 +148,8 @@ func (t *Token) setKey(key string, node ast.Node) string {
 				"or with time and zone as 2027-01-31T18:00:00+08:00"
 		}
 	default:
-		return "unknown key: the keys are name, sha256, may, rate, ids_per_second and expires; docs/access.md says what is in " +
-			"place of those of 0.3"
+		return "unknown key: the keys are name, sha256, may, rate, ids_per_second and expires; docs/access.md says " +
+			"what is in place of those of 0.3"
 	}
 	return ""
 }

@@ -89,7 +89,7 @@ func absent(name []byte) string {
 	if slices.Contains([]string{"CLUSTER", "SENTINEL", "READONLY", "ASKING"}, string(name)) {
 		return fmt.Sprintf("there is no %s: shardid keeps no data here, and each of its replicas answers every key. "+
 			"Use a client for a single server, with the address of HAProxy before the replicas or of one of them: "+
-			"see docs/clients.md", name)
+			"see docs/api.md", name)
 	}
 	return fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(name))
 }
@@ -195,7 +195,7 @@ func (c *conn) leave([][]byte) {
 }
 
 // client answers what clients say of themselves when they connect. A client may cache, but nothing
-// is ever invalidated: only GET of a sequence is read twice, and docs/clients.md says not to cache it.
+// is ever invalidated: only GET of a sequence is read twice, and docs/api.md says not to cache it.
 func (c *conn) client(args [][]byte) {
 	switch option := string(upper(args[0])); {
 	case option == "SETNAME" && len(args) == 2:

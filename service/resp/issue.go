@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"shardid/model"
@@ -20,9 +21,9 @@ func (c *conn) issue(name string, args [][]byte) {
 	r, format, token, err := c.request(name, args)
 	ctx, traceID, end := c.trace(name, r.Mode)
 	if err == nil && r.Count > issuer.Large {
-		var end func()
-		if end, err = c.takeTurn(ctx, r); err == nil {
-			defer end()
+		var pass func()
+		if pass, err = c.takeTurn(ctx, r); err == nil {
+			defer pass()
 		}
 	}
 	var ids []int64
@@ -61,9 +62,9 @@ func (c *conn) issue(name string, args [][]byte) {
 	c.count(r.Mode, code, took, end)
 }
 
-// takeTurn waits for the turn of a large batch; end sends its answer and ends the turn. A client that waits holds no
+// takeTurn waits for the turn of a large batch; pass sends its answer and ends the turn. A client that waits holds no
 // buffers. Those that grow are used in turns alone, so that a client that is slow to read holds none of them.
-func (c *conn) takeTurn(ctx context.Context, r issuer.Request) (end func(), err error) {
+func (c *conn) takeTurn(ctx context.Context, r issuer.Request) (pass func(), err error) {
 	_ = c.flush() // an error ends the connection
 	done, err := c.server.opts.Issuer.Turn(ctx, r)
 	if err != nil {
@@ -247,4 +248,39 @@ func (c *conn) failed(err error) (code int) {
 		c.fail(code, c.server.opts.PublicText(err))
 	}
 	return code
+}
+
+// integers says how INCR writes an ID above what JavaScript's numbers hold.
+type integers int
+
+const (
+	plain   integers = iota // as every other
+	big                     // as a big number of RESP3, which the client is known to read exactly
+	refused                 // not at all: the client is known to round it
+)
+
+// exact is the largest integer that JavaScript tells from the next one.
+const exact = 1<<53 - 1
+
+// setIntegers goes by the library that the client names. Those that round tell a big number from an
+// integer; others, such as Lettuce and older Jedis, fail on one. A program whose library reads integers as
+// strings says so by the library's tag, as in "ioredis(strings)".
+func (c *conn) setIntegers() {
+	library, tag, _ := strings.Cut(c.library, "(")
+	switch rounds := library == "node-redis" || library == "ioredis" || library == "GlideJS"; {
+	case rounds && c.resp3:
+		c.integers = big
+	case rounds && tag != "strings)":
+		c.integers = refused
+	default:
+		c.integers = plain
+	}
+}
+
+// rounds is the error for a library that would round an ID, which is left out.
+func (c *conn) rounds() error {
+	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, "+
+		"or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of ioredis 6, the default of GLIDE); "+
+		"a program that reads integers as strings says so by clientInfoTag: \"strings\"",
+		model.ErrInvalidArgument, c.library)
 }
