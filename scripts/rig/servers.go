@@ -5,21 +5,22 @@ package rig
 import (
 	"database/sql"
 	"net"
+	"strconv"
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/testserver"
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 )
 
-// FreeAddrs are addresses of this machine that were free a moment ago.
+// FreeAddrs are addresses of this machine that were free a moment ago. No connection gets one of their ports.
 func FreeAddrs(t testing.TB, n int) (addrs []string) {
 	t.Helper()
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		check.Must(t, err)
-		defer listener.Close()
-		addrs = append(addrs, listener.Addr().String())
+	ports, err := testserver.FreePorts(n)
+	check.Must(t, err)
+	for _, port := range ports {
+		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return addrs
 }

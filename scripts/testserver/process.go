@@ -94,7 +94,7 @@ const startTries = 4
 func (p *process) startOnPorts() error {
 	var last error
 	for range startTries {
-		ports, err := freePorts(p.ports)
+		ports, err := FreePorts(p.ports)
 		if err == nil {
 			p.argv, err = p.args(ports)
 		}
@@ -409,9 +409,9 @@ func (p *process) signal(signals ...syscall.Signal) error {
 // server that is stopped and started again would find its port taken by one.
 const firstPort, lastPort = 12000, 32000
 
-// freePorts names n different ports of 127.0.0.1 without a listener. They
+// FreePorts names n different ports of 127.0.0.1 without a listener. They
 // are not reserved: another process may take one before the server does.
-func freePorts(n int) (ports []int, err error) {
+func FreePorts(n int) (ports []int, err error) {
 	for tries := 0; len(ports) < n; tries++ {
 		port := firstPort + mathrand.IntN(lastPort-firstPort)
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

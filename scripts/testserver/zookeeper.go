@@ -198,7 +198,7 @@ func Ensemble(t testing.TB) *EnsembleSetup {
 	t.Helper()
 	skipShort(t)
 	e := &EnsembleSetup{t: t}
-	ports, err := freePorts(2 * ensembleSize) // for followers and for votes
+	ports, err := FreePorts(2 * ensembleSize) // for followers and for votes
 	must(t, err)
 	for i := range ensembleSize {
 		var settings []string
