@@ -25,7 +25,7 @@ const (
 	callers = 18
 	// breath is how long a client rests after an answer. It leaves the machine some room; what matters is
 	// not the rate.
-	breath = 10 * time.Millisecond
+	breath = 20 * time.Millisecond
 )
 
 // The apps of which an ID must fit into so many bits. A jump burns so much of the first one's that an operator
