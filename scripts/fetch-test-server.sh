@@ -36,7 +36,7 @@ TEXT
 # describe NAME sets what belongs to one server: suite is the release of Debian,
 # packages what to take from it, programs what the tests call, the server first, and
 # banner what the server must say of its version. The names and banners are those of
-# scripts/testserver/edition.go.
+# scripts/testserver/testserver.go.
 describe() {
 	case $1 in
 	mysql-9.7)

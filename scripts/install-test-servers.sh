@@ -9,7 +9,7 @@ policy=/usr/sbin/policy-rc.d
 our_policy=
 
 # Servers often lie outside the PATH of an ordinary user. The same places are
-# searched by scripts/testserver/binaries.go.
+# searched by scripts/testserver/testserver.go.
 PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/local/bin:/usr/bin:/usr/libexec:/usr/lib/mysql:/usr/lib/mariadb:/usr/local/mysql/bin:/opt/homebrew/bin:/opt/homebrew/sbin"
 
 usage() {

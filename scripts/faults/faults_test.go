@@ -1,16 +1,42 @@
 //go:build unix
 
+// Package faults tries to make shardid issue an ID twice. Its tests run real `shardid serve` processes over
+// real stores, ask them for IDs, and meanwhile break everything around them. One table says what breaks, on
+// which topologies, and what that may cost: how many numbers a list may leave out, for how long a process that
+// nobody broke may be without new IDs, and whether an operator has to confirm narrow apps.
+//
+// A part of the IDs is drawn over RESP, and a part by processes with the Go client, which are killed, stopped
+// and cut off, too. Beside them clients number keys of sequences, whose answers must rise in real time.
+//
+//	go test -v ./scripts/faults                                # eight faults by a seed, as in make test, a minute
+//	go test -v -run TestFaults ./scripts/faults -faults.seed 7
+//	DEEP=1 go test -v -run TestEachFault ./scripts/faults      # each fault once on each topology, judged by its row
+//	DEEP=1 go test -v -run 'TestEachFault/single/old_RDB$' ./scripts/faults # one row
+//	DEEP=1 DB=mysql-9.7 go test -v -run TestEachFault/group ./scripts/faults # the database is a group of three
+//	DEEP=1 go test -v -run TestManyRestarts ./scripts/faults   # make restarts
+//	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/faults -soak 1h
+//
+// The seed decides which faults come in which order and with which choices; it is printed first. What the
+// scheduler of the machine does between two faults is not repeated.
+//
+// Read table_test.go first (the rows), then round_test.go (a round: fault, heal, verify, judge), then what the rows do:
+// redis_faults_test.go and database_faults_test.go.
 package faults
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +45,7 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
+	_ "github.com/go-sql-driver/mysql" // the plain server's database
 	"github.com/redis/go-redis/v9"
 )
 
@@ -28,7 +55,7 @@ var (
 	restarts = flag.Int("restarts", 8, "how many rounds TestManyRestarts runs")
 )
 
-// plainSetting makes the test binary a server of the plain design, see plain_test.go.
+// plainSetting makes the test binary a server of the plain design, see servePlain.
 const plainSetting = "FAULTS_PLAIN"
 
 func TestMain(m *testing.M) {
@@ -209,4 +236,81 @@ func (w *world) calls() (all rig.Tally) {
 		all = all.Add(s.order.Tally())
 	}
 	return all
+}
+
+// plain starts this test binary as a server of the plain design.
+func plain(env settings) server {
+	env[plainSetting] = "1"
+	return server{path: os.Args[0], env: env}
+}
+
+// plainServer issues IDs by the plain design.
+type plainServer struct{ rig.Plain }
+
+func servePlain() {
+	db, err := sql.Open("mysql", os.Getenv("SHARDID_DATABASE_DSN"))
+	if err != nil {
+		panic(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(os.Getenv("SHARDID_REDIS_URL"), "redis://"),
+		ReadTimeout: time.Second})
+	s := plainServer{rig.Plain{DB: db, Redis: c}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf(`{"msg":"listening","addr":%q}`+"\n", l.Addr())
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /get", s.get)
+	mux.HandleFunc("POST /v1/sequence/{space}/ids", s.number)
+	mux.HandleFunc("GET /v1/sequence/{space}/current", s.number)
+	panic(http.Serve(l, mux))
+}
+
+func (s plainServer) get(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	app, _ := strconv.ParseInt(r.FormValue("appId"), 10, 64)
+	in := rig.List{App: app, Shard: rig.ShardOf(r.FormValue("gatePass"))}
+	count, _ := strconv.Atoi(r.FormValue("count"))
+	var ids []int64
+	var err error
+	for range count {
+		var index int64
+		if index, err = s.Take(ctx, in, false); err != nil {
+			break
+		}
+		ids = append(ids, in.ID(index))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, strings.Trim(fmt.Sprint(ids), "[]"))
+}
+
+// number counts keys in Redis.
+func (s plainServer) number(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	incr := rig.Incr{Redis: s.Redis, Prefix: r.PathValue("space") + ":"}
+	count, _ := strconv.Atoi(r.FormValue("count"))
+	var numbers []string
+	var last int64
+	var err error
+	if count == 0 {
+		last, err = incr.Current(ctx, r.FormValue("key"))
+	} else {
+		var first int64
+		first, last, err = incr.Take(ctx, r.FormValue("key"), count)
+		for n := first; n <= last; n++ {
+			numbers = append(numbers, strconv.FormatInt(n, 10))
+		}
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, `{"code":-4,"message":%q}`, err)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"code": 0, "ids": numbers, "current": strconv.FormatInt(last, 10)})
 }

@@ -4,9 +4,11 @@ package rig
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 	"go.uber.org/goleak"
 )
 
@@ -205,4 +208,29 @@ func Metric(t testing.TB, text, name string) float64 {
 		t.Fatalf("metric %s: %q, %v", name, value, err)
 	}
 	return v
+}
+
+// FreeAddrs are addresses of this machine that were free a moment ago.
+func FreeAddrs(t testing.TB, n int) (addrs []string) {
+	t.Helper()
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		check.Must(t, err)
+		defer listener.Close()
+		addrs = append(addrs, listener.Addr().String())
+	}
+	return addrs
+}
+
+// Query runs statements one by one; they must succeed.
+func Query(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	check.Must(t, err)
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
 }

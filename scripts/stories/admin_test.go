@@ -7,6 +7,7 @@ package stories_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -180,4 +181,220 @@ func TestConfirmReplacesALostDatabase(t *testing.T) {
 func deploymentOf(t *testing.T, dsn string) string {
 	t.Helper()
 	return word(t, dsn, "SELECT deployment FROM shardid_deployment")
+}
+
+// What operators get wrong, and how they are told: by the log, by doctor, and by what callers are answered.
+
+// password is what no output may hold.
+const password = "hunter2-streng-geheim"
+
+// mistake is a configuration that cannot work.
+type mistake struct {
+	settings func(t *testing.T) settings
+	mentions string // what the log line holds
+	advice   string // and what it says to do
+}
+
+func mistakes() map[string]mistake {
+	onThisRedis := func(addr func(t *testing.T) string) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return provisioned(t).With(onRedis(addr(t))) }
+	}
+	onThisDatabase := func(dsn func(t *testing.T) string) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return onMariaDB(dsn(t)).With(onRedis(testserver.Redis(t).Addr)) }
+	}
+	locked := func(t *testing.T) string {
+		r := testserver.Redis(t)
+		if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return r.Addr
+	}
+	replica := func(t *testing.T) string { return testserver.RedisReplica(t, testserver.Redis(t)).Addr }
+	sentinel := func(t *testing.T) string { return testserver.Sentinel(t).Addrs[0] }
+	empty := func(t *testing.T) string { return testserver.SharedMariaDB(t).NewDatabase(t) }
+	nowhere := func(t *testing.T) string { return testserver.SharedMariaDB(t).DSN("nowhere") }
+	secret := func(t *testing.T) string { return strings.Replace(empty(t), "root@", "root:"+password+"@", 1) }
+	wrong := func(t *testing.T) settings {
+		return provisioned(t).With(as("", password+"-wrong", onRedis(locked(t))))
+	}
+	return map[string]mistake{
+		"wrong redis password":    {wrong, "WRONGPASS", "redis.url"},
+		"no redis password":       {onThisRedis(locked), "NOAUTH", "redis.url"},
+		"wrong database password": {onThisDatabase(secret), "Access denied", "database.dsn"},
+		"unknown database":        {onThisDatabase(nowhere), "Unknown database", "create the database"},
+		"no migrate":              {onThisDatabase(empty), "id_alloc", "shardid migrate"},
+		"a replica for a master":  {onThisRedis(replica), "READONLY", "master"},
+		"a sentinel for a master": {onThisRedis(sentinel), "redis", "master_name"},
+	}
+}
+
+func provisioned(t *testing.T) settings {
+	t.Helper()
+	s := onMariaDB(migrated(t))
+	must(t, s, "provision", "--app", "1", "--name", "test")
+	return s
+}
+
+// TestMistakes: each is said in one clear line and not in a flood, callers get an answer, and no password is told to
+// anybody.
+func TestMistakes(t *testing.T) {
+	story(t)
+	for name, m := range mistakes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := serve(t, m.settings(t).With(settings{"SERVER_REQUEST_TIMEOUT": "300ms"}))
+			said := pester(d)
+			told := func() int { return len(d.Lines(m.mentions, m.advice)) }
+			eventually(t, startLimit, "the mistake is told", func() bool { return told() > 0 })
+			said += pester(d)
+			if n := told(); n > 3 {
+				t.Errorf("told %d times, want 3 at most:\n%s", n, d.Output())
+			}
+			if n := len(d.Lines(`"level":"ERROR"`)) + len(d.Lines(`"level":"WARN"`)); n > 5 {
+				t.Errorf("%d lines of errors, want 5 at most:\n%s", n, d.Output())
+			}
+			if strings.Contains(said+d.Output(), password) {
+				t.Errorf("the password is told:\n%s\n%s", said, d.Output())
+			}
+		})
+	}
+}
+
+// pester asks for IDs and for the health again and again and gives the answers.
+func pester(d *daemon) string {
+	d.t.Helper()
+	var said strings.Builder
+	for range 30 {
+		for _, target := range []string{aliceGet, helloGet, "/readyz/queue", "/healthz"} {
+			a := d.get(target)
+			if a.status != http.StatusServiceUnavailable {
+				d.t.Fatalf("%s: %d %s, want 503", target, a.status, a.body)
+			}
+			fmt.Fprintln(&said, a.body)
+		}
+	}
+	return said.String()
+}
+
+// TestErrorTable: what the database lacks is refused with advice, and nothing is issued: the next
+// ID is the one after the last. The row of an app whose number does not fit into an ID, which only a
+// server gets that checks nothing, is left out with a warning: no ID of app 44, which 300 is in eight
+// bits, comes of it. What the requests alone can do wrong is told by the tests of httpapi.
+func TestErrorTable(t *testing.T) {
+	story(t)
+	dsn := migrated(t)
+	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
+	query(t, dsn, "DELETE FROM id_alloc WHERE app_id = 1 AND shard_id = 18") // hello's
+	out, err := mariadb(t, dsn, "CALL alloc_initData(300, 'big', 'by the procedure')")
+	if err == nil || !strings.Contains(strings.ToLower(out), "constraint") {
+		t.Errorf("app 300: %v: %s, want that a constraint refuses it", err, out)
+	}
+	out, err = mariadb(t, dsn, testserver.IgnoreCheck("id_alloc", "id_alloc_app_id_is_0_to_255")+
+		"; INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'big', 0)")
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d := serve(t, onMariaDB(dsn).With(settings{"UID_ENABLED": "false"}))
+	d.ready()
+	last := d.want(aliceGet, 200, 0).ID
+	for target, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"/get?appId=2&gatePass=alice":  {-2, "shardid provision"},
+		"/get?appId=44&gatePass=alice": {-2, "shardid provision"},
+		helloGet:                       {-3, "id_alloc"},
+		segmentGet + "tag":             {-2, "shardid tags add"},
+		"/api/uid/get":                 {-9, "uid.enabled"},
+	} {
+		if a := d.want(target, 404, want.code); !strings.Contains(a.Message, want.says) {
+			t.Errorf("%s: %s, want %q", target, a.body, want.says)
+		}
+		if last += 1 << 14; d.want(aliceGet, 200, 0).ID != last {
+			t.Errorf("%s: the next ID is not %d: something was issued", target, last)
+		}
+	}
+	if len(d.Lines(`"level":"WARN"`, "app_id 300")) == 0 {
+		t.Errorf("no warning:\n%s", d.Output())
+	}
+	if list := must(t, onMariaDB(dsn), "apps"); strings.Contains(list, "big") {
+		t.Errorf("apps shows it: %s", list)
+	}
+}
+
+// TestDoctor: doctor shows each setting with its verdict. What is unsafe, and what cannot be asked, is in its one
+// line on stderr, without passwords; that one store is away hides nothing of the other.
+func TestDoctor(t *testing.T) {
+	story(t)
+	good := func(t *testing.T) settings { return provisioned(t).With(onRedis(testserver.Redis(t).Addr)) }
+	unsafe := func(t *testing.T) settings { s, _ := onUnsafe(t); return s }
+	without := func(away settings) func(*testing.T) settings {
+		return func(t *testing.T) settings { return good(t).With(away) }
+	}
+	silent := func(t *testing.T) settings {
+		paused := testserver.Redis(t)
+		paused.Pause()
+		return good(t).With(onRedis(paused.Addr))
+	}
+	noRedis := []string{"redis  reachable  no  yes  unknown", "database  read_only  OFF"}
+	for name, c := range map[string]struct {
+		on    func(t *testing.T) settings
+		exit  int
+		shows []string // rows: columns parted by two blanks, without the node
+		says  []string // on stderr
+	}{
+		"good": {good, 0, []string{
+			"STORE  SETTING  VALUE  WANTED  VERDICT",
+			"database  sync_binlog  log_bin is off  1 with log_bin  ok",
+			"redis  role  master  master  ok",
+		}, nil},
+		"the database is away": {
+			without(onMariaDB("root:" + password + "@tcp(127.0.0.1:1)/nowhere")), 1,
+			[]string{"database  reachable  no  yes  unknown", "redis  role  master"},
+			[]string{"start it, or correct database.dsn"},
+		},
+		"Redis is away":   {without(onRedis("127.0.0.1:1")), 1, noRedis, []string{"start Redis, or correct redis."}},
+		"Redis is silent": {silent, 1, noRedis, []string{"no answer in time"}},
+		"unsafe": {unsafe, 1, []string{
+			"database  innodb_flush_log_at_trx_commit  2  1  unsafe",
+			"redis  maxmemory-policy  allkeys-lru  noeviction  unsafe",
+			"redis  replica-read-only  no  yes  warn",
+		}, []string{
+			"innodb_flush_log_at_trx_commit is 2, it should be 1",
+			"maxmemory-policy is allkeys-lru, it should be noeviction",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := shardid(t, c.on(t), "doctor")
+			wantOneLine(t, o)
+			if o.exit != c.exit || strings.Contains(o.stdout+o.stderr, password) {
+				t.Errorf("got %+v, want exit %d and no password", o, c.exit)
+			}
+			if strings.Contains(o.stderr, "replica-read-only") {
+				t.Errorf("a mere warning is on stderr: %s", o.stderr)
+			}
+			for _, text := range c.says {
+				if !strings.Contains(o.stderr, text) {
+					t.Errorf("%q is not in %s", text, o.stderr)
+				}
+			}
+			for _, shown := range c.shows {
+				row := strings.ReplaceAll(regexp.QuoteMeta(shown), "  ", `  +(?:\S+  +)?`)
+				if !regexp.MustCompile(`(?m)^` + row + `  +\S`).MatchString(o.stdout) {
+					t.Errorf("no row %q in\n%s", shown, o.stdout)
+				}
+			}
+		})
+	}
+}
+
+// onUnsafe are stores that lose commits in a power cut, evict lists and let replicas be written.
+func onUnsafe(t *testing.T) (settings, *testserver.RedisServer) {
+	t.Helper()
+	s := onMariaDB(testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2").NewDatabase(t))
+	must(t, s, "migrate")
+	must(t, s, "provision", "--app", "1", "--name", "test")
+	r := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--replica-read-only", "no")
+	return s.With(onRedis(r.Addr)), r
 }

@@ -5,13 +5,24 @@
 package stories_test
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // TestReplicas: two replicas share a MariaDB and a Redis, or a Redis Cluster of three masters, and no ID
@@ -93,4 +104,152 @@ func twoReplicas(t *testing.T, redis settings) *load {
 // comeAgain says whether a refusal is one that tells the caller to try again.
 func comeAgain(a answer) bool {
 	return a.status == 503 && (a.Code == -4 || a.Code == -1) && a.header.Get("Retry-After") != "" && a.Message != ""
+}
+
+// articleTable is the table as the original article published it.
+const articleTable = `CREATE TABLE id_alloc (app_id int(11) NOT NULL, app_name varchar(128) NOT NULL,
+	max_id bigint(20) NOT NULL DEFAULT '1', shard_id int(11) NOT NULL, step int(11) NOT NULL DEFAULT '1000',
+	description varchar(255) DEFAULT NULL, create_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP,
+	update_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+	max_limit_id bigint(20) DEFAULT NULL, PRIMARY KEY (app_id, shard_id)) ENGINE=InnoDB DEFAULT CHARSET=utf8`
+
+// articleApp gives all rows of an app, whose shards have handed out max_id.
+func articleApp(app int, name string, maxID int64, limit string) string {
+	rows := make([]string, 64)
+	for shard := range rows {
+		rows[shard] = fmt.Sprintf("(%d, '%s', %d, %d, %s)", app, name, maxID, shard, limit)
+	}
+	return "INSERT INTO id_alloc (app_id, app_name, max_id, shard_id, max_limit_id) VALUES " + strings.Join(rows, ", ")
+}
+
+// articleService is a stand-in of the article's service, which pops from either end and refills a
+// short list.
+type articleService struct {
+	rig.Plain
+	books *ledger
+	news  atomic.Int64 // IDs issued
+}
+
+// start runs the service with so many callers of one app until stop is called.
+func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *articleService, stop func()) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = &articleService{Plain: rig.Plain{Redis: redis.NewClient(&redis.Options{Addr: addr}), DB: db}, books: books}
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for i := range 8 {
+		rnd := rand.New(rand.NewPCG(7, uint64(i)))
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				pass := fmt.Sprint("user", rnd.IntN(20))
+				if err := a.get(context.WithoutCancel(ctx), app, pass, rnd.IntN(4) == 0); err != nil {
+					books.Complain("the article's service: %v", err)
+					return
+				}
+				time.Sleep(time.Millisecond) // the rate of a caller
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		callers.Wait()
+		_ = errors.Join(a.Redis.Close(), db.Close())
+	})
+	t.Cleanup(stop)
+	return a, stop
+}
+
+// get issues one ID.
+func (a *articleService) get(ctx context.Context, app int64, pass string, right bool) error {
+	list := rig.List{App: app, Shard: rig.ShardOf(pass)}
+	index, err := a.Take(ctx, list, right)
+	if err != nil {
+		return err
+	}
+	a.books.Queue("", app, pass, list.ID(index))
+	a.news.Add(1)
+	if a.Redis.LLen(ctx, list.Key()).Val() > 20 {
+		return nil
+	}
+	return a.Refill(ctx, list)
+}
+
+// TestBesideTheArticle follows docs/migrating.md: the article's service runs, shardid
+// takes over its table, both serve from the same lists, the callers move, the old service
+// stops. No ID comes twice, and the log of a replica has a handful of lines about it.
+func TestBesideTheArticle(t *testing.T) {
+	story(t)
+	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
+	query(t, dsn, articleTable, articleApp(1, "orders", 1, "NULL"), "UPDATE id_alloc SET step = 100")
+	l := &load{apps: []int64{1}, books: &ledger{}}
+	old, stop := startArticle(t, dsn, server.Addr, 1, l.books)
+	alone := func(n int64) {
+		goal := old.news.Load() + n
+		eventually(t, time.Minute, "the old service issues IDs", func() bool { return old.news.Load() >= goal })
+	}
+	alone(2000)
+	// Two services share what the test gives one: no request is to end sooner.
+	env := settings{"SERVER_REQUEST_TIMEOUT": "10s"}
+	run := func(s step) {
+		words := strings.Fields(s.command)
+		switch {
+		case words[0] == "export":
+			name, value, _ := strings.Cut(strings.TrimPrefix(words[1], "SHARDID_"), "=")
+			env[name] = map[string]string{"DATABASE_DSN": dsn, "REDIS_URL": "redis://" + server.Addr}[name]
+			if env[name] == "" {
+				env[name] = value
+			}
+		case s.command == "bin/shardid serve":
+			for range 2 {
+				d := serve(t, env)
+				d.ready()
+				l.replicas = append(l.replicas, d)
+			}
+			l.start(t, 8)
+			alone(5000)
+			l.reach(t, 40_000)
+		case strings.HasPrefix(s.command, "kill "): // the old service
+			stop()
+			l.reach(t, l.books.Count()+10_000)
+		case words[0] == "bin/shardid":
+			must(t, env, words[1:]...)
+			alone(100)
+		case words[0] == "curl":
+			d := l.replicas[0]
+			target, ok := strings.CutPrefix(words[len(words)-1], "'http://127.0.0.1:8080")
+			if a := d.get(strings.TrimSuffix(target, "'")); ok && a.status == http.StatusOK {
+				l.books.Queue("", 1, "alice", a.ID)
+			} else {
+				t.Errorf("%s: %d %s", s.command, a.status, a.body)
+			}
+		default:
+			t.Errorf("the test does not know how to follow %q", s.command)
+		}
+	}
+	for _, b := range blocksIn(page{file: docs + "migrating.md", sections: []string{"A Redis-queue service"}}.text(t)) {
+		for _, s := range b.steps() {
+			if b.kind == "sh" {
+				run(s)
+			}
+		}
+	}
+	l.stop()
+	l.books.Settle(t)
+	t.Logf("%d IDs of the old service", old.news.Load())
+	for _, d := range l.replicas {
+		failed := d.Lines(`"level":"ERROR"`)
+		t.Logf("%v indices refused, %d errors", d.metric("shardid_queue_repeated_indices_total"), len(failed))
+		for _, line := range failed {
+			// The old service has pushed, or the list was taken over, between State and Push.
+			takenOver := strings.Contains(line, "refill fails") &&
+				(strings.Contains(line, "the list began another life") ||
+					strings.Contains(line, "not above the high-water mark"))
+			if len(failed) > 3 || !takenOver && !strings.Contains(line, "another writer pushes to this list") {
+				t.Errorf("the log has %s", line)
+			}
+		}
+	}
 }

@@ -10,11 +10,18 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -217,4 +224,251 @@ func mariadb(t *testing.T, dsn, statement string) (string, error) {
 	out, err := exec.Command(client, "--no-defaults", "--protocol=tcp", "--default-character-set=utf8mb4",
 		"-h", host, "-P", port, "-u", cfg.User, cfg.DBName, "-e", statement).CombinedOutput()
 	return string(out), err
+}
+
+// A daemon: how it is started, asked and stopped, and what it says of itself.
+
+// daemon is one `shardid serve`.
+type daemon struct {
+	*rig.Process
+	t      *testing.T
+	url    string
+	client *http.Client
+}
+
+// startLimit is how long a process may take to listen on a busy machine.
+const startLimit = 30 * time.Second
+
+// serve starts shardid on a free port in a new folder and returns when it
+// listens.
+func serve(t *testing.T, s settings, args ...string) *daemon {
+	t.Helper()
+	return serveIn(t, t.TempDir(), s, args...)
+}
+
+// serveReady starts so many and returns when they are ready.
+func serveReady(t *testing.T, n int, s settings, args ...string) (replicas []*daemon) {
+	t.Helper()
+	for range n {
+		replicas = append(replicas, serve(t, s, args...))
+	}
+	for _, d := range replicas {
+		d.ready()
+	}
+	return replicas
+}
+
+// prepared runs commands in a new folder, then a replica.
+func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range commands {
+		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
+			t.Fatalf("%v: %+v", args, o)
+		}
+	}
+	return serveIn(t, dir, s)
+}
+
+// dial opens a connection that lasts as long as the test, 40 seconds at most, and sends text.
+func dial(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
+	_, _ = io.WriteString(conn, text) // the server may close early
+	return conn
+}
+
+func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
+	t.Helper()
+	return listening(launch(t, command(t, dir, s, serving(args)...)))
+}
+
+// serving are the arguments of a replica on a free port.
+func serving(args []string) []string {
+	return append([]string{"serve", "--set", "server.addr=127.0.0.1:0"}, args...)
+}
+
+// listening returns when d says where it listens.
+func listening(d *daemon) *daemon {
+	d.t.Helper()
+	d.url = "http://" + d.Listens()
+	return d
+}
+
+// launch starts a replica and returns at once.
+func launch(t *testing.T, cmd *exec.Cmd) *daemon {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 128}
+	d := &daemon{t: t, client: &http.Client{Timeout: 20 * time.Second, Transport: transport}}
+	t.Cleanup(d.client.CloseIdleConnections)
+	d.Process = rig.Start(t, cmd, filepath.Join(t.TempDir(), "log"))
+	return d
+}
+
+// stops sends a signal that ends the process well.
+func (d *daemon) stops(s syscall.Signal, limit time.Duration) {
+	d.t.Helper()
+	d.Signal(s)
+	if code := d.Exit(limit); code != 0 {
+		d.t.Errorf("exit %d:\n%s", code, d.Output())
+	}
+}
+
+// answer is an HTTP answer, with the fields of both shapes of JSON.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	took    time.Duration
+	closes  bool // the server closes the connection after it
+	Code    int
+	Message string
+	Status  string // of the health endpoints
+	ID      int64
+	IDStr   string
+	IDs     []json.RawMessage
+}
+
+// do sends a request; header is a list of names and values.
+func (d *daemon) do(method, target string, header ...string) (a answer, err error) {
+	req, err := http.NewRequest(method, d.url+target, nil)
+	if err != nil {
+		return a, err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return d.send(req)
+}
+
+// send sends a request as it is.
+func (d *daemon) send(req *http.Request) (a answer, err error) {
+	begun := time.Now()
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	a.status, a.header, a.body = resp.StatusCode, resp.Header, string(raw)
+	a.took, a.closes = time.Since(begun), resp.Close
+	isJSON := strings.HasPrefix(a.header.Get("Content-Type"), "application/json") && strings.HasPrefix(a.body, "{")
+	if err == nil && isJSON {
+		err = json.Unmarshal(raw, &a)
+	}
+	return a, err
+}
+
+// get is do with GET, for the goroutine of the test.
+func (d *daemon) get(target string) answer {
+	d.t.Helper()
+	a, err := d.do(http.MethodGet, target)
+	if err != nil {
+		d.t.Fatalf("GET %s: %v", target, err)
+	}
+	return a
+}
+
+// want gets target and checks status and code.
+func (d *daemon) want(target string, status, code int) answer {
+	d.t.Helper()
+	a := d.get(target)
+	if a.status != status || a.Code != code {
+		d.t.Fatalf("GET %s: %d %s, want %d and code %d", target, a.status, a.body, status, code)
+	}
+	return a
+}
+
+func (d *daemon) ready() {
+	d.t.Helper()
+	eventually(d.t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+}
+
+// condition is what /readyz says of one condition.
+func (d *daemon) condition(name string) (ok bool, problem string) {
+	d.t.Helper()
+	all := fromJSON[struct {
+		Checks []struct {
+			Name, Error string
+			OK          bool
+		}
+	}](d.t, d.get("/readyz"))
+	for _, c := range all.Checks {
+		if c.Name == name {
+			return c.OK, c.Error
+		}
+	}
+	return false, "there is no " + name
+}
+
+// alarm is one of /api/status.
+type alarm struct{ Name, Severity, Message string }
+
+// allAlarms are those that are on.
+func (d *daemon) allAlarms() []alarm {
+	d.t.Helper()
+	return fromJSON[struct{ Alarms []alarm }](d.t, d.want("/api/status", 200, 0)).Alarms
+}
+
+// alarms are the names of those that are on.
+func (d *daemon) alarms() (names []string) {
+	d.t.Helper()
+	for _, a := range d.allAlarms() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// alarm waits until the alarm is on, or off.
+func (d *daemon) alarm(name string, on bool) {
+	d.t.Helper()
+	eventually(d.t, 20*time.Second, fmt.Sprintf("alarm %s is on: %t", name, on), func() bool {
+		return slices.Contains(d.alarms(), name) == on
+	})
+}
+
+// recovers waits until nothing fails, without a caller; a refused one may be an alarm for a while yet.
+func (d *daemon) recovers() {
+	d.t.Helper()
+	eventually(d.t, 15*time.Second, "all is well", func() bool {
+		return d.get("/healthz").status == 200 && d.get("/readyz").Status == "ok" &&
+			!slices.ContainsFunc(d.alarms(), func(name string) bool {
+				return name == "ShardidStoreAway" || name == "ShardidConditionFailing"
+			})
+	})
+}
+
+// metric is the value of a metric without labels.
+func (d *daemon) metric(name string) float64 {
+	d.t.Helper()
+	return rig.Metric(d.t, d.get("/metrics").body, name)
+}
+
+// flakeStatus is what /api/status says of the snowflake mode.
+type flakeStatus struct {
+	WorkerID      int64
+	State         string
+	Address       string
+	ReservedUntil time.Time
+}
+
+func (d *daemon) flakeStatus() flakeStatus {
+	d.t.Helper()
+	return fromJSON[struct{ Snowflake flakeStatus }](d.t, d.get("/api/status")).Snowflake
+}
+
+// eventuallyID is the answer of a mode that may still be starting.
+func eventuallyID(t *testing.T, d *daemon, target string) (body string) {
+	t.Helper()
+	eventually(t, startLimit, "an ID of "+target, func() bool {
+		a := d.get(target)
+		body = a.body
+		return a.status == 200
+	})
+	return body
 }

@@ -175,3 +175,248 @@ func (s *MariaDBServer) serverArgs(bin string) []string {
 	}
 	return args
 }
+
+// MariaDBPair is a primary and a replica that follows it asynchronously, as
+// production has them: what the primary has acknowledged, the replica may miss.
+type MariaDBPair struct {
+	Primary, Replica *MariaDBServer
+	t                testing.TB
+	servers          int // so far; a replica ignores what a server of its number has done
+}
+
+// MariaDBReplicated starts a private pair, or two of the server that DB names. It
+// is ready in 3–6 s. The replica has read_only set, and flushes no commit: so it is
+// fast.
+func MariaDBReplicated(t testing.TB) *MariaDBPair {
+	t.Helper()
+	p := &MariaDBPair{t: t, servers: 2}
+	for i, s := range []**MariaDBServer{&p.Primary, &p.Replica} {
+		args := []string{
+			fmt.Sprintf("--server-id=%d", i+1), "--log-bin=binlog", "--sync-binlog=1", "--log-slave-updates=ON",
+		}
+		if OnMySQL() {
+			args = append(args[:3], "--log-replica-updates=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+		}
+		*s = MariaDB(t, args...)
+	}
+	p.follow()
+	return p
+}
+
+// replicaWords are what the two products call the same.
+type replicaWords struct {
+	follow           string // with the port of the primary
+	stop, start, end string
+	position, wait   string
+}
+
+func words() replicaWords {
+	if OnMySQL() {
+		return replicaWords{
+			follow: "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'root', " +
+				"SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 1, GET_SOURCE_PUBLIC_KEY = 1",
+			stop: "STOP REPLICA", start: "START REPLICA", end: "RESET REPLICA ALL",
+			position: "SELECT @@gtid_executed", wait: "SELECT 0 - WAIT_FOR_EXECUTED_GTID_SET('%s', 120)",
+		}
+	}
+	return replicaWords{
+		follow: "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', " +
+			"MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
+		stop: "STOP SLAVE", start: "START SLAVE", end: "RESET SLAVE ALL",
+		position: "SELECT @@gtid_binlog_pos", wait: "SELECT MASTER_GTID_WAIT('%s', 120)",
+	}
+}
+
+// follow makes the replica follow the primary from its beginning.
+func (p *MariaDBPair) follow() {
+	p.t.Helper()
+	w := words()
+	must(p.t, p.Replica.exec(
+		"SET GLOBAL read_only = 1, GLOBAL innodb_flush_log_at_trx_commit = 0, GLOBAL sync_binlog = 0",
+		fmt.Sprintf(w.follow, p.Primary.Port), w.start))
+	p.CatchUp()
+}
+
+// Lag keeps the replica from hearing more of the primary. It has forgotten what it
+// had heard and not yet done.
+func (p *MariaDBPair) Lag() {
+	p.t.Helper()
+	must(p.t, p.Replica.exec(words().stop))
+}
+
+// CatchUp ends a Lag and returns when the replica has all that the primary has.
+func (p *MariaDBPair) CatchUp() {
+	p.t.Helper()
+	w, position, late := words(), "", 0
+	must(p.t, p.Replica.exec(w.start))
+	must(p.t, p.Primary.scan(w.position, &position))
+	must(p.t, p.Replica.scan(fmt.Sprintf(w.wait, strings.ReplaceAll(position, "\n", "")), &late))
+	if late != 0 {
+		p.t.Fatalf("testserver: the replica does not catch up with %s", position)
+	}
+}
+
+// Failover kills the primary and makes the replica the primary, with what it has.
+func (p *MariaDBPair) Failover() {
+	p.t.Helper()
+	p.Primary.Kill()
+	p.Promote()
+}
+
+// Promote makes the replica the primary, with what it has. The primary goes on too, as
+// one that is cut off.
+func (p *MariaDBPair) Promote() {
+	p.t.Helper()
+	w := words()
+	must(p.t, p.Replica.exec(w.stop, w.end,
+		"SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1, GLOBAL read_only = 0"))
+	p.Primary, p.Replica = p.Replica, p.Primary
+}
+
+// Stall makes the primary answer no COMMIT any more: it waits for a semi-synchronous
+// replica, and has none. MariaDB has done what it does not confirm, MySQL will have. The
+// end of it lets all answers go, if the server still runs.
+func (p *MariaDBPair) Stall() (end func()) {
+	p.t.Helper()
+	primary, name := p.Primary, "rpl_semi_sync_master"
+	if OnMySQL() {
+		name = "rpl_semi_sync_source"
+		_ = primary.exec("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'") // once is enough
+	}
+	must(p.t, primary.exec("SET GLOBAL "+name+"_timeout = 600000", "SET GLOBAL "+name+"_enabled = ON"))
+	return func() {
+		if primary.answers() {
+			must(p.t, primary.exec("SET GLOBAL "+name+"_enabled = OFF"))
+		}
+	}
+}
+
+// Rejoin makes a new, empty server of the one that was killed in a Failover, as what
+// it has may be what the primary has not, and lets it follow. It takes 2–4 s and
+// what the primary has done so far.
+func (p *MariaDBPair) Rejoin() {
+	p.t.Helper()
+	e, err := database()
+	must(p.t, err)
+	must(p.t, os.RemoveAll(p.Replica.path("data")))
+	must(p.t, e.makeData(p.Replica.process))
+	p.Replica.Restart()
+	p.servers++
+	must(p.t, p.Replica.exec(fmt.Sprintf("SET GLOBAL server_id = %d", p.servers)))
+	p.follow()
+}
+
+// scan reads the one value of a query.
+func (s *MariaDBServer) scan(query string, into any) error {
+	err := s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error {
+		return db.QueryRowContext(ctx, query).Scan(into)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", query, err)
+	}
+	return nil
+}
+
+// What follows says for tests what MySQL and MariaDB do not say in the same words.
+
+// BypassReadOnly names the rights that let a user write to a server that is
+// read-only, for REVOKE.
+func BypassReadOnly() string {
+	if OnMySQL() {
+		return "CONNECTION_ADMIN, SUPER"
+	}
+	return "READ_ONLY ADMIN, SUPER"
+}
+
+// IgnoreCheck returns the statement after which the CHECK of a table no longer holds
+// for the same connection.
+func IgnoreCheck(table, name string) string {
+	if OnMySQL() {
+		return "ALTER TABLE " + table + " ALTER CHECK " + name + " NOT ENFORCED"
+	}
+	return "SET check_constraint_checks = 0"
+}
+
+// SemiSync returns what a private server is started with so that it can take part
+// in semi-synchronous replication, and what the primary is told to wait for a replica.
+func SemiSync() (primaryArgs, replicaArgs []string, wait string) {
+	if OnMySQL() {
+		return []string{"--plugin-load-add=semisync_source.so"},
+			[]string{"--plugin-load-add=semisync_replica.so", "--loose-rpl-semi-sync-replica-enabled=ON"},
+			"SET GLOBAL rpl_semi_sync_source_enabled = ON"
+	}
+	return nil, []string{"--rpl-semi-sync-slave-enabled=ON"}, "SET GLOBAL rpl_semi_sync_master_enabled = ON"
+}
+
+// Replicate makes replica follow s, until the test ends.
+func (s *MariaDBServer) Replicate(replica *MariaDBServer) {
+	s.t.Helper()
+	w := words()
+	must(s.t, replica.exec(fmt.Sprintf(w.follow, s.Port), w.start))
+	s.t.Cleanup(func() { must(s.t, replica.exec(w.stop)) })
+}
+
+// GaleraCluster is three nodes of MariaDB with Galera, each of which takes writes.
+type GaleraCluster struct {
+	Nodes []*MariaDBServer
+	t     testing.TB
+}
+
+// galeraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
+const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
+
+// HasGalera says whether Galera works here: its scripts are those of the installed version.
+func HasGalera() bool {
+	e, err := database()
+	_, missing := os.Stat(galeraProvider)
+	return err == nil && missing == nil && e.root == ""
+}
+
+// Galera starts a private cluster of the installed MariaDB, which HasGalera. A
+// node that joins gets a dump of another one's data. It is ready in 20–40 s.
+func Galera(t testing.TB) *GaleraCluster {
+	t.Helper()
+	const nodes = 3
+	ports, err := freePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
+	must(t, err)
+	address := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	cluster := "gcomm://" + strings.Join([]string{address(0), address(1), address(2)}, ",")
+	c := &GaleraCluster{t: t}
+	for i := range nodes {
+		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-address=" + cluster,
+			"--wsrep-node-address=" + address(i), "--wsrep-sst-method=mysqldump", "--wsrep-sst-auth=root:",
+			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M",
+				address(i), address(nodes+i))}
+		if i == 0 {
+			args = append(args, "--wsrep-new-cluster")
+		}
+		n := MariaDB(t, args...)
+		if i == 0 {
+			n.argv = n.argv[:len(n.argv)-1] // it begins the cluster once
+		}
+		c.Nodes = append(c.Nodes, n)
+		c.Synced(n)
+	}
+	return c
+}
+
+// Synced returns when a node has caught up with the others and takes writes. One that has ended, as
+// a node does that the others left behind, is started again, as a service manager would.
+func (c *GaleraCluster) Synced(n *MariaDBServer) {
+	c.t.Helper()
+	if !n.alive() {
+		n.Restart()
+	}
+	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		state := ""
+		err := n.scan("SELECT variable_value FROM information_schema.global_status "+
+			"WHERE variable_name = 'wsrep_local_state_comment'", &state)
+		if state == "Synced" {
+			return
+		}
+		if time.Now().After(till) {
+			c.t.Fatalf("testserver: a node of Galera is %q: %v", state, err)
+		}
+	}
+}
