@@ -45,13 +45,9 @@ func (a *App) record() monitor.Record {
 		Host: host, URL: a.url, Version: versionString(), StartedAt: a.startedAt,
 		Ready: ready, Modes: map[string]monitor.ModeRecord{}, WorkerID: -1, Alarms: map[string]int{},
 	}
-	series := a.monitor.History().Series
 	for name, m := range modes {
-		mode := monitor.ModeRecord{Enabled: m.Enabled, Ready: m.Ready}
-		if issued := series[name+".issued"]; len(issued) > 0 && issued[len(issued)-1] >= 0 { // not NaN
-			mode.IDsPerSecond = float64(issued[len(issued)-1])
-		}
-		r.Modes[name] = mode
+		r.Modes[name] = monitor.ModeRecord{Enabled: m.Enabled, Ready: m.Ready,
+			IDsPerSecond: a.monitor.Latest(name + ".issued")}
 	}
 	if a.snowflake != nil {
 		r.WorkerID = a.snowflake.keeper.Status().WorkerID
@@ -76,9 +72,9 @@ func consoleURL(cfg Config, listens net.Addr) string {
 
 // status is what /api/status tells beyond what the HTTP front end knows itself.
 func (a *App) status(_ context.Context) httpapi.Status {
-	queue, rates := a.queue.Status(), a.monitor.AppRates()
+	queue := a.queue.Status()
 	for i, app := range queue.Apps {
-		queue.Apps[i].PerSecond = rates[app.App]
+		queue.Apps[i].PerSecond = a.monitor.Latest(monitor.AppSeries(app.App))
 	}
 	s := httpapi.Status{
 		Version: versionString(), StartedAt: a.startedAt, Alarms: a.monitor.Alarms(), Queue: &queue,

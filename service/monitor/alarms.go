@@ -149,12 +149,12 @@ func rows() []row {
 		}},
 		{"ShardidSetting", Info, func(s *sight) string {
 			wrap := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap })
+			return when(wrap != "",
+				"%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is wanted", wrap)
+		}},
+		{"ShardidSetting", Info, func(s *sight) string {
 			doubtful := s.settings(model.LevelWarn)
-			return some(nonEmpty(
-				when(wrap != "", "%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is "+
-					"wanted", wrap),
-				when(doubtful != nil,
-					"settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))))
+			return when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))
 		}},
 		{"ShardidStoreAway", Critical, func(s *sight) string {
 			away := s.failing(isStore)
@@ -171,11 +171,8 @@ func rows() []row {
 			other := s.failing(func(name string) bool {
 				return !isStore(name) && !isRefill(name) && name != worker.Condition // see ShardidWorkerID
 			})
-			empty := s.apps(func(v queue.View) bool { return v.Emptied })
-			said := nonEmpty(
-				when(other != nil, "something that is tried again and again fails: %s", strings.Join(other, "; ")),
-				when(empty != "", "every list in use of %s is empty: its next callers wait for a refill", empty))
-			return when(s.failing(isStore) == nil, "%s", some(said))
+			return when(other != nil && s.failing(isStore) == nil,
+				"something that is tried again and again fails: %s", strings.Join(other, "; "))
 		}},
 		{"ShardidStarved", Critical, func(s *sight) string {
 			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
@@ -310,10 +307,6 @@ func some(all []string) string {
 		return strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:listed], ", "), len(all)-listed)
-}
-
-func nonEmpty(texts ...string) []string {
-	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
 // Alarms looks at the replica and returns the alarms that are on, the most severe first.

@@ -130,12 +130,10 @@ func TestRows(t *testing.T) {
 		"zookeeper": {fails("zookeeper"), "ShardidStoreAway", Critical, "zookeeper"},
 		"store and what follows": {func(r *watched) {
 			fails("redis", "pop", "refill")(r)
-			r.seen.Apps[1].Emptied = true
 		}, "ShardidStoreAway", Critical, "redis"},
 		"refill":              {fails("refill"), "ShardidConditionFailing", Critical, "refill: refused"},
 		"load":                {fails("segment load", "pop"), "ShardidConditionFailing", Critical, "segment load"},
 		"something else":      {fails("uid node"), "ShardidConditionFailing", Warning, "uid node"},
-		"lists were emptied":  {app(func(v *queue.View) { v.Emptied = true }), "ShardidConditionFailing", Warning, "app 7"},
 		"the lease's failure": {fails("snowflake worker ID"), none, "", ""},
 
 		"starved of indices":    {rose("shardid_queue_starved_total"), "ShardidStarved", Critical, "-4"},

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"shardid/model"
@@ -52,44 +53,28 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(f*1000)/1000, 'f', -1, 64), nil
 }
 
-// series is a line of a chart: how much some counters rose together, per second or in each period.
-type series struct {
-	name      string
-	perSecond bool
-	counters  []string // as metric.Sums names them
-}
-
 const requests = "shardid_request_duration_seconds"
 
-// counted are the series of the whole replica, but for the times of requests.
-func counted() []series {
-	const refused, failed = requests + `_count{outcome="refused"}`, requests + `_count{outcome="failed"}`
-	return []series{
-		{"queue.issued", true, []string{"shardid_queue_issued_total"}},
-		{"segment.issued", true, []string{"shardid_segment_issued_total"}},
-		{"snowflake.issued", true, []string{"shardid_snowflake_issued_total"}},
-		{"uid.issued", true, []string{"shardid_uid_issued_total"}},
-		{"sequence.issued", true, []string{"shardid_sequence_issued_total"}},
-		{"refused", true, []string{refused, failed}},
-		{"refused.caller", true, []string{refused}},
-		{"refused.service", true, []string{failed}},
-		{"http.answers", true, []string{"shardid_http_answers_total"}},
-		{"resp.answers", true, []string{"shardid_resp_answers_total"}},
-		{"queue.refills", false, []string{"shardid_queue_refills_total"}},
-		{"queue.pops", false, []string{"shardid_queue_pops_total"}},
-		{"queue.wasted", false, []string{"shardid_queue_wasted_indices_total"}},
-		{"segment.loads", false, []string{"shardid_segment_loads_total"}},
-		{"segment.wasted", false, []string{"shardid_segment_wasted_total", "shardid_segment_jumped_ids_total"}},
-		{"snowflake.wasted", false, []string{"shardid_snowflake_wasted_total"}},
-		{"uid.wasted", false, []string{"shardid_uid_dropped_total"}},
+// modes have the series name.issued, IDs a second, and name.p99Ms, the time that one request in a hundred
+// exceeded.
+func modes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
+
+// rates are the series that are shown per second, by the counters that rise, as metric.Sums names them.
+func rates() map[string]string {
+	rates := map[string]string{
+		"refused.caller": requests + `_count{outcome="refused"}`, "refused.service": requests + `_count{outcome="failed"}`,
 	}
+	for _, mode := range modes() {
+		rates[mode+".issued"] = "shardid_" + mode + "_issued_total"
+	}
+	for app := range model.Apps {
+		rates[AppSeries(uint8(app))] = fmt.Sprintf(`shardid_queue_app_issued_total{app="%d"}`, app)
+	}
+	return rates
 }
 
-// timedModes are those whose times are shown, as name.p50Ms and name.p99Ms.
-func timedModes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
-
-// appIssued is the counter of an app, and the name of its series.
-func appIssued(app int) string { return fmt.Sprintf(`shardid_queue_app_issued_total{app="%d"}`, app) }
+// AppSeries names the series of what an app issued, IDs a second.
+func AppSeries(app uint8) string { return fmt.Sprintf("app.%d.issued", app) }
 
 // reading is where the metrics stand at one instant.
 type reading struct {
@@ -139,24 +124,9 @@ type sample struct {
 // newSample is what happened between two readings.
 func newSample(before, after reading) sample {
 	s, seconds := sample{after.at.Unix(), map[string]float64{}}, after.at.Sub(before.at).Seconds()
-	lines := counted()
-	for app := range model.Apps {
-		lines = append(lines, series{appIssued(app), true, []string{appIssued(app)}})
-	}
-	for _, line := range lines {
-		for _, counter := range line.counters {
-			now, known := after.sums[counter]
-			if !known {
-				continue
-			}
-			rose := now - before.sums[counter]
-			if rose < 0 { // it began anew
-				rose = now
-			}
-			if line.perSecond {
-				rose /= seconds
-			}
-			s.values[line.name] += rose
+	for name, counter := range rates() {
+		if now, known := after.sums[counter]; known {
+			s.values[name] = (now - before.sums[counter]) / seconds
 		}
 	}
 	for mode, all := range after.times {
@@ -165,16 +135,16 @@ func newSample(before, after reading) sample {
 			all[i] -= n
 		}
 		if all[len(all)-1] > 0 {
-			s.values[mode+".p50Ms"], s.values[mode+".p99Ms"] = 1000*all.quantile(0.5), 1000*all.quantile(0.99)
+			s.values[mode+".p99Ms"] = 1000 * all.p99()
 		}
 	}
 	return s
 }
 
-// quantile is the time in seconds that the share q, in 0…1, of the requests did not exceed. Within a bucket
+// p99 is the time in seconds that one request in a hundred exceeded. Within a bucket
 // it is interpolated, as Prometheus does; beyond the last bound it is that bound.
-func (t times) quantile(q float64) float64 {
-	rank, low, below := q*t[len(t)-1], 0.0, 0.0
+func (t times) p99() float64 {
+	rank, low, below := 0.99*t[len(t)-1], 0.0, 0.0
 	for i, bound := range metric.Buckets() {
 		if t[i] >= rank {
 			return low + (bound-low)*(rank-below)/(t[i]-below)
@@ -203,19 +173,19 @@ func (m *Monitor) addReading(r reading) {
 
 // slowModes are those of which more than half of the latest samples are slow. A sample without a request is
 // not. Callers hold mu.
-func (m *Monitor) slowModes() (modes []string) {
-	for _, mode := range timedModes() {
-		slow := 0
+func (m *Monitor) slowModes() (slow []string) {
+	for _, mode := range modes() {
+		n := 0
 		for _, s := range m.history[max(0, len(m.history)-slowSamples):] {
 			if s.values[mode+".p99Ms"] > slowAbove {
-				slow++
+				n++
 			}
 		}
-		if slow > slowSamples/2 {
-			modes = append(modes, mode)
+		if n > slowSamples/2 {
+			slow = append(slow, mode)
 		}
 	}
-	return modes
+	return slow
 }
 
 // chart shows series, by the names that samples have for them.
@@ -239,11 +209,13 @@ func (m *Monitor) chart(names map[string]string) Chart {
 // History is the series of the whole replica.
 func (m *Monitor) History() Chart {
 	names := map[string]string{}
-	for _, line := range counted() {
-		names[line.name] = line.name
+	for name := range rates() {
+		if !strings.HasPrefix(name, "app.") {
+			names[name] = name
+		}
 	}
-	for _, mode := range timedModes() {
-		names[mode+".p50Ms"], names[mode+".p99Ms"] = mode+".p50Ms", mode+".p99Ms"
+	for _, mode := range modes() {
+		names[mode+".p99Ms"] = mode + ".p99Ms"
 	}
 	return m.chart(names)
 }
@@ -251,18 +223,15 @@ func (m *Monitor) History() Chart {
 // AppHistory is the series of one app: app.issued, IDs a second, unknown while the app did
 // not exist.
 func (m *Monitor) AppHistory(app uint8) Chart {
-	return m.chart(map[string]string{"app.issued": appIssued(int(app))})
+	return m.chart(map[string]string{"app.issued": AppSeries(app)})
 }
 
-// AppRates is how many IDs a second each app issued in the last sample, with which its
-// history ends; 0 when that is unknown.
-func (m *Monitor) AppRates() (rates [model.Apps]float64) {
+// Latest is the last value of a series, with which its history ends; 0 when it is unknown.
+func (m *Monitor) Latest(series string) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n := len(m.history); n > 0 {
-		for app := range rates {
-			rates[app] = m.history[n-1].values[appIssued(app)]
-		}
+		return m.history[n-1].values[series]
 	}
-	return rates
+	return 0
 }

@@ -23,10 +23,7 @@ const (
 	probeEvery = time.Second
 	// probeTimeout bounds one probe.
 	probeTimeout = 3 * time.Second
-	// quiet is the shortest time between two log lines about one condition. Only
-	// that it works again is logged at once: a reporter may say so only once.
-	quiet = 10 * time.Second
-	// remindEvery is how often a lasting failure is logged again.
+	// remindEvery is the shortest time between two log lines that a condition fails.
 	remindEvery = time.Minute
 )
 
@@ -58,8 +55,8 @@ type Monitor struct {
 type condition struct {
 	model.Condition
 	err    error     // the latest failure, nil while OK
-	logged time.Time // when the last line was written
-	told   bool      // that line said that it fails
+	logged time.Time // when the last line said that it fails
+	told   bool      // no line has said since that it works again
 }
 
 // New makes a monitor. Start runs the probes, and reads metrics and state every few seconds; Report works
@@ -95,9 +92,8 @@ func (m *Monitor) probe(p Probe) {
 	}
 }
 
-// Report implements background.Reporter. A change is logged at once unless a line was
-// written a moment ago; a lasting failure again every minute. What is not probed has no
-// line while the failure of a probed store explains it.
+// Report implements background.Reporter. A failure is logged at once, and again every minute while it lasts
+// or returns; its end is logged at once.
 func (m *Monitor) Report(name string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,32 +110,14 @@ func (m *Monitor) Report(name string, err error) {
 	if ok := err == nil; ok != c.OK {
 		c.OK, c.Since = ok, now
 	}
-	age := now.Sub(c.logged)
 	switch {
 	case c.OK && c.told:
 		m.log.Info(name + " works again")
-	case c.OK, age < quiet, c.told && age < remindEvery, m.explained(c, now):
-		return
-	case c.told:
-		m.log.Error(name+" still fails", "error", c.Error)
-	default:
+		c.told = false
+	case !c.OK && now.Sub(c.logged) >= remindEvery:
 		m.log.Error(name+" fails", "error", c.Error)
+		c.logged, c.told = now, true
 	}
-	c.logged, c.told = now, !c.OK
-}
-
-// explained says whether a failure needs no line of its own: it is not that of a
-// probed store, and such a store fails, or has not been probed since.
-func (m *Monitor) explained(c *condition, now time.Time) bool {
-	for _, p := range m.probes {
-		if p.Name == c.Name {
-			return false
-		}
-		if store := m.conditions[p.Name]; store != nil && !store.OK {
-			return true
-		}
-	}
-	return len(m.probes) > 0 && now.Sub(c.Since) < 2*probeEvery
 }
 
 // Conditions returns all conditions, by name.
