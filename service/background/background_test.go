@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,45 +83,6 @@ func TestInitialise(t *testing.T) {
 		if g.Initialise(func() error { return away }) {
 			t.Error("initialised by a stop")
 		}
-	})
-}
-
-// Fresh waits for a run that begins after it was called, which all who wait share, and not before one
-// is due.
-func TestSharedFresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, began := background.NewGroup("test"), []time.Duration{}
-		start := time.Now()
-		s := background.Shared{Group: g}
-		s.Work = func() error {
-			began = append(began, time.Since(start))
-			s.Hold(time.Now().Add(time.Second))
-			time.Sleep(100 * time.Millisecond)
-			if len(began) == 2 {
-				s.Hold(start.Add(5 * time.Second))
-			}
-			return nil
-		}
-		var callers sync.WaitGroup
-		for i := range 1000 {
-			callers.Go(func() {
-				time.Sleep(time.Duration(i) * time.Millisecond) // the first run is under way, then has been
-				called := time.Since(start)
-				check.OK(t, s.Fresh(t.Context()))
-				if n := len(began); began[n-1] < called {
-					t.Errorf("asked at %v, and the last run began at %v", called, began[n-1])
-				}
-			})
-		}
-		callers.Wait()
-		ctx, leave := context.WithTimeout(t.Context(), time.Second)
-		defer leave()
-		check.Is(t, s.Fresh(ctx), context.DeadlineExceeded, "the caller that left")
-		check.OK(t, s.Fresh(t.Context()))
-		check.Equal(t, fmt.Sprint(began), "[0s 1s 5s]", "runs")
-		go func() { time.Sleep(time.Millisecond); check.OK(t, g.Stop(context.Background(), nil)) }()
-		check.Is(t, s.Fresh(t.Context()), background.ErrStopping, "while it waits")
-		check.Is(t, s.Fresh(t.Context()), background.ErrStopping, "afterwards")
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package background is what the services have in common beside the IDs they issue:
-// work that ends with its service, work that many callers share, callers that wait,
+// work that ends with its service, work that is done for many callers together,
 // and log lines that may come too often.
 package background
 
@@ -95,18 +95,13 @@ func Pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 
 // Every calls f now and then once each period, until the service stops.
 // A call that takes longer than the period delays the next.
-func (g *Group) Every(period time.Duration, f func()) { g.every(period, f, f) }
-
-// Later is Every without the first call.
-func (g *Group) Later(period time.Duration, f func()) { g.every(period, func() {}, f) }
-
-func (g *Group) every(period time.Duration, first, f func()) {
+func (g *Group) Every(period time.Duration, f func()) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
-	for first(); ; {
+	for {
+		f()
 		select {
 		case <-tick.C:
-			f()
 		case <-g.ctx.Done():
 			return
 		}
@@ -164,85 +159,4 @@ func (g *Group) NotReady() error {
 		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
 	}
 	return fmt.Errorf("%w: starting", model.ErrNotReady)
-}
-
-// Shared is work that serves all callers who ask for it at about the same time. Safe
-// for concurrent use.
-type Shared struct {
-	Group *Group
-	Work  func() error
-
-	mu   sync.Mutex // guards what follows
-	now  *run       // under way; nil when none is
-	then *run       // begins when now has ended and due has come; nil when nobody waits for one
-	due  time.Time
-}
-
-// run is one run of shared work.
-type run struct {
-	done chan struct{} // closed when it has ended
-	err  error
-}
-
-// Fresh waits for a run that begins after the call, when it is due, and returns its error. However many wait, there is
-// one such run. When ctx ends first, that is the error and the run goes on. While the service stops the error is
-// ErrStopping.
-func (s *Shared) Fresh(ctx context.Context) error {
-	s.mu.Lock()
-	r := s.next()
-	s.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Hold lets no run begin before a time.
-func (s *Shared) Hold(until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until.After(s.due) {
-		s.due = until
-	}
-}
-
-// next is the run that has not begun. Under mu.
-func (s *Shared) next() *run {
-	if s.then != nil {
-		return s.then
-	}
-	r := &run{done: make(chan struct{}), err: ErrStopping}
-	s.then = r
-	before := s.now
-	if !s.Group.Go(func() { s.perform(r, before) }) {
-		s.then = nil
-		close(r.done)
-	}
-	return r
-}
-
-// perform runs the work once the run before has ended and another is due.
-func (s *Shared) perform(r, before *run) {
-	defer close(r.done)
-	if before != nil {
-		<-before.done
-	}
-	s.mu.Lock()
-	for wait := time.Until(s.due); wait > 0; wait = time.Until(s.due) {
-		s.mu.Unlock()
-		goesOn := s.Group.Sleep(wait)
-		if s.mu.Lock(); !goesOn {
-			s.then = nil
-			s.mu.Unlock()
-			return
-		}
-	}
-	s.now, s.then = r, nil
-	s.mu.Unlock()
-	r.err = s.Work()
-	s.mu.Lock()
-	s.now = nil
-	s.mu.Unlock()
 }

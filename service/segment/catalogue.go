@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +14,9 @@ import (
 	"shardid/service/background"
 )
 
-// A tag is read from the table when somebody asks for it, and is in use from then on. Callers who ask at about
-// the same time share one statement. A statement that fails, or met no row of some name, holds up the next one, so
-// names that nobody provisioned cost ten statements a second, however many they are. Every Options.Reload the rows of
+// A tag is read from the table when somebody asks for it, and is in use from then on. Callers who ask while a
+// statement is under way share the next one. A statement that fails, or finds no row of some name, holds up the next
+// one, so names that nobody provisioned cost ten statements a second, however many they are. Every Options.Reload the rows of
 // all tags in use are read again, to see what was changed or removed.
 
 const (
@@ -33,9 +32,16 @@ const (
 
 // lookups read the rows of tags that callers wait for.
 type lookups struct {
-	shared background.Shared
-	mu     sync.Mutex
-	names  map[string]struct{} // of the next statement
+	batches background.Batcher[*lookup]
+	mu      sync.Mutex
+	next    map[string]*lookup // by name; no statement has begun for them
+}
+
+// lookup is a name whose row is read for all who ask meanwhile.
+type lookup struct {
+	name string
+	done chan struct{} // closed when it was read
+	err  error
 }
 
 // allTags are the tags that are or were in use, in no order.
@@ -98,33 +104,42 @@ func unknown(name string) error {
 
 // lookUp waits for a statement that begins after the call and reads the row of a name.
 func (s *Service) lookUp(ctx context.Context, name string) error {
-	l := &s.lookups
-	for {
-		l.mu.Lock()
-		full := len(l.names) >= readAtOnce // the next statement is without it
-		if !full {
-			l.names[strings.Clone(name)] = struct{}{}
-		}
-		l.mu.Unlock()
-		if err := l.shared.Fresh(ctx); err != nil || !full {
-			return err
-		}
+	s.lookups.mu.Lock()
+	l := s.lookups.next[name]
+	if l == nil {
+		l = &lookup{name: strings.Clone(name), done: make(chan struct{})}
+		s.lookups.next[l.name] = l
+		s.lookups.batches.Add(l, false)
+	}
+	s.lookups.mu.Unlock()
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.background.Context().Done():
+		return background.ErrStopping
 	}
 }
 
-// readAsked reads the rows of the names that callers wait for.
-func (s *Service) readAsked() error {
-	l := &s.lookups
-	l.mu.Lock()
-	names := slices.Collect(maps.Keys(l.names))
-	clear(l.names)
-	l.mu.Unlock()
+// readAsked reads the rows of names that callers wait for.
+func (s *Service) readAsked(asked []*lookup) {
+	names := make([]string, len(asked))
+	s.lookups.mu.Lock()
+	for i, l := range asked {
+		names[i] = l.name
+		delete(s.lookups.next, l.name)
+	}
+	s.lookups.mu.Unlock()
 	began := time.Now()
 	all, err := s.readRows(names)
-	if !all {
-		l.shared.Hold(began.Add(missEvery))
+	for _, l := range asked {
+		l.err = err
+		close(l.done)
 	}
-	return err
+	if !all {
+		s.background.Sleep(time.Until(began.Add(missEvery)))
+	}
 }
 
 // Reload reads the row of a tag now, after a change of it that is committed; a tag that is not in use needs none
@@ -206,7 +221,9 @@ func (s *Service) readRows(names []string) (all bool, err error) {
 		case exists:
 			s.tags.Store(name, newTag(s, row, numbers))
 		case inUse:
+			t.mu.Lock()
 			t.remove()
+			t.mu.Unlock()
 		}
 		all = all && exists
 	}

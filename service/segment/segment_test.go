@@ -187,21 +187,29 @@ func TestTheViewIsLeafs(t *testing.T) {
 	})
 }
 
-// Stop ends those who wait, and nothing is issued after it. What is held is counted.
+// Stop ends those who wait, and nothing is issued after it. What is held is counted. It does not wait for a database
+// that hangs, and may come before Start.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		never, err := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
+		check.Must(t, err)
+		stop(t, never)
+		never.Start()
 		db := newTable(100, "orders", "slow")
 		r := ready(t, db)
 		r.mustTake(t, "orders", 1, 5)
-		db.fail(errAway)
+		_, _ = r.Numbers(t.Context(), "slow", 1, nil) // it is in use, and holds nothing
+		db.set(func(db *table) { db.delay = time.Hour })
 		waits := make(chan error)
 		for _, tag := range []string{"orders", "slow"} {
 			go func() { waits <- check.Err(r.Next(context.Background(), tag, 200, nil)) }()
 		}
 		synctest.Wait()
+		began := time.Now()
 		for range 2 {
 			stop(t, r.Service)
 		}
+		check.Equal(t, time.Since(began), 0, "Stop took")
 		for range 2 {
 			check.Is(t, <-waits, model.ErrNotReady, "a waiter")
 		}
@@ -213,23 +221,5 @@ func TestStop(t *testing.T) {
 		s := r.Stats()
 		check.Equal(t, s.Issued, 5, "issued")
 		check.Equal(t, s.Wasted, 95, "given up")
-	})
-}
-
-// Stop may come before Start, and does not wait for a database that hangs.
-func TestStopAtAnyTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
-		check.Must(t, err)
-		stop(t, s)
-		s.Start()
-		db, r := orders(t, 100)
-		r.use(t)
-		db.set(func(db *table) { db.delay = time.Hour })
-		go func() { _, _ = r.one("orders") }()
-		synctest.Wait()
-		began := time.Now()
-		stop(t, r.Service)
-		check.Equal(t, time.Since(began), 0, "Stop took")
 	})
 }

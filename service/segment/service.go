@@ -115,8 +115,8 @@ func New(opts Options) (*Service, error) {
 		opts: opts, background: background.NewGroup("segment service"), tags: xsync.NewMap[string, *Tag](),
 		reading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
-	s.lookups.names = map[string]struct{}{}
-	s.lookups.shared = background.Shared{Group: s.background, Work: s.readAsked}
+	s.lookups.next = map[string]*lookup{}
+	s.lookups.batches = background.Batcher[*lookup]{Group: s.background, Max: readAtOnce, AtOnce: 1, Do: s.readAsked}
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
 }
@@ -158,7 +158,18 @@ func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err e
 	case t.numbers != nil:
 		return 0, 0, t.textsOnly()
 	}
-	return t.takeRun(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	defer context.AfterFunc(s.background.Context(), cancel)()
+	taken, err := t.takeSegment(ctx, 0)
+	if err != nil {
+		return 0, 0, t.refuse(err)
+	}
+	t.mu.Lock()
+	t.beside += taken.End - taken.First
+	t.mu.Unlock()
+	r := t.runOf(taken)
+	return r.First, r.First + (r.Count-1)*r.Stride, nil
 }
 
 // Ready is nil while IDs of at least one tag may be had, as far as is known without
@@ -194,7 +205,7 @@ func (s *Service) Start() {
 		}
 		s.opts.Log.Info("segment mode is ready")
 		s.background.Go(s.reloadTags)
-		s.background.Later(observeEvery, func() {
+		s.background.Every(observeEvery, func() {
 			now := time.Now()
 			for _, t := range s.allTags() {
 				if t.numbers != nil {

@@ -1,9 +1,6 @@
 package segment
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 const (
 	// rateWindow is the time constant of the average rate that is shown.
@@ -17,29 +14,18 @@ const (
 
 // rate is how fast a tag is used, for those who look at it. Not safe for concurrent use.
 type rate struct {
-	average float64 // IDs a second; too low by weight
-	weight  float64 // 0…1, how much of the average is filled
-	issued  int64   // IDs in all, at last
-	last    time.Time
+	perSecond   float64 // IDs, on average since began or for about rateWindow
+	issued      int64   // IDs in all, at last
+	began, last time.Time
 }
 
 // observe notes that issued IDs were handed out until now.
 func (r *rate) observe(now time.Time, issued int64) {
-	elapsed := now.Sub(r.last).Seconds()
-	if elapsed <= 0 {
-		return
+	if elapsed := now.Sub(r.last).Seconds(); elapsed > 0 {
+		share := min(1, elapsed/min(now.Sub(r.began), rateWindow).Seconds())
+		r.perSecond += share * (float64(issued-r.issued)/elapsed - r.perSecond)
+		r.issued, r.last = issued, now
 	}
-	keep := math.Exp(-elapsed / rateWindow.Seconds())
-	r.average = r.average*keep + float64(issued-r.issued)/elapsed*(1-keep)
-	r.weight = r.weight*keep + (1 - keep)
-	r.issued, r.last = issued, now
-}
-
-func (r *rate) perSecond() float64 {
-	if r.weight == 0 {
-		return 0
-	}
-	return r.average / r.weight
 }
 
 // runway is how long held IDs last at that rate, at most a year; nothing lasts no time.
@@ -47,7 +33,7 @@ func (r *rate) runway(held int64) time.Duration {
 	if held == 0 {
 		return 0
 	}
-	return time.Duration(min(float64(held)/r.perSecond(), maxRunway.Seconds()) * float64(time.Second))
+	return time.Duration(min(float64(held)/r.perSecond, maxRunway.Seconds()) * float64(time.Second))
 }
 
 // step is the length of a tag's segments as Leaf tunes it. Not safe for concurrent use.

@@ -10,7 +10,7 @@ import (
 
 func TestRate(t *testing.T) {
 	now := time.Now()
-	r, issued := rate{last: now}, int64(0)
+	r, issued := rate{began: now, last: now}, int64(0)
 	for _, c := range []struct {
 		perSecond, seconds int
 		want               float64
@@ -19,8 +19,8 @@ func TestRate(t *testing.T) {
 			now, issued = now.Add(time.Second), issued+int64(c.perSecond)
 			r.observe(now, issued)
 		}
-		if math.Abs(r.perSecond()-c.want) > 0.1 {
-			t.Errorf("%v a second, want %v", r.perSecond(), c.want)
+		if math.Abs(r.perSecond-c.want) > 0.1 {
+			t.Errorf("%v a second, want %v", r.perSecond, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestRate(t *testing.T) {
 	}{
 		{0, 0, 0}, {0, 1000, maxRunway}, {100, 0, 0}, {100, 1000, 10 * time.Second}, {1e-9, 1000, maxRunway},
 	} {
-		r := rate{average: c.rate, weight: 1}
+		r := rate{perSecond: c.rate}
 		check.Equal(t, r.runway(c.held), c.want, c.held, "at", c.rate)
 	}
 }

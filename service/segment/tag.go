@@ -30,14 +30,9 @@ const (
 	// maxAhead bounds what is held, in longest steps: ten minutes at 100 000 IDs a second.
 	maxAhead = 70
 
+	// minBackoff and maxBackoff bound the pause between two tries for the pool.
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = time.Second
-
-	// firstLoss follows a segment that was lost on its way: nobody knows whether the database has it. Another loss
-	// doubles the pause up to longestLoss. The next tries are for one number each, so that an hour of losses costs a
-	// segment and 360 numbers.
-	firstLoss   = 250 * time.Millisecond
-	longestLoss = 10 * time.Second
 )
 
 // Tag is what this process holds of one tag. Safe for concurrent use.
@@ -50,7 +45,6 @@ type Tag struct {
 
 	mu       sync.Mutex // guards what follows; the pool may be called with it
 	supply   supply
-	losses   losses
 	rate     rate
 	beside   int64  // IDs issued in runs, less those that the pool issued and Numbers gave up
 	segments []span // those that are held, in order
@@ -59,12 +53,6 @@ type Tag struct {
 
 // span is a segment [first, end) of IDs, before a region joins them.
 type span struct{ first, end int64 }
-
-// losses are what was lost of the tag's segments on their way since one arrived.
-type losses struct {
-	pause   time.Duration // after the last of them; 0 without one
-	nextTry time.Time     // no segment is taken before
-}
 
 // supply is what is known of the row of a tag.
 type supply struct {
@@ -76,6 +64,9 @@ type supply struct {
 	removed bool   // there is no row, for all that is known
 	loads   int    // segments taken for the pool since the row came
 	lastErr error  // of the last load
+	// lost says that the last segment was lost on its way: nobody knows whether the database has it. The next tries
+	// are for one number each, so that an hour of losses costs a segment and a number for each try.
+	lost bool
 }
 
 // errNoAnswer is why there is no segment when no load has ended yet.
@@ -83,7 +74,8 @@ var errNoAnswer = errors.New("the database has not answered yet")
 
 // newTag makes the tag of a row, which holds nothing.
 func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
-	t := &Tag{svc: svc, name: row.Name, numbers: numbers, taking: make(chan struct{}, 1), rate: rate{last: time.Now()},
+	t := &Tag{svc: svc, name: row.Name, numbers: numbers, taking: make(chan struct{}, 1),
+		rate:   rate{began: time.Now(), last: time.Now()},
 		supply: supply{floor: row.MaxID, step: step{row: row.Step}}}
 	t.pool = hold.New(hold.Options{
 		Source: source{t}, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - preload,
@@ -111,14 +103,8 @@ func (t *Tag) takeOver(row model.Tag) {
 	}
 }
 
-// remove notes that the tag has no row any more, and gives up what is held.
+// remove notes that the tag has no row any more, and gives up what is held. Callers hold mu.
 func (t *Tag) remove() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.removeLocked()
-}
-
-func (t *Tag) removeLocked() {
 	t.supply.removed, t.supply.loads = true, 0
 	t.segments = nil
 	t.svc.loads.Note(t, nil)
@@ -153,23 +139,6 @@ func (t *Tag) takeIDs(ctx context.Context, count int, dst []int64) ([]int64, err
 		return ids, t.refuse(err)
 	}
 	return ids, nil
-}
-
-// takeRun takes a segment of the row's step for a client that counts on its own. Errors: those of
-// Service.Next.
-func (t *Tag) takeRun(ctx context.Context) (first, last int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, t.svc.opts.Timeout)
-	defer cancel()
-	defer context.AfterFunc(t.svc.background.Context(), cancel)()
-	s, err := t.takeSegment(ctx, 0)
-	if err != nil {
-		return 0, 0, t.refuse(err)
-	}
-	t.mu.Lock()
-	t.beside += s.End - s.First
-	t.mu.Unlock()
-	r := t.runOf(s)
-	return r.First, r.First + (r.Count-1)*r.Stride, nil
 }
 
 // refuse says why a call got nothing, and counts it if it starved.
@@ -220,20 +189,13 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 		return model.TagSegment{}, ctx.Err()
 	}
 	t.mu.Lock()
-	pause := time.Until(t.losses.nextTry)
-	t.mu.Unlock()
-	if !background.Pause(ctx, pause, nil) {
-		return model.TagSegment{}, ctx.Err()
-	}
-	t.mu.Lock()
-	began := time.Now()
 	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers}
-	if t.losses.pause > 0 {
+	if t.supply.lost {
 		req.Most = 1
 	}
 	tuned := int64(0)                 // the row's step
 	if n > 0 && t.supply.loads >= 2 { // Leaf tunes from the third on
-		tuned = t.supply.step.next(began, t.svc.opts.MaxStep)
+		tuned = t.supply.step.next(time.Now(), t.svc.opts.MaxStep)
 	}
 	if req.Step = tuned; n > 2*max(tuned, t.supply.step.row) {
 		req.Step = max(tuned, min(n, max(t.svc.opts.MaxStep, model.MaxBatch)))
@@ -250,7 +212,7 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 	if err != nil {
 		return model.TagSegment{}, t.noteFailure(err)
 	}
-	t.losses = losses{}
+	t.supply.lost = false
 	t.noteJumps(s)
 	if s.End > t.supply.floor {
 		t.supply.floor, t.supply.raised = s.End, t.svc.reads.Load()
@@ -324,11 +286,10 @@ func (t *Tag) noteFailure(err error) error {
 	var notBegun *model.NotBegunError
 	switch {
 	case errors.Is(err, model.ErrUnknownTag):
-		t.removeLocked()
+		t.remove()
 		return unknown(t.name)
 	case errors.As(err, &away) && !errors.As(err, &notBegun): // it may be committed all the same
-		t.losses.pause = min(max(2*t.losses.pause, firstLoss), longestLoss)
-		t.losses.nextTry = time.Now().Add(t.losses.pause)
+		t.supply.lost = true
 	case ofRow(err):
 		t.svc.events.Log(slog.LevelWarn, "no segment could be taken", "tag", t.name, "error", err)
 		if !errors.Is(err, model.ErrLimitReached) { // the row is the operator's

@@ -86,7 +86,7 @@ func (t *Tag) view() View {
 	held, next := counts.Held, t.nextNumber(counts)
 	v := View{
 		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.step.row, t.supply.step.last), Held: held,
-		Rate: t.rate.perSecond(), Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.step.at,
+		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.step.at,
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern

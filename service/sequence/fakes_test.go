@@ -34,7 +34,6 @@ type table struct {
 	changes int64
 	alone   bool
 	err     error         // every call fails with it
-	fills   int           // sections that were asked for
 	slow    time.Duration // for which the answer to a renewal is under way
 }
 
@@ -70,7 +69,6 @@ func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest,
 	_ bool) []model.SectionGrant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fills += len(reqs)
 	if t.err != nil {
 		return slices.Repeat([]model.SectionGrant{{Err: t.err}}, len(reqs))
 	}
@@ -182,10 +180,6 @@ func (r *redis) Confirm(ctx context.Context, key model.SectionKey) (string, erro
 
 func (r *redis) Majority() bool { return true }
 func (r *redis) Place() string  { return "here" }
-
-func (r *redis) Forget(ctx context.Context, space model.Space) error {
-	return r.present().Forget(ctx, space)
-}
 
 // rig is a service over a table and a redis.
 type rig struct {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -25,12 +24,6 @@ const (
 	unknownEvery = time.Second
 )
 
-// fence has the leases of this replica.
-type fence struct {
-	mu     sync.Mutex
-	leases map[string]serverLease // by the life of the server
-}
-
 // serverLease is the right to ask a life of Redis for numbers.
 type serverLease struct {
 	number  int64     // of the lease in the database
@@ -45,86 +38,71 @@ func (l serverLease) valid(now time.Time) bool {
 	return max(now.Sub(l.began), now.Round(0).Sub(l.began.Round(0)).Abs()) < leaseLasts
 }
 
-// mayAsk says whether numbers may be asked for now.
-func (s *Service) mayAsk(g grant, now time.Time) bool {
-	if g.term == 0 || s.opts.Alone {
+// mayAsk says whether numbers may be asked for now. Callers hold mu.
+func (l *lane) mayAsk(g grant, now time.Time) bool {
+	if g.term == 0 || l.svc.opts.Alone {
 		return g.term != 0
 	}
-	s.fence.mu.Lock()
-	defer s.fence.mu.Unlock()
-	l, found := s.fence.leases[g.server]
-	if !found || l.number != g.number || l.changes != g.changes || !l.valid(now) {
+	lease := l.leases[g.server]
+	if lease == nil || lease.number != g.number || lease.changes != g.changes || !lease.valid(now) {
 		return false
 	}
-	l.used = now
-	s.fence.leases[g.server] = l
+	lease.used = now
 	return true
-}
-
-// livesInUse are those that were asked lately, and what else is given.
-func (s *Service) livesInUse(more map[string]bool) []string {
-	names, now := slices.Collect(maps.Keys(more)), time.Now()
-	s.fence.mu.Lock()
-	defer s.fence.mu.Unlock()
-	for server, l := range s.fence.leases {
-		if now.Sub(l.used) < idleAfter && !more[server] {
-			names = append(names, server)
-		}
-	}
-	return names
-}
-
-// keepLeases renews what is in use.
-func (s *Service) keepLeases() {
-	if err := s.renewLeases(nil); err != nil {
-		s.opts.Log.Debug("leases of sequences were not renewed", "error", err)
-	}
 }
 
 // renewLeases renews the leases of lives that were asked lately, and of others, and takes over which
 // spaces there are. Sections of those that are gone, or are others by now, are forgotten before a
 // lease is longer: so a lease that lasts knows no space that was gone when it began.
 func (s *Service) renewLeases(more map[string]bool) error {
-	servers := s.livesInUse(more)
+	l, began := &s.lane, time.Now()
+	servers := slices.Collect(maps.Keys(more))
+	l.mu.Lock()
+	for server, lease := range l.leases {
+		if began.Sub(lease.used) < idleAfter && !more[server] {
+			servers = append(servers, server)
+		}
+	}
+	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
-	began := time.Now()
 	f, err := s.opts.Allocator.RenewFence(ctx, servers, s.opts.Store.Place())
 	if err != nil {
 		return fmt.Errorf("renew the leases of sequences: %w", err)
 	}
-	spaces := make(map[string]model.Space, len(f.Spaces))
-	for _, space := range f.Spaces {
-		spaces[space.Name] = space
-	}
-	s.lane.takeSpaces(spaces, began)
-	s.fence.mu.Lock()
-	defer s.fence.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.takeSpaces(f.Spaces, began)
 	for server, number := range f.Numbers {
-		l := s.fence.leases[server]
+		lease := l.leases[server]
+		if lease == nil {
+			lease = &serverLease{}
+			l.leases[server] = lease
+		}
 		if more[server] {
-			l.used = began
+			lease.used = began
 		}
-		if !began.Before(l.began) { // another renewal may have begun later, and been faster
-			l.number, l.changes, l.began = number, f.Changes, began
+		if !began.Before(lease.began) { // another renewal may have begun later, and been faster
+			lease.number, lease.changes, lease.began = number, f.Changes, began
 		}
-		s.fence.leases[server] = l
 	}
-	maps.DeleteFunc(s.fence.leases, func(_ string, l serverLease) bool { return began.Sub(l.used) > 2*idleAfter })
+	maps.DeleteFunc(l.leases, func(_ string, lease *serverLease) bool { return began.Sub(lease.used) > 2*idleAfter })
 	return nil
 }
 
 // takeSpaces takes over which spaces there are, as a renewal found them, unless one that began later
 // was faster. It drops the sections of spaces that are gone, or have another number of sections: what
 // waits for these is grouped again. A space that was added again with as many sections keeps them
-// here, since their leases ended with its deletion.
-func (l *lane) takeSpaces(spaces map[string]model.Space, began time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// here, since their leases ended with its deletion. Callers hold mu.
+func (l *lane) takeSpaces(found []model.Space, began time.Time) {
 	if began.Before(l.spacesAt) {
 		return
 	}
 	l.spacesAt = began
+	spaces := make(map[string]model.Space, len(found))
+	for _, space := range found {
+		spaces[space.Name] = space
+	}
 	l.svc.spaces.Store(&spaces)
 	for key, s := range l.sections {
 		if space, found := spaces[key.Space]; found && space.Sections == s.space.Sections {

@@ -69,25 +69,6 @@ func TestSectionIsLost(t *testing.T) {
 	}
 }
 
-// A number or a server that changed, where the section is where it was, costs a question and no
-// number.
-func TestLeaseChanges(t *testing.T) {
-	within(t, func(t *testing.T, r *rig) {
-		r.want("a", 1)
-		for i, change := range []func(){
-			func() { r.table.numbers[r.table.rows[sectionOf("a")].Life] += 1000 },
-			func() { r.table.changes++ },
-		} {
-			before := 0
-			r.table.change(func() { change(); before = r.table.fills })
-			time.Sleep(4 * time.Second)
-			r.want("a", int64(2*i+2))
-			r.want("a", int64(2*i+3))
-			check.Equal(t, r.table.fills, before+1, "questions")
-		}
-	})
-}
-
 // Sections of a Redis that was replaced give numbers again, above all before, when every lease of
 // the earlier term has ended and not sooner; until then callers are told why.
 func TestRedisIsReplaced(t *testing.T) {

@@ -42,13 +42,19 @@ type job struct {
 func (s *Service) fillSections(sections []*section) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), 2*callTimeout)
 	defer cancel()
-	jobs := make([]*job, len(sections))
+	jobs, keys := make([]*job, len(sections)), make([]model.SectionKey, len(sections))
 	s.lane.mu.Lock()
 	for i, one := range sections {
-		jobs[i] = &job{section: one, want: one.want}
+		jobs[i], keys[i] = &job{section: one, want: one.want}, one.key
 	}
 	s.lane.mu.Unlock()
-	s.pushNumbers(ctx, s.allocateNumbers(ctx, s.ensureLeases(s.readStates(ctx, jobs))))
+	var seen []*job
+	for i, state := range s.opts.Store.State(ctx, keys) {
+		if jobs[i].state, jobs[i].err = state, state.Err; state.Err == nil {
+			seen = append(seen, jobs[i])
+		}
+	}
+	s.pushNumbers(ctx, s.allocateNumbers(ctx, s.ensureLeases(seen)))
 	lost := map[string]bool{}
 	for _, j := range jobs {
 		if server := s.finishFill(j); server != "" {
@@ -68,34 +74,19 @@ func (s *Service) fillSections(sections []*section) {
 	}
 }
 
-// readStates reads the states of sections, and gives the jobs that have one.
-func (s *Service) readStates(ctx context.Context, jobs []*job) (seen []*job) {
-	keys := make([]model.SectionKey, len(jobs))
-	for i, j := range jobs {
-		keys[i] = j.key
-	}
-	for i, state := range s.opts.Store.State(ctx, keys) {
-		j := jobs[i]
-		if j.state, j.err = state, state.Err; j.err == nil {
-			seen = append(seen, j)
-		}
-	}
-	return seen
-}
-
 // ensureLeases renews until there are leases of the lives that were read, and gives no jobs without them.
 func (s *Service) ensureLeases(jobs []*job) []*job {
 	if s.opts.Alone {
 		return jobs
 	}
 	missing, now := map[string]bool{}, time.Now()
-	s.fence.mu.Lock()
+	s.lane.mu.Lock()
 	for _, j := range jobs {
-		if l, found := s.fence.leases[j.state.Server]; !found || !l.valid(now.Add(leaseLasts/2)) {
+		if lease := s.lane.leases[j.state.Server]; lease == nil || !lease.valid(now.Add(leaseLasts/2)) {
 			missing[j.state.Server] = true
 		}
 	}
-	s.fence.mu.Unlock()
+	s.lane.mu.Unlock()
 	if len(missing) == 0 {
 		return jobs
 	}

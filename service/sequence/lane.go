@@ -26,8 +26,9 @@ type lane struct {
 	mu       sync.Mutex
 	queue    []*item
 	sections map[model.SectionKey]*section
-	spacesAt time.Time // when the renewal began that found the spaces of the service
-	answers  bool      // a goroutine answers what has come
+	leases   map[string]*serverLease // of this replica, by the life of the server
+	spacesAt time.Time               // when the renewal began that found the spaces of the service
+	answers  bool                    // a goroutine answers what has come
 	closed   bool
 }
 
@@ -147,10 +148,14 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 			continue
 		}
 		i.key.Section = space.SectionOf(i.what.Key)
-		s := l.section(i.key, space)
+		s := l.sections[i.key]
+		if s == nil {
+			s = &section{key: i.key, space: space}
+			l.sections[i.key] = s
+		}
 		at, known := found[s]
 		if !known {
-			if s.filling || !l.svc.mayAsk(s.grant, now) {
+			if s.filling || !l.mayAsk(s.grant, now) {
 				l.waitForFill(s, i)
 				continue
 			}
@@ -163,16 +168,6 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 		asks[at].Asks = append(asks[at].Asks, i.what)
 	}
 	return asked, asks
-}
-
-// section is what is known of a section, nothing at first. Callers hold mu.
-func (l *lane) section(key model.SectionKey, space model.Space) *section {
-	s := l.sections[key]
-	if s == nil {
-		s = &section{key: key, space: space}
-		l.sections[key] = s
-	}
-	return s
 }
 
 // waitForFill lets an item wait for a filling of its section. Callers hold mu.

@@ -27,7 +27,6 @@ import (
 	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 )
 
@@ -81,11 +80,9 @@ type Service struct {
 	opts       Options
 	background *background.Group
 	fills      background.Batcher[*section]           // sections that cannot answer
-	looking    singleflight.Group                     // for spaces that are not known
-	looks      *rate.Limiter                          // of them
+	looks      *rate.Limiter                          // for spaces that are not known
 	spaces     atomic.Pointer[map[string]model.Space] // nil until the first renewal
 	lane       lane
-	fence      fence
 	failing    *background.Failing[model.SectionKey]
 	events     background.RateLimitedLog
 	issued     prometheus.Counter
@@ -107,8 +104,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
-	s.fence.leases = map[string]serverLease{}
-	s.lane.svc, s.lane.sections = s, map[model.SectionKey]*section{}
+	s.lane.svc, s.lane.sections, s.lane.leases = s, map[model.SectionKey]*section{}, map[string]*serverLease{}
 	return s, nil
 }
 
@@ -127,7 +123,11 @@ func (s *Service) Start() {
 			return
 		}
 		s.opts.Log.Info("sequence mode is ready", "spaces", len(*s.spaces.Load()))
-		s.background.Later(renewEvery, s.keepLeases)
+		for s.background.Sleep(renewEvery) {
+			if err := s.renewLeases(nil); err != nil {
+				s.opts.Log.Debug("leases of sequences were not renewed", "error", err)
+			}
+		}
 	})
 }
 
@@ -216,30 +216,23 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 }
 
 // knownSpaces gives the spaces that there are. One that is asked for and not known is looked for, once
-// a second for all who do.
+// a second at most.
 func (s *Service) knownSpaces(ctx context.Context, asks []*model.SequenceAsk) (map[string]model.Space, error) {
 	spaces := s.spaces.Load()
 	if spaces == nil {
 		return nil, s.background.NotReady()
 	}
 	for _, a := range asks {
-		if _, found := (*spaces)[a.Space]; !found {
-			asking, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-			defer cancel()
-			err := s.background.Do(asking, func() error {
-				_, err, _ := s.looking.Do("", func() (any, error) {
-					if !s.looks.Allow() {
-						return nil, nil //nolint:nilnil // it was looked a moment ago
-					}
-					return nil, s.renewLeases(nil)
-				})
-				return err
-			})
-			if err != nil && ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			break
+		if _, found := (*spaces)[a.Space]; found || !s.looks.Allow() {
+			continue
 		}
+		asking, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+		defer cancel()
+		err := s.background.Do(asking, func() error { return s.renewLeases(nil) })
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		break
 	}
 	return *s.spaces.Load(), nil
 }

@@ -180,26 +180,6 @@ func TestNoneAreLeft(t *testing.T) {
 	})
 }
 
-// Asks that are larger than a step are filled together, and not one after the other.
-func TestLargeAsksTogether(t *testing.T) {
-	within(t, func(t *testing.T, r *rig) {
-		asks := make([]*model.SequenceAsk, 50)
-		for i := range asks {
-			asks[i] = &model.SequenceAsk{Space: "s", Key: "a", Count: model.MaxBatch}
-		}
-		r.Ask(t.Context(), asks)
-		for i, a := range asks {
-			check.OK(t, a.Err)
-			check.Equal(t, a.Last, int64(i+1)*model.MaxBatch, "the last of ask", i)
-		}
-		r.table.change(func() {
-			if r.table.fills > 5 {
-				t.Errorf("the section was filled %d times", r.table.fills)
-			}
-		})
-	}, smallStep)
-}
-
 // remake has the space deleted and added again with one section, above 5000.
 func (t *table) remake() {
 	t.change(func() {

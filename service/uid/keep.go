@@ -47,7 +47,11 @@ func (s *Service) Begin(worker int, after int64) {
 	s.term.Store(t)
 	s.stats.nodes.Add(1)
 	if s.ring != nil && s.opts.ScheduleInterval > 0 {
-		s.background.Start(func() { s.background.Later(s.opts.ScheduleInterval, s.ring.fillUp) })
+		s.background.Start(func() {
+			for s.background.Sleep(s.opts.ScheduleInterval) {
+				s.ring.fillUp()
+			}
+		})
 	}
 }
 
