@@ -45,7 +45,6 @@ type app struct {
 // for who asks for what is not known, and a while after a reading that failed.
 type reloads struct {
 	waiting background.Batcher[chan error] // each gets the outcome of a reload that begins later
-	due     time.Time                      // no reload begins before; of that goroutine
 	later   atomic.Bool                    // one is to come anyway
 }
 
@@ -141,14 +140,10 @@ func (s *Service) reloadLater(after time.Duration) {
 	}
 }
 
-// reloadFor reads the configuration for all who wait, once that is due.
+// reloadFor reads the configuration for all who wait. It ends when the next reload is due.
 func (s *Service) reloadFor(waiting []chan error) {
-	if !s.background.Sleep(time.Until(s.reloads.due)) {
-		return
-	}
 	began := time.Now()
 	err := s.reload()
-	s.reloads.due = began.Add(max(reloadEvery, reloadShare*time.Since(began)))
 	if s.background.Context().Err() == nil {
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
@@ -158,6 +153,7 @@ func (s *Service) reloadFor(waiting []chan error) {
 	for _, outcome := range waiting {
 		outcome <- err
 	}
+	s.background.Sleep(time.Until(began.Add(max(reloadEvery, reloadShare*time.Since(began)))))
 }
 
 // NextReload is when every replica of this configuration reads the apps anew after

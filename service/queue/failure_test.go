@@ -18,29 +18,10 @@ import (
 // What happens while the stores fail, are slow, or go back, and how that ends. Times are exact: the clock is
 // that of synctest.
 
-func TestStartsWithoutItsStores(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		l.fail(errAway)
-		db.fail(errAway)
-		r := start(t, l, db)
-		synctest.Wait()
-		check.Is(t, r.alice(), model.ErrNotReady)
-		check.Is(t, r.alice(), errAway, "what it waits for")
-		check.Is(t, r.Reload(t.Context()), model.ErrNotReady)
-		l.fail(nil)
-		time.Sleep(time.Second)
-		check.Is(t, r.Ready(), model.ErrNotReady, "ready without a database")
-		db.fail(nil)
-		time.Sleep(time.Second)
-		check.OK(t, r.Ready())
-		check.OK(t, r.alice())
-	})
-}
-
-// With the database away what is held and in the store is issued. Then callers hear the reason, the mode is
-// not ready once no list has anything left, and all recovers without a caller.
-func TestTheDatabaseIsAway(t *testing.T) {
+// A replica starts when its stores answer. With the database away what is held and in the store is issued. Then
+// callers hear the reason, and the mode is not ready once no list has anything left. With the lists away no segment
+// is taken. All that failed is tried again until it works, although nobody asks.
+func TestStoresAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable()
 		for shard := range uint8(2) {
@@ -48,11 +29,24 @@ func TestTheDatabaseIsAway(t *testing.T) {
 			db.rows[key] = model.AllocState{Key: key, Step: 100}
 		}
 		db.delay = 2 * time.Millisecond
-		r := ready(t, l, db, timeout(100*time.Millisecond))
+		l.fail(errAway)
+		db.fail(errAway)
+		r := start(t, l, db, firstSweepOnly, timeout(100*time.Millisecond))
+		synctest.Wait()
+		for _, err := range []error{check.Err(r.one(1, passOf(0))), r.Reload(t.Context())} {
+			check.Is(t, err, model.ErrNotReady)
+			check.Is(t, err, errAway, "what it waits for")
+		}
+		l.fail(nil)
 		time.Sleep(time.Second)
+		check.Is(t, r.Ready(), model.ErrNotReady, "ready without a database")
+		db.fail(nil)
+		time.Sleep(2 * time.Second)
+		check.OK(t, r.Ready())
 		if s := r.Stats(); s.Refills != 2 || s.FailedPasses != 0 {
 			t.Errorf("after the first fill: %+v", s)
 		}
+
 		db.fail(errAway)
 		for range 30 { // one after the other is a hot list
 			check.Must(t, check.Err(r.one(1, passOf(0))))
@@ -69,70 +63,27 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		check.Is(t, r.Ready(), errAway)
 		db.set(func(db *table) { db.delay = 300 * time.Millisecond })
 		check.Is(t, check.Err(r.one(1, passOf(0))), errAway, "while the next try is under way")
-		if s := r.Stats(); s.Issued != 200 || s.Starved != 3 || s.FailedPasses == 0 || r.reports.Of(queue.ConditionRefill) == nil {
+		if s := r.Stats(); s.Issued != 200 || s.Starved != 3 || s.FailedPasses == 0 {
 			t.Errorf("after 200 IDs: %+v", s)
 		}
-		db.fail(nil)
-		time.Sleep(11 * time.Second)
-		check.OK(t, r.Ready())
-		r.works(t, queue.ConditionRefill)
-	})
-}
 
-// The list store is away: pops, refills and the reading of the apps are tried again until they work, although
-// nobody asks, within two seconds.
-func TestFailuresEndWithTheirCause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		r := ready(t, l, db, firstSweepOnly, timeout(50*time.Millisecond), prefetch(1))
-		check.Must(t, r.alice())
 		l.fail(errAway)
-		db.fail(errAway)
-		check.Is(t, r.alice(), errAway)
+		time.Sleep(10 * time.Second)
+		asked := db.asks()
+		check.Is(t, check.Err(r.one(1, passOf(0))), errAway)
 		check.Is(t, r.Reload(t.Context()), errAway)
 		time.Sleep(time.Minute)
 		conditions := []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload}
 		for _, c := range conditions {
 			check.Is(t, r.reports.Of(c), errAway, c)
 		}
-		check.Equal(t, db.asks(), 1, "segments, of which the outage took none")
+		check.Equal(t, db.asks(), asked, "segments that the outage of the lists took")
 		l.fail(nil)
 		db.fail(nil)
-		time.Sleep(2100 * time.Millisecond)
-		r.works(t, conditions...)
-		check.OK(t, r.alice())
-	})
-}
-
-// Once one list is another deployment's, all are looked at: when all are, the mode is not ready, whatever they
-// held; and while one is not, it is.
-func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		r := ready(t, l, db, firstSweepOnly, timeout(50*time.Millisecond), prefetch(1))
-		check.Must(t, r.alice())
-		time.Sleep(time.Second)
-		foreign := func(is func(model.ListKey) bool) {
-			l.set(func(l *lists) {
-				l.sick = func(key model.ListKey) error {
-					if is(key) {
-						return &model.StoreError{Store: "store", Op: "answer", Err: model.ErrForeign}
-					}
-					return nil
-				}
-			})
-		}
-		foreign(func(key model.ListKey) bool { return key != aliceKey() })
-		check.Is(t, check.Err(r.one(1, passOf(aliceKey().Shard+1))), model.ErrForeign, "a foreign list")
-		time.Sleep(10 * time.Second)
-		check.OK(t, r.Ready(), "one list is our own")
-		foreign(func(model.ListKey) bool { return true })
-		check.Is(t, r.alice(), model.ErrForeign, "the last one")
-		time.Sleep(10 * time.Second)
-		check.Is(t, r.Ready(), model.ErrForeign)
-		foreign(func(model.ListKey) bool { return false })
-		time.Sleep(2 * time.Second)
+		time.Sleep(2500 * time.Millisecond)
 		check.OK(t, r.Ready())
+		r.works(t, conditions...)
+		check.OK(t, check.Err(r.one(1, passOf(0))))
 	})
 }
 
@@ -261,31 +212,6 @@ func TestListsTakeTurns(t *testing.T) {
 	}
 }
 
-// A list that becomes low again while a pass is under way that has pushed already is refilled afterwards,
-// though nobody asks for its indices any more.
-func TestALowListIsNotForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable(1)
-		l.unlocks = time.Second
-		r := ready(t, l, db, firstSweepOnly, prefetch(1))
-		time.Sleep(10 * time.Second) // the first fill
-		for _, segments := range []int{2, 3} {
-			for taken := l.depth(aliceKey()); taken > 10; taken-- {
-				check.Must(t, r.alice())
-			}
-			if segments == 3 {
-				check.Equal(t, db.asks(), 2, "segments before the pass ends")
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
-		time.Sleep(10 * time.Second)
-		check.Equal(t, db.asks(), 3, "segments")
-		if n := l.depth(aliceKey()); n < 100 {
-			t.Errorf("the list has %d indices", n)
-		}
-	})
-}
-
 // What is not to be used is not: a segment that was allocated in another life of the list, and indices that the
 // list gave before, whoever pushed them again.
 func TestTheTripwire(t *testing.T) {
@@ -351,7 +277,7 @@ func TestStop(t *testing.T) {
 }
 
 // A database for which nobody vouches makes a list of few indices wait for an operator, which shows before a
-// caller is refused, and ends without one; another list jumps.
+// caller is refused, and ends without one.
 func TestAnUnvouchedDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(1)
@@ -379,15 +305,6 @@ func TestAnUnvouchedDatabase(t *testing.T) {
 		check.OK(t, r.alice())
 		check.Equal(t, r.Seen()[0].Unconfirmed, 0, "unconfirmed still")
 	})
-	l, db := newLists(), newTable(1)
-	db.doubt(model.Limit{})
-	r := ready(t, l, db)
-	if id, err := r.one(1, "alice"); err != nil || id <= aliceKey().Compose(61_000) {
-		t.Errorf("one = %d, %v, want an index above 61000", id, err)
-	}
-	if s := r.Stats(); s.Jumps != 1 || s.Jumped < 60_000 {
-		t.Errorf("stats: %+v", s)
-	}
 }
 
 // The sweep refills what is low. Of three replicas one sweeps each time, and while the store fails all do. One that

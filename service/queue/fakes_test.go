@@ -29,13 +29,14 @@ var errNoStep = fmt.Errorf("id_alloc row cannot be used: %w: step 0 is not in 1â
 
 // table is a database in memory: the real choice of segments, no SQL.
 type table struct {
-	mu    sync.Mutex
-	rows  map[model.ListKey]model.AllocState
-	err   error         // every call fails with it
-	delay time.Duration // of every allocation
-	loads int
-	taken map[model.ListKey][]model.Segment
-	asked map[model.ListKey]int // segments that were asked for
+	mu       sync.Mutex
+	rows     map[model.ListKey]model.AllocState
+	scramble string        // secret of all apps
+	err      error         // every call fails with it
+	delay    time.Duration // of every allocation
+	loads    int
+	taken    map[model.ListKey][]model.Segment
+	asked    map[model.ListKey]int // segments that were asked for
 }
 
 // newTable has apps whose step is 100.
@@ -113,7 +114,7 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 			continue
 		}
 		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step, CurrentStep: r.CurrentStep,
-			Limit: r.Limit, Unconfirmed: r.Unconfirmed(0, r.Limit.LastIndex(key))})
+			Scramble: t.scramble, Limit: r.Limit, Unconfirmed: r.Unconfirmed(0, r.Limit.LastIndex(key))})
 	}
 	return out, t.err
 }
@@ -180,10 +181,8 @@ type lists struct {
 	onPop    func(model.Popped) model.Popped                             // changes an answer
 	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
 	onState  func(n int)                                                 // sees that the state of so many lists is asked for
-	unlocks  time.Duration                                               // how long it takes to free locks
 	sick     func(model.ListKey) error                                   // what all calls about a list fail with
 	timeout  time.Duration                                               // after which they do
-	pops     []int                                                       // how many indices each pop asked for
 }
 
 func newLists() *lists { return &lists{Store: memstore.New()} }
@@ -195,11 +194,6 @@ func (l *lists) set(f func(*lists)) {
 }
 
 func (l *lists) fail(err error) { l.set(func(l *lists) { l.err = err }) }
-
-func (l *lists) popped() (n []int) {
-	l.set(func(l *lists) { n = slices.Clone(l.pops) })
-	return n
-}
 
 // depth is how many indices a list has.
 func (l *lists) depth(key model.ListKey) int64 {
@@ -231,7 +225,6 @@ func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 	refused := l.refusals(key)[0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pops = append(l.pops, n)
 	if refused != nil {
 		return model.Popped{}, refused
 	}
@@ -288,10 +281,8 @@ func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl t
 	for i, name := range names {
 		_, _ = fmt.Sscanf(name, "%d_%d", &keys[i].App, &keys[i].Shard)
 	}
-	for _, refused := range l.refusals(keys...) { // all fail together; those of another deployment take locks
-		if err == nil && !errors.Is(refused, model.ErrForeign) {
-			err = refused
-		}
+	for _, refused := range l.refusals(keys...) { // all fail together
+		err = cmp.Or(err, refused)
 	}
 	if err != nil {
 		return nil, err
@@ -301,10 +292,8 @@ func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl t
 
 func (l *lists) Unlock(ctx context.Context, names []string, token string) error {
 	l.mu.Lock()
-	unlocks, store := l.unlocks, l.Store
-	l.mu.Unlock()
-	time.Sleep(unlocks)
-	return store.Unlock(ctx, names, token)
+	defer l.mu.Unlock()
+	return l.Store.Unlock(ctx, names, token)
 }
 
 // refused are pushes of which none arrives.

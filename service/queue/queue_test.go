@@ -80,36 +80,6 @@ func TestReplicasNeverRepeat(t *testing.T) {
 	}
 }
 
-// How many indices are taken at once follows the rate of the list.
-func TestPopsFollowTheRate(t *testing.T) {
-	for name, c := range map[string]struct {
-		prefetch, calls int
-		every           time.Duration // from call to call
-		pops, largest   int           // at most
-	}{
-		"a call a second":  {1000, 100, time.Second, 100, 1},
-		"500 a second":     {1000, 5000, 2 * time.Millisecond, 60, 150},
-		"a burst":          {1000, 20_000, 0, 60, 1000},
-		"none taken ahead": {1, 500, time.Millisecond, 500, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l, db := newLists(), newTable()
-				db.provision(1, 100_000, reject(0))
-				r := ready(t, l, db, prefetch(c.prefetch))
-				time.Sleep(time.Second) // the first fill
-				for range c.calls {
-					check.Must(t, r.alice())
-					time.Sleep(c.every)
-				}
-				if pops := l.popped(); len(pops) > c.pops || slices.Max(pops) > c.largest {
-					t.Errorf("%d pops, the largest for %d", len(pops), slices.Max(pops))
-				}
-			})
-		})
-	}
-}
-
 // Of the last indices below the limit none is lost: not by a batch that is too large, and not by another
 // replica.
 func TestExactlyThreeLeft(t *testing.T) {
@@ -321,6 +291,10 @@ func TestSeen(t *testing.T) {
 		l, db := newLists(), newTable(7)
 		db.provision(1, 3, model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject}) // indices 1…4 of every shard
 		r := ready(t, l, db, prefetch(1))
+		synctest.Wait()
+		if v := r.Seen()[1]; len(v.Unused) != model.Shards || v.Unused[0] != 0 {
+			t.Errorf("before an ID: %+v", v)
+		}
 		check.Must(t, check.Err(r.one(7, "alice")))
 		time.Sleep(time.Second) // the first fill
 		if v := r.Seen()[1]; v.App != 7 || v.Step != 100 || v.Depths[0] != 99 || v.Depths[63] != 100 || v.Issued != 1 ||
@@ -340,81 +314,11 @@ func TestSeen(t *testing.T) {
 	})
 }
 
-// A shard of which no index was ever allocated is unused, and no longer once one was. An app whose lists are
-// all empty is emptied, until one is refilled.
-func TestSeenUnusedAndEmptied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, db := newLists(), newTable()
-		r := ready(t, l, db, firstSweepOnly)
-		db.provision(1, 100, reject(0))
-		check.Must(t, r.alice()) // shard 0
-		if v := r.Seen()[0]; len(v.Unused) != model.Shards-1 || v.Unused[0] != 1 || v.Emptied {
-			t.Errorf("after an ID of shard 0: %+v", v)
-		}
-		db.fail(errAway)
-		check.Is(t, r.dry("alice"), errAway)
-		time.Sleep(100 * time.Millisecond)
-		if v := r.Seen()[0]; !v.Emptied {
-			t.Errorf("without a database: %+v", v)
-		}
-		db.fail(nil)
-		time.Sleep(10 * time.Second)
-		if v := r.Seen()[0]; v.Emptied {
-			t.Errorf("refilled: %+v", v)
-		}
-	})
-}
-
-// BenchmarkNext is a caller's part: the IDs are mostly held, and a goroutine pops and
-// refills from a store in memory.
-func BenchmarkNext(b *testing.B) {
-	serve := func(b *testing.B) replica {
-		db := newTable()
-		db.provision(1, 1_000_000, reject(0))
-		return ready(b, newLists(), db, func(o *queue.Options) { o.MaxStep, o.PrefetchMax = 1_000_000, 10_000 })
-	}
-	next := func(b *testing.B, r replica, n int, dst []int64) {
-		if ids, err := r.Next(context.Background(), 1, "alice", n, dst[:0]); err != nil || len(ids) != n {
-			b.Errorf("%d IDs, %v", len(ids), err)
-		}
-	}
-	for name, n := range map[string]int{"one": 1, "hundred": 100} {
-		b.Run(name+"/one_goroutine", func(b *testing.B) {
-			r, dst := serve(b), make([]int64, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				next(b, r, n, dst)
-			}
-		})
-		b.Run(name+"/parallel", func(b *testing.B) {
-			r := serve(b)
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				dst := make([]int64, n)
-				for pb.Next() {
-					next(b, r, n, dst)
-				}
-			})
-		})
-	}
-}
-
-// scrambledTable is a table whose apps are scrambled.
-type scrambledTable struct{ *table }
-
-func (t scrambledTable) Load(ctx context.Context) ([]model.ListConfig, error) {
-	lists, err := t.table.Load(ctx)
-	for i := range lists {
-		lists[i].Scramble = "0123456789abcdef0123456789abcdef"
-	}
-	return lists, err
-}
-
 // Two replicas of a scrambled app issue the image of each index once, and can tell it.
 func TestScrambledApp(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	scramble := func(o *queue.Options) { o.Catalogue = scrambledTable{db} }
-	replicas := []replica{ready(t, l, db, scramble), ready(t, l, db, scramble)}
+	db.scramble = "0123456789abcdef0123456789abcdef"
+	replicas := []replica{ready(t, l, db), ready(t, l, db)}
 	if id, err := replicas[0].one(1, "alice"); err != nil || id != 7193078914403336193 { // the first example of model/testdata
 		t.Errorf("the first ID of alice is %d, %v", id, err)
 	}

@@ -61,7 +61,6 @@ const (
 	idle    phase = iota
 	queued        // for a pass
 	running       // in a pass
-	again         // in a pass, and to be queued once more when that ends: it may have looked before
 	paused        // after a pass that failed: it queues itself
 )
 
@@ -75,14 +74,12 @@ type refill struct {
 	segments    int64         // pushed by this process
 }
 
-// refillSoon has the list refilled in its turn, or before all that nobody waits for. Callers hold mu.
+// refillSoon has the list refilled in its turn, or before all that nobody waits for. What a pass under way has
+// missed is seen by the next pop, or by the sweep. Callers hold mu.
 func (l *list) refillSoon(first bool) {
-	switch l.refill.phase {
-	case idle, queued:
+	if l.refill.phase == idle || l.refill.phase == queued {
 		l.refill.phase = queued
 		l.svc.due.Add(l, first)
-	case running:
-		l.refill.phase = again
 	}
 }
 
@@ -315,10 +312,9 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 }
 
 // report tells how the jobs ended: a list that is not low works as well as one that was refilled, and one at
-// its limit is no failure. What another replica is refilling stays as it was. A list of another deployment
-// is a sign that all are: all are looked at, as readiness depends on that.
+// its limit is no failure. What another replica is refilling stays as it was.
 func (s *Service) report(jobs []*job) {
-	failed, foreign := false, false
+	failed := false
 	for _, j := range jobs {
 		j.mu.Lock()
 		switch {
@@ -328,16 +324,13 @@ func (s *Service) report(jobs []*job) {
 			j.note(s.failedRefills, nil)
 			j.note(s.failedPops, nil) // the store has answered for it
 		default:
-			failed, foreign = true, foreign || errors.Is(j.err, model.ErrForeign)
+			failed = true
 			j.note(s.failedRefills, fmt.Errorf("list %s: %w", j.key, j.err))
 		}
 		j.mu.Unlock()
 	}
 	if failed && s.background.Context().Err() == nil {
 		s.stats.failedPasses.Add(1)
-	}
-	if foreign {
-		s.foreign.Do(func() { s.background.Go(s.sweep) })
 	}
 }
 
@@ -363,11 +356,8 @@ func (j *job) finish() {
 	if !errors.Is(j.err, errBusy) {
 		r.lockedSince = time.Time{}
 	}
-	more := r.phase == again
 	r.phase, r.err = idle, nil
 	switch {
-	case j.err == nil && more && j.isLow(j.depth):
-		j.refillSoon(j.waits())
 	case j.err == nil:
 	case errors.Is(j.err, errBusy):
 		j.pauseRefill(j.err, lockedPause)

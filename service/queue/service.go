@@ -28,7 +28,6 @@ import (
 	"shardid/service/background"
 
 	"github.com/robfig/cron/v3"
-	"golang.org/x/time/rate"
 )
 
 // The conditions that the service reports. The first two fail while they do for at
@@ -75,7 +74,6 @@ type Service struct {
 	due        background.Batcher[*list] // to be refilled
 	// failedPops and failedRefills are of the lists for which the latest one failed.
 	failedPops, failedRefills *background.Failing[*list]
-	foreign                   rate.Sometimes // sweeps because of another deployment's list
 	stats                     counters
 	events                    background.RateLimitedLog // of single lists
 	rare                      background.RateLimitedLog // of what may last for days
@@ -85,10 +83,9 @@ type Service struct {
 func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts: opts, background: background.NewGroup("queue service"),
-		empty:   fmt.Errorf("%w: no index came within %v, try again", model.ErrQueueEmpty, opts.Timeout),
-		events:  background.RateLimitedLog{Logger: opts.Log},
-		rare:    background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
-		foreign: rate.Sometimes{Interval: foreignEvery},
+		empty:  fmt.Errorf("%w: no index came within %v, try again", model.ErrQueueEmpty, opts.Timeout),
+		events: background.RateLimitedLog{Logger: opts.Log},
+		rare:   background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
 	}
 	s.due = background.Batcher[*list]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.pass}
 	s.reloads.waiting = background.Batcher[chan error]{

@@ -26,8 +26,6 @@ const (
 	sweepChunk = 2 * model.Shards
 	// maxSpread bounds how long after its second a replica asks for the sweep: all have the same cron.
 	maxSpread = 5 * time.Second
-	// foreignEvery is the shortest time between two sweeps because of another deployment's list.
-	foreignEvery = 10 * time.Second
 )
 
 // schedule builds the cron jobs. SkipIfStillRunning must be outside Recover: the

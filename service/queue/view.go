@@ -30,8 +30,6 @@ type View struct {
 	// Unconfirmed is how many shards take no segment before an operator confirms their
 	// max_id, whether or not a caller has met that.
 	Unconfirmed int `json:"unconfirmed"`
-	// Emptied says that the lists that were used are all empty, and that nothing refills them.
-	Emptied bool `json:"-"`
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
 	// Depths are the indices in the store by shard, as this process last saw them; -1 for a shard that is not
@@ -79,23 +77,18 @@ func (s *Service) Seen() []View {
 			continue
 		}
 		v := View{App: uint8(id), Name: a.name, Left: 1, Unused: []int{}}
-		used, filled := 0, 0
 		for shard, l := range a.lists {
-			v.Depths[shard] = -1
-			if l != nil {
-				isUsed, isFilled := l.addTo(&v)
-				used, filled = used+isUsed, filled+isFilled
+			if v.Depths[shard] = -1; l != nil {
+				l.addTo(&v)
 			}
 		}
-		v.Emptied = used > 0 && filled == 0
 		views = append(views, v)
 	}
 	return views
 }
 
-// addTo adds what is known of one list. It says whether the list was used, and if so, whether it has
-// indices, may have them, or is being refilled; 1 for yes.
-func (l *list) addTo(v *View) (used, filled int) {
+// addTo adds what is known of one list.
+func (l *list) addTo(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.Step == 0 {
@@ -108,8 +101,7 @@ func (l *list) addTo(v *View) (used, filled int) {
 	v.Highest = max(v.Highest, l.known)
 	v.Left = min(v.Left, float64(left)/float64(max(1, l.last()))) // of no indices none are left
 	v.Depths[l.key.Shard] = l.depth
-	empty := l.depth == 0 && c.Held == 0
-	if left == 0 && empty {
+	if left == 0 && l.depth == 0 && c.Held == 0 {
 		v.Exhausted++
 	}
 	if l.cfg.Unconfirmed || errors.Is(l.refill.err, model.ErrUnconfirmed) {
@@ -117,12 +109,7 @@ func (l *list) addTo(v *View) (used, filled int) {
 	}
 	if l.known == 0 {
 		v.Unused = append(v.Unused, int(l.key.Shard))
-		return 0, 0
 	}
-	if empty && (l.refill.phase == idle || l.refill.phase == paused) {
-		return 1, 0
-	}
-	return 1, 1
 }
 
 // Scramble is the secret of a scrambled app, "" for others; see model.Decoder.
