@@ -3,8 +3,8 @@ package model
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -59,7 +59,6 @@ type Numbers struct {
 	Region Region
 	fields []field
 	width  int  // N of {seq:N}
-	fixed  int  // bytes of a text beside its sequence
 	bits   uint // of the sequence
 	zone   *time.Location
 
@@ -67,9 +66,9 @@ type Numbers struct {
 	date  func(period int64) time.Time // its begin, as if the zone were UTC
 }
 
-// field is a part of a pattern: literal text, or what kind says.
+// field is a part of a pattern: literal text, or a number.
 type field struct {
-	kind string // "" for literal text
+	part byte // of what it is the number: 'y', 'M', 'd', or 's' for the sequence; 0 for literal text
 	text string
 }
 
@@ -154,21 +153,17 @@ func (n *Numbers) last(period int64) int64 {
 func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {
 	y, m, d := n.day(n.PeriodOf(id), at.In(n.zone)).Date()
 	for _, f := range n.fields {
-		switch f.kind {
-		case "":
-			dst = append(dst, f.text...)
-		case "seq":
+		switch f.part {
+		case 's':
 			dst = appendPadded(dst, n.Region.Number(n.Sequence(id)), n.width)
+		case 'y':
+			dst = appendPadded(dst, int64(y), 4)
+		case 'M':
+			dst = appendPadded(dst, int64(m), 2)
+		case 'd':
+			dst = appendPadded(dst, int64(d), 2)
 		default:
-			if strings.HasPrefix(f.kind, "yyyy") {
-				dst = appendPadded(dst, int64(y), 4)
-			}
-			if strings.Contains(f.kind, "MM") {
-				dst = appendPadded(dst, int64(m), 2)
-			}
-			if strings.HasSuffix(f.kind, "dd") {
-				dst = appendPadded(dst, int64(d), 2)
-			}
+			dst = append(dst, f.text...)
 		}
 	}
 	return dst
@@ -223,70 +218,55 @@ func (t Tag) ID(text string) (int64, error) {
 // ID is the ID of a text that Append made, at whatever time. Errors: ErrInvalidArgument.
 func (n *Numbers) ID(text string) (int64, error) {
 	wrong := fmt.Errorf("%w: %q is no number of the pattern %s", ErrInvalidArgument, text, n.Pattern)
-	shown, parts, ok := n.takeApart(text)
-	if !ok {
+	found := n.form().FindStringSubmatch(text)
+	if found == nil {
 		return 0, wrong
 	}
-	sequence, err := n.Region.counted(shown)
+	parts := map[byte]int64{}
+	for _, f := range n.fields {
+		if f.part == 0 {
+			continue
+		}
+		found = found[1:]
+		value, err := strconv.ParseInt(found[0], 10, 64)
+		if before, twice := parts[f.part]; err != nil || twice && before != value {
+			return 0, wrong
+		}
+		parts[f.part] = value
+	}
+	sequence, err := n.Region.counted(parts['s'])
 	if err != nil {
 		return 0, err
 	}
-	if sequence < 1 || shown > 1<<n.bits-1 {
+	if sequence < 1 || parts['s'] > 1<<n.bits-1 {
 		return 0, wrong
 	}
 	if n.Reset == ResetNone {
 		return sequence, nil
 	}
-	month, day := max(1, parts['M']), max(1, parts['d'])
-	date := time.Date(parts['y'], time.Month(month), day, 12, 0, 0, 0, time.UTC)
-	if int(date.Month()) != month || date.Day() != day || parts['y'] < 1970 {
-		return 0, wrong
+	for _, part := range []byte("Md") { // a period that is longer begins with the first
+		if _, shown := parts[part]; !shown {
+			parts[part] = 1
+		}
 	}
+	year, month, day := int(parts['y']), time.Month(parts['M']), int(parts['d'])
+	date := time.Date(year, month, day, 12, 0, 0, 0, time.UTC)
 	period := n.index(date)
-	if period > math.MaxInt64>>n.bits {
+	if date.Month() != month || date.Day() != day || year < 1970 || period > math.MaxInt64>>n.bits {
 		return 0, wrong
 	}
 	return period<<n.bits + sequence, nil
 }
 
-// takeApart reads a text by the pattern: the sequence as it is shown, and year, month and day by
-// their letters, -1 for what the pattern does not have.
-func (n *Numbers) takeApart(text string) (shown int64, parts map[byte]int, ok bool) {
-	digits := len(text) - n.fixed
-	if digits < n.width || digits > n.width && n.Overflow == OverflowRefuse {
-		return 0, nil, false
+// form has a group for each number of a text. All but the sequence have one width, so a text matches in one way.
+func (n *Numbers) form() *regexp.Regexp {
+	sequence := fmt.Sprintf(`(\d{%d})`, n.width)
+	if n.Overflow == OverflowWiden {
+		sequence = fmt.Sprintf(`(\d{%d}|[1-9]\d{%[1]d,})`, n.width)
 	}
-	parts = map[byte]int{'y': -1, 'M': -1, 'd': -1}
-	for rest, i := text, 0; i < len(n.fields); i++ {
-		f := n.fields[i]
-		if f.kind == "" {
-			if rest, ok = strings.CutPrefix(rest, f.text); !ok {
-				return 0, nil, false
-			}
-			continue
-		}
-		width := dateWidth(f.kind)
-		if f.kind == "seq" {
-			width = digits
-		}
-		value := rest[:width]
-		rest = rest[width:]
-		number, err := strconv.ParseUint(value, 10, 63)
-		switch {
-		case err != nil, f.kind == "seq" && digits > n.width && value[0] == '0':
-			return 0, nil, false
-		case f.kind == "seq":
-			shown = int64(number)
-			continue
-		}
-		for i := 0; i < len(value); { // each run of a letter is a part of the date
-			letter, end := f.kind[i], strings.LastIndexByte(f.kind, f.kind[i])+1
-			part, _ := strconv.Atoi(value[i:end])
-			if parts[letter] >= 0 && parts[letter] != part {
-				return 0, nil, false
-			}
-			parts[letter], i = part, end
-		}
+	forms, form := map[byte]string{'y': `(\d{4})`, 'M': `(\d\d)`, 'd': `(\d\d)`, 's': sequence}, "^"
+	for _, f := range n.fields {
+		form += forms[f.part] + regexp.QuoteMeta(f.text)
 	}
-	return shown, parts, true
+	return regexp.MustCompile(form + "$")
 }

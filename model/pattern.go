@@ -2,6 +2,8 @@ package model
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,13 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// dateWidth is the width of a date field, in digits; 0 for what is none.
-func dateWidth(kind string) int {
-	switch kind {
-	case "yyyyMMdd", "yyyyMM", "yyyy", "MM", "dd":
-		return len(kind)
-	}
-	return 0
+// dateFields are those of a pattern, with the parts of a date that each shows.
+func dateFields() map[string]string {
+	return map[string]string{"yyyyMMdd": "yMd", "yyyyMM": "yM", "yyyy": "y", "MM": "M", "dd": "d"}
 }
 
 // Numbers checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
@@ -50,15 +48,10 @@ func (n *Numbers) parse() (err error) {
 	if err := n.parsePattern(); err != nil {
 		return err
 	}
-	named := ""
-	for _, f := range n.fields {
-		named += f.kind
-	}
-	needs := map[Reset]string{ResetDay: "yMd", ResetMonth: "yM", ResetYear: "y"}[n.Reset]
-	for _, part := range needs {
-		if !strings.ContainsRune(named, part) {
-			return fmt.Errorf("with reset %s the pattern must show year%s: without, texts would repeat",
-				n.Reset, map[Reset]string{ResetDay: ", month and day", ResetMonth: " and month"}[n.Reset])
+	whole := map[Reset]string{ResetDay: "yyyyMMdd", ResetMonth: "yyyyMM", ResetYear: "yyyy"}[n.Reset]
+	for _, part := range []byte(dateFields()[whole]) {
+		if !slices.Contains(n.fields, field{part: part}) {
+			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset, whole)
 		}
 	}
 	switch n.Reset {
@@ -97,33 +90,27 @@ func (n *Numbers) parsePattern() error {
 		return fmt.Errorf("the pattern begins or ends with a space")
 	}
 	length := 0
-	for rest := n.Pattern; rest != ""; {
-		at := strings.IndexAny(rest, "{}")
-		if at != 0 {
-			if at < 0 {
-				at = len(rest)
-			}
-			literal := rest[:at]
-			for _, r := range literal {
+	for _, token := range regexp.MustCompile(`\{[^{}]*\}|[^{}]+|.`).FindAllString(n.Pattern, -1) {
+		kind := strings.Trim(token, "{}")
+		date, isDate := dateFields()[kind]
+		digits, isSequence := strings.CutPrefix(kind, "seq:")
+		switch {
+		case token == "{" || token == "}":
+			return fmt.Errorf("the pattern has a brace that belongs to no field: %s", help)
+		case token == kind:
+			for _, r := range token {
 				if !unicode.IsPrint(r) {
 					return fmt.Errorf("the pattern has the character %q, which cannot be printed", r)
 				}
 			}
-			n.fields = append(n.fields, field{text: literal})
-			n.fixed, length, rest = n.fixed+len(literal), length+utf8.RuneCountInString(literal), rest[at:]
-			continue
-		}
-		kind, after, closed := strings.Cut(rest[1:], "}")
-		if rest[0] == '}' || !closed {
-			return fmt.Errorf("the pattern has a brace that belongs to no field: %s", help)
-		}
-		rest = after
-		digits, sequence := strings.CutPrefix(kind, "seq:")
-		switch width := dateWidth(kind); {
-		case width > 0:
-			n.fields = append(n.fields, field{kind: kind})
-			n.fixed, length = n.fixed+width, length+width
-		case !sequence:
+			n.fields = append(n.fields, field{text: token})
+			length += utf8.RuneCountInString(token)
+		case isDate:
+			for _, part := range []byte(date) {
+				n.fields = append(n.fields, field{part: part})
+			}
+			length += len(kind)
+		case !isSequence:
 			return fmt.Errorf("the pattern has the field {%s}: %s", kind, help)
 		case n.width > 0:
 			return fmt.Errorf("the pattern has {seq:N} twice: where one ends could not be told")
@@ -133,7 +120,7 @@ func (n *Numbers) parsePattern() error {
 				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind,
 					maxSequence)
 			}
-			n.fields = append(n.fields, field{kind: "seq"})
+			n.fields = append(n.fields, field{part: 's'})
 			n.width = int(width)
 		}
 	}

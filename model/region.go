@@ -70,9 +70,6 @@ func (r Region) MaxIndex() int64 { return 1<<r.indexBits() - 1 }
 // Index is an index of 1…MaxIndex as IDs have it.
 func (r Region) Index(index int64) int64 { return int64(r.ID)<<r.indexBits() | index }
 
-// Within is the index, without the region, of one as IDs have it.
-func (r Region) Within(index int64) int64 { return index & r.MaxIndex() }
-
 // Number is the n-th number of a tag or a key as IDs have it; 0, which is none, stays.
 func (r Region) Number(n int64) int64 {
 	if n == 0 {

@@ -1,19 +1,13 @@
 package model_test
 
 import (
-	"encoding/json"
-	"os"
 	"testing"
 
 	"shardid/model"
 	"shardid/scripts/check"
 )
 
-const (
-	scrambleSecret = "0123456789abcdef0123456789abcdef"
-	// scrambleVectors is how many testdata/scramble.json has.
-	scrambleVectors = 8
-)
+const scrambleSecret = "0123456789abcdef0123456789abcdef"
 
 // Each index has an image of its own, from which it comes back, and those of a region stay in it. The index whose image
 // would be 0 has the image of 0.
@@ -40,43 +34,22 @@ func TestScrambleRepeatsNothing(t *testing.T) {
 	}
 }
 
+// scrambleVectors are those of testdata/scramble.json.
+type scrambleVectors struct {
+	Secret  string
+	Vectors []struct {
+		App, Shard uint8
+		Index, ID  int64 `json:",string"`
+	}
+}
+
 // TestScrambleVectors: IDs that other programs can be compared with.
 func TestScrambleVectors(t *testing.T) {
-	text, err := os.ReadFile("testdata/scramble.json")
-	check.Must(t, err)
-	var file struct {
-		Secret  string
-		Vectors []struct {
-			App, Shard uint8
-			Index, ID  int64 `json:",string"`
-		}
-	}
-	if err := json.Unmarshal(text, &file); err != nil || len(file.Vectors) != scrambleVectors {
-		t.Fatal(err, len(file.Vectors))
-	}
+	var file scrambleVectors
+	readVectors(t, "scramble.json", &file)
 	for _, v := range file.Vectors {
 		key := model.ListKey{App: v.App, Shard: v.Shard}
 		s := model.NewScrambler(file.Secret, key, model.Region{})
 		check.Equal(t, key.Compose(s.Scramble(v.Index)), v.ID, "ID of list", key, "index", v.Index)
-	}
-}
-
-func FuzzScramble(f *testing.F) {
-	f.Add("secret", uint8(1), uint8(2), int64(3))
-	f.Fuzz(func(t *testing.T, secret string, app, shard uint8, index int64) {
-		index = 1 + (index&model.MaxIndex)%model.MaxIndex
-		s := model.NewScrambler(secret, model.ListKey{App: app, Shard: shard % model.Shards}, model.Region{})
-		image := s.Scramble(index)
-		if image < 1 || image > model.MaxIndex || s.Unscramble(image) != index {
-			t.Errorf("index %d: image %d, back %d", index, image, s.Unscramble(image))
-		}
-	})
-}
-
-func BenchmarkScramble(b *testing.B) {
-	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 1}, model.Region{})
-	b.ReportAllocs()
-	for i := int64(1); b.Loop(); i++ {
-		s.Scramble(i)
 	}
 }

@@ -35,9 +35,6 @@ func (t Tag) Numbers() (*Numbers, error) {
 	return n, err
 }
 
-// NextID is about the next ID of a plain tag.
-func (t Tag) NextID() int64 { return t.Region.Number(t.MaxID) }
-
 // TagRequest asks for the next segment of a tag.
 type TagRequest struct {
 	Tag   string
