@@ -188,22 +188,6 @@ func TestServerChange(t *testing.T) {
 	}
 }
 
-// A commit that fails leaves its marks: what follows is above them, and no row has gone back.
-func TestFailedCommitIsNoLift(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.Last != 1000 || b.End != 1001 {
-		t.Fatalf("the first: %+v, %+v", a, b)
-	}
-	for name := range w.marks { // of what was to be taken next
-		w.marks[name] += 1000
-	}
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 2001 || b.First != 2001 || a.Lifted+b.Lifted+a.Jumped+b.Jumped != 0 {
-		t.Errorf("after a failed commit: %+v, %+v", a, b)
-	}
-}
-
 // An operator's word needs no Redis, unless the witness knows what the rows may lack.
 func TestDecisionWithoutRedis(t *testing.T) {
 	t.Parallel()
@@ -482,15 +466,19 @@ func TestMembership(t *testing.T) {
 	check.Equal(t, text(t, s, "SELECT GROUP_CONCAT(id) FROM shardid_replica"), s.id, "replicas")
 }
 
-// What the witness has learned since it was asked counts: a transaction that meets it
-// runs again.
+// What the witness has learned since it was asked counts: a transaction that meets it runs again. As marks rise before
+// a commit, those above the row tell of one that failed: no row has gone back.
 func TestMarkHasRisen(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
 	w.reads, w.next = 0, func() { w.marks["t:t"] = 5000 } // by another replica, on another copy of the database
-	if seg := nextTag(t, s); seg.First < 5001 || w.reads != 2 {
+	if seg := nextTag(t, s); seg.First != 5001 || w.reads != 2 || seg.Lifted+seg.Jumped != 0 {
 		t.Errorf("%+v, asked %d times", seg, w.reads)
+	}
+	w.marks["l:1_0"] = 5000
+	if a := one(s, key(1, 0), 0); a.Err != nil || a.Segment.First != 5001 || a.Lifted+a.Jumped != 0 {
+		t.Errorf("after a commit that failed: %+v", a)
 	}
 }
 
@@ -498,33 +486,18 @@ func startOf(token string) nodeStart {
 	return aStart(token, 1<<22, time.Now().Unix())
 }
 
-// Starts that a copy of the database lacks keep their worker IDs: by the witness' mark,
-// or by a jump.
+// Starts that a copy of the database lacks keep their worker IDs, by a jump where nobody knows them.
 func TestLostStarts(t *testing.T) {
 	t.Parallel()
-	for name, witness := range map[string]bool{"the witness knows": true, "nobody knows": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, opts := aWitness(), Options{}
-			if witness {
-				opts.Witness = w
-			}
-			s := mariaDB(t, opts)
-			var last nodeRow
-			for _, token := range []string{"a", "b", "c"} {
-				var err error
-				if last, err = s.registerStart(t.Context(), startOf(token)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			run(t, s, "DELETE FROM WORKER_NODE WHERE TOKEN <> 'a'", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 2",
-				"UPDATE shardid_deployment SET node_last = 1")
-			anotherServer(t, s, 10*time.Second)
-			node, err := s.registerStart(t.Context(), startOf("d"))
-			if err != nil || node.ID <= last.ID || witness && node.ID != last.ID+1 {
-				t.Errorf("after %d: %+v, %v", last.ID, node, err)
-			}
-		})
+	s := mariaDB(t, Options{})
+	for _, token := range []string{"a", "b", "c"} {
+		register(t, s, startOf(token))
+	}
+	run(t, s, "DELETE FROM WORKER_NODE WHERE TOKEN <> 'a'", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 2",
+		"UPDATE shardid_deployment SET node_last = 1")
+	anotherServer(t, s, 10*time.Second)
+	if node := register(t, s, startOf("d")); node.ID <= 3 {
+		t.Errorf("after 3: %+v", node)
 	}
 }
 

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -24,7 +23,8 @@ var (
 	// errReadOnly: the server answers but is no primary.
 	errReadOnly = errors.New("the server is read-only")
 	// errOutside: the server takes writes that its group does not have.
-	errOutside = errors.New("the server is outside its group")
+	errOutside = errors.New("have the server join its group (START GROUP_REPLICATION), or, if the group was given up " +
+		"for good, remove the plugin of group replication: the server is outside its group")
 )
 
 const (
@@ -50,7 +50,6 @@ func (s *Store) explain(op string, err error) error {
 // the words of the server, its driver or the system.
 func (s *Store) advice(err error) string {
 	at, key := s.address(), s.addressKey()
-	verify, _ := errors.AsType[*tls.CertificateVerificationError](err)
 	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
 	case LacksSchema(err), sqliteSaid(err, 1): // ERROR: what the tables lack, mostly
@@ -59,8 +58,6 @@ func (s *Store) advice(err error) string {
 		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" +
 			workerTable + "'), ('" + claimTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable +
 			" (deployment) VALUES (a new random name)"
-	case errors.Is(err, errRowChanged):
-		return adviceMigrate + ": something writes to the table without locking its rows, or its engine is not InnoDB"
 	case serverSaid(err, 1045, 1698):
 		return "correct user and password in database.dsn"
 	case serverSaid(err, 1044, 1142, 1143, 1227, 1370, 1410):
@@ -70,8 +67,6 @@ func (s *Store) advice(err error) string {
 		return "create the database (CREATE DATABASE … CHARACTER SET utf8mb4), or correct its name in database.dsn"
 	case serverSaid(err, 1290, 1792, 1836, 1874), errors.Is(err, errReadOnly):
 		return adviceReadOnly
-	case serverSaid(err, 1040, 1203, 1226):
-		return "raise the server's max_connections: a replica has 16"
 	case serverSaid(err, 3, 1021, 1114), sqliteSaid(err, 13): // FULL
 		return "free space on the disk of " + at
 	case sqliteSaid(err, 5, 6): // BUSY, LOCKED
@@ -81,17 +76,9 @@ func (s *Store) advice(err error) string {
 		return "let the user of this process read and write " + at + " and its folder, or set another data_dir"
 	case sqliteSaid(err, 11, 26): // CORRUPT, NOTADB
 		return "restore " + at + ", or set database.dsn to another path: it is not a usable SQLite database"
-	case errors.Is(err, errDeployments):
-		return "let database.hosts name the servers of one deployment only: a primary and what follows it"
-	case errors.Is(err, errOutside):
-		return "have it join the group (START GROUP_REPLICATION); if the group was given up for good, remove the " +
-			"plugin of group replication"
 	case errors.Is(err, errWitnessAway):
 		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it goes on " +
 			"within seconds"
-	case verify != nil:
-		return "trust the authority of the server's certificate (database.tls_ca_file), and ask for a name that is " +
-			"in it"
 	case isOtherServer(err):
 		return "correct " + key + ": what listens at " + at + " does not speak as MySQL or MariaDB do"
 	case dial != nil && dial.Op == "dial":

@@ -130,8 +130,8 @@ func (s *Store) registerStart(ctx context.Context, start nodeStart) (nodeRow, er
 	})
 }
 
-// newNode gives a start a worker ID. Starts are numbered: the number is the ID of the row
-// as long as the layout has worker IDs, and only counts after that.
+// newNode gives a start a worker ID. Starts are numbered, above those that a copy of the database may lack: the number
+// is the ID of the row as long as the layout has worker IDs, and only counts after that.
 func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	m, err := s.moment(tx, toOwn, toTake)
 	if err != nil {
@@ -143,8 +143,18 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	}
 	var next model.Counter
 	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
-		last := starts.Last
-		number, taken, err := nextStart(starts, mark, start.workers, m.now)
+		last, limit := starts.Last, start.workers-1
+		if last >= limit { // used worker IDs are given out again
+			limit = math.MaxInt64
+		}
+		number, _, taken, err := starts.TakeNumbers(mark, 1, limit, m.now)
+		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
+			number, _, taken, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
+		}
+		if errors.Is(err, model.ErrUnconfirmed) {
+			err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not "+
+				"have, then run `shardid confirm --uid`", err)
+		}
 		if err != nil {
 			return starts, false, err
 		}
@@ -198,24 +208,6 @@ func storeStarts(tx *gorm.DB, m *moment, c model.Counter, lost int64) error {
 		"UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_change = ?, node_lost = ?, "+
 			"node_tokens = ?, node_at = ?",
 		c.Last, c.Doubt, m.Changes, lost, c.Tokens, max(0, c.At.UnixMilli()))
-}
-
-// nextStart gives the next start its number, above those that a copy of the database
-// may lack. Errors: those of model.Counter.Take.
-func nextStart(starts model.Counter, mark, workers int64, now time.Time) (number int64, next model.Counter, err error) {
-	limit := workers - 1
-	if starts.Last >= limit { // used worker IDs are given out again
-		limit = math.MaxInt64
-	}
-	number, _, next, err = starts.TakeNumbers(mark, 1, limit, now)
-	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-		number, _, next, err = starts.TakeNumbers(mark, 1, math.MaxInt64, now)
-	}
-	if errors.Is(err, model.ErrUnconfirmed) {
-		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, "+
-			"then run `shardid confirm --uid`", err)
-	}
-	return number, next, err
 }
 
 const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until"

@@ -97,37 +97,6 @@ func TestRegisterStartRecycles(t *testing.T) {
 	})
 }
 
-func TestMarkStart(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		const now = 1_800_000_000
-		node := register(t, s, aStart("a", 2, now))
-		mark := func(until, want int64) {
-			t.Helper()
-			check.OK(t, s.markStart(t.Context(), node.ID, node.Token, until))
-			check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), want, "mark")
-		}
-		mark(now+5000, now+5000)
-		mark(now+5000, now+5000)
-		mark(now, now+5000) // never lowered
-		next := register(t, s, aStart("b", 2, now+5001))
-		if next.ID != node.ID || next.UsedUntil != now+5001+3600 {
-			t.Fatalf("got %+v", next)
-		}
-		for name, lost := range map[string]nodeRow{
-			"taken over": node, "no such row": {ID: 99, Token: "a"}, "no token": {ID: node.ID},
-		} {
-			check.Is(t, s.markStart(t.Context(), lost.ID, lost.Token, now+9000), model.ErrLeaseLost, name)
-		}
-		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), now+5001+3600,
-			"mark after marks of others")
-		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
-		check.Is(t, s.markStart(t.Context(), node.ID, "", now+9000), model.ErrLeaseLost,
-			"an original's row")
-		run(t, s, "DROP TABLE WORKER_NODE")
-		wantAdvice(t, s.markStart(t.Context(), next.ID, next.Token, now), "shardid migrate")
-	})
-}
-
 // A worker ID whose user raises its mark at that moment is not given away.
 func TestNodeChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -203,6 +172,7 @@ func TestNodes(t *testing.T) {
 		lease.Reserved = 1000*mark + 999
 		check.OK(t, check.Err(nodes.Renew(t.Context(), lease)))
 		lease.Reserved = lease.After
+		check.OK(t, check.Err(nodes.Renew(t.Context(), lease)))
 		check.OK(t, nodes.Release(t.Context(), lease))
 		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), mark, "mark")
 		again, err := nodes.Acquire(t.Context(), model.Owner{Token: "a"})
@@ -217,5 +187,9 @@ func TestNodes(t *testing.T) {
 			t.Errorf("next %+v, %v", next, err)
 		}
 		check.Is(t, check.Err(nodes.Renew(t.Context(), lease)), model.ErrLeaseLost, "taken over")
+		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
+		check.Is(t, check.Err(nodes.Renew(t.Context(), model.Lease{WorkerID: 1})), model.ErrLeaseLost, "Baidu's row")
+		run(t, s, "DELETE FROM WORKER_NODE")
+		check.Is(t, check.Err(nodes.Renew(t.Context(), next)), model.ErrLeaseLost, "no row")
 	})
 }

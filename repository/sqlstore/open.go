@@ -76,7 +76,7 @@ func openPool(cfg *gosql.Config, names []string) (pool *sql.DB, hosts *primary, 
 		}
 		return sql.OpenDB(c), nil, nil
 	}
-	hosts = &primary{names: names, limit: cfg.Timeout, at: -1}
+	hosts = &primary{names: names, limit: cfg.Timeout}
 	for _, name := range names {
 		c, err := newConnector(onHost(cfg, name))
 		if err != nil {

@@ -17,7 +17,8 @@ import (
 )
 
 // errDeployments: the hosts do not have one deployment.
-var errDeployments = errors.New("the hosts of the database belong to different deployments")
+var errDeployments = errors.New("let database.hosts name a primary and its replicas only: the hosts belong to " +
+	"different deployments")
 
 const (
 	// commitsWithin is how long a host has not committed, at least, that is doubted: as long as a statement may take.
@@ -28,7 +29,7 @@ const (
 
 // primary connects to that one of several hosts that takes writes, and stays with the one that it found until a
 // connection to it cannot be made, or a transaction breaks and nothing has been committed for a while: a host that the
-// network cut off from its group goes on to take connections. Then the others are asked, all at once. Safe for
+// network cut off from its group goes on to take connections. Then it asks the others, one after the other. Safe for
 // concurrent use.
 type primary struct {
 	hosts []connector
@@ -36,7 +37,8 @@ type primary struct {
 	limit time.Duration // for one host
 
 	mu         sync.Mutex
-	at         int       // the host in use; -1 before the first
+	at         int       // the host in use
+	found      bool      // a host has taken writes; before that all are asked in order
 	broke      bool      // a connection could not be made, or a transaction broke, since the last commit
 	committed  time.Time // when something that was written was last committed, or another host was taken
 	deployment string    // of all hosts; "" until one has said it
@@ -55,38 +57,61 @@ func onHost(cfg *gosql.Config, address string) *gosql.Config {
 
 func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 
-// Connect asks the host in use, unless that is doubted, and then the others. A host that is doubted goes on when there
-// is no other.
+// Connect asks the host in use first, or last if it is doubted. At the start it asks all of them: so a host of another
+// deployment is found before anything is issued, and should several take writes, every process takes the same.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
-	at, doubted := p.inUse()
-	within := p.limit
+	inUse, found, doubted := p.inUse()
+	first, within := inUse, p.limit
+	if doubted {
+		first, within = inUse+1, min(p.limit, othersWithin)
+	}
+	var best driver.Conn
 	var failed error
-	switch {
-	case doubted:
-		within = othersWithin
-	case at >= 0:
-		conn, err := p.open(ctx, at)
-		if err == nil {
-			return conn, nil
+	at := inUse
+	for i := 0; i < len(p.hosts) && (best == nil || !found); i++ {
+		next := (first + i) % len(p.hosts)
+		if next == inUse {
+			within = p.limit
 		}
-		p.tell(false)
-		failed = err
+		conn, err := p.open(ctx, next, within)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+			if next == inUse {
+				p.tell(false)
+			}
+		case best != nil && next > at:
+			_ = conn.Close() // one is enough
+		default:
+			if best != nil {
+				_ = best.Close()
+			}
+			best, at = conn, next
+		}
 	}
-	conn, err := p.openAnother(ctx, at, within)
-	if conn == nil && doubted {
-		conn, failed = p.open(ctx, at)
-	}
-	if conn != nil {
-		return conn, nil
-	}
-	return nil, errors.Join(failed, err)
-}
-
-// inUse is the host in use, and whether it is doubted.
-func (p *primary) inUse() (at int, doubted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.at, p.broke && time.Since(p.committed) >= commitsWithin
+	if best != nil && !found && errors.Is(failed, errDeployments) {
+		_ = best.Close() // whose it is is not known
+		best = nil
+	}
+	switch {
+	case best != nil && (at != p.at || !p.found):
+		p.at, p.found, p.broke, p.committed = at, true, false, time.Now() // it has as long to commit something
+	case best == nil && !p.found: // any of them may have been asked first
+		p.deployment = ""
+	}
+	if best == nil {
+		return nil, failed
+	}
+	return best, nil
+}
+
+// inUse is the host in use, whether it has taken writes, and whether it is doubted.
+func (p *primary) inUse() (at int, found, doubted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at, p.found, p.broke && time.Since(p.committed) >= commitsWithin
 }
 
 // tell says that something that was written was committed, or that a transaction broke. nil is of one host alone.
@@ -101,59 +126,10 @@ func (p *primary) tell(committed bool) {
 	}
 }
 
-// openAnother asks all hosts but the last one, and uses the first that answers. At the start, without a last one, all
-// are waited for: so a foreign one is found before anything is issued, and should several take writes, every process
-// takes the same. The error is nil with a connection.
-func (p *primary) openAnother(ctx context.Context, last int, within time.Duration) (best driver.Conn, failed error) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	type answer struct {
-		conn driver.Conn
-		at   int
-		err  error
-	}
-	answers, asked, at := make(chan answer), 0, len(p.hosts)
-	for i := range p.hosts {
-		if i != last {
-			asked++
-			go func() {
-				conn, err := p.open(ctx, i)
-				answers <- answer{conn, i, err}
-			}()
-		}
-	}
-	for range asked {
-		a := <-answers
-		failed = errors.Join(failed, a.err)
-		if a.conn != nil && a.at < at {
-			a.conn, best, at = best, a.conn, a.at
-		}
-		if a.conn != nil {
-			_ = a.conn.Close() // one is enough
-		}
-		if last >= 0 && best != nil {
-			cancel()
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case best != nil && !errors.Is(failed, errDeployments):
-		p.at, p.broke, p.committed = at, false, time.Now() // it has as long to commit something
-		return best, nil
-	case best != nil:
-		_ = best.Close() // whose it is is not known
-	}
-	if last < 0 { // any of them may have been asked first
-		p.deployment = ""
-	}
-	return nil, failed
-}
-
 // open connects to a host that takes writes which are not lost: a member of a group that was started again may take
 // some until it joins. Errors: errReadOnly, errOutside, errDeployments.
-func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.limit)
+func (p *primary) open(ctx context.Context, at int, within time.Duration) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	conn, err := p.hosts[at].Connect(ctx)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -85,42 +84,6 @@ func TestHostThatCommitsNothing(t *testing.T) {
 	})
 }
 
-// A node of a group that is started again takes writes until it joins. It is no host, and no member of
-// the cluster, whatever its configuration says.
-func TestHostOutsideItsGroup(t *testing.T) {
-	check.Deep(t)
-	t.Parallel()
-	group := testserver.Group(t)
-	dsn := group.Primary().NewDatabase(t)
-	cfg, err := parseDSN(dsn)
-	check.Must(t, err)
-	hosts := Options{Driver: MySQL, DSN: dsn, Hosts: group.Addrs()}
-	known := openMigrated(t, hosts)
-	server := func(s *Store) string {
-		t.Helper()
-		m, err := s.readMoment(s.gorm.WithContext(t.Context()), "")
-		check.Must(t, err)
-		return m.server.ID
-	}
-	cluster := server(known)
-	check.Equal(t, strings.HasPrefix(cluster, "cluster "), true, cluster)
-	old := group.Primary()
-	old.Kill()
-	old.Restart()
-	alone := open(t, Options{Driver: MySQL, DSN: old.DSN(cfg.DBName)})
-	check.Equal(t, server(alone) != cluster, true, "the node that is outside is the cluster")
-	check.Must(t, alone.checkPrimary(t.Context())) // it takes writes
-	for _, s := range []*Store{known, open(t, hosts)} {
-		check.Is(t, s.Beat(t.Context()), errOutside, "the group has no primary yet")
-	}
-	group.AnotherPrimary(old)
-	for _, s := range []*Store{known, open(t, hosts)} {
-		check.Must(t, s.Beat(t.Context()))
-		check.Equal(t, server(s), cluster)
-	}
-	wantAdvice(t, known.explain("look", errOutside), "START GROUP_REPLICATION")
-}
-
 // A host is doubted when a transaction broke and nothing was committed for long enough; what only reads commits
 // everywhere.
 func TestDoubtOfAHost(t *testing.T) {
@@ -128,7 +91,7 @@ func TestDoubtOfAHost(t *testing.T) {
 	s.hosts = &primary{broke: true}
 	is := func(want bool, what string) {
 		t.Helper()
-		_, doubted := s.hosts.inUse()
+		_, _, doubted := s.hosts.inUse()
 		check.Equal(t, doubted, want, what)
 	}
 	is(true, "it broke, and never committed anything")
@@ -150,7 +113,7 @@ func TestHostThatIsGone(t *testing.T) {
 	pool, hosts, err := openPool(cfg, []string{"127.0.0.1:1", cfg.Addr})
 	check.Must(t, err)
 	defer pool.Close()
-	hosts.at = 0
+	hosts.found = true
 	conn, err := hosts.Connect(t.Context())
 	check.Must(t, err)
 	check.Must(t, conn.Close())

@@ -108,6 +108,16 @@ func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
 	return err
 }
 
+// What lists, tags and spaces have handed out, those that were deleted included.
+const (
+	allLists = "(SELECT app_id AS name, max_id FROM " + table + " UNION ALL SELECT app_id, max_id FROM " +
+		deletedTable + ") AS u"
+	allTags = "(SELECT biz_tag AS name, max_id FROM " + tagTable + " UNION ALL SELECT biz_tag, max_id FROM " +
+		deletedTagTable + ") AS u"
+	allSpaces = "(SELECT space AS name, max_id FROM " + sectionTable + " UNION ALL SELECT name, max_id FROM " +
+		deletedSequenceTable + ") AS u"
+)
+
 // refuseUsed refuses to begin a region where IDs of no region were issued: those of a queue, and
 // worker IDs, are region 0's, and numbers may be any region's. adopt lets numbers be.
 func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
@@ -117,45 +127,29 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 	if r.ID == 0 {
 		most = r.MaxIndex()
 	}
-	const elsewhere = "begin the region with an empty database; region 0 can go on with this one"
-	checks := []struct {
-		what, do, sql string
-		args          []any
-		numbers       bool
-	}{
-		{"app %s has issued queue IDs", elsewhere, "SELECT app_id FROM " + table + " WHERE max_id > ? LIMIT 1",
-			[]any{most}, false},
-		{"app %s, which was deleted, has issued queue IDs", elsewhere, "SELECT app_id FROM " + deletedTable +
-			" WHERE max_id > ? LIMIT 1", []any{most}, false},
+	const (
+		elsewhere = "begin the region with an empty database; region 0 can go on with this one"
+		adopted   = "other regions may issue the same. Begin the region with an empty database; or, in region 0, " +
+			"run `shardid region adopt`, which says where the others must begin"
+	)
+	for _, c := range []struct{ what, do, issued string }{
+		{"app %s has issued queue IDs", elsewhere, fmt.Sprint(allLists, " WHERE max_id > ", most)},
 		{"the scrambled app %s has issued IDs, which are spread over those of all regions",
 			"begin the region with an empty database",
-			"SELECT a.app_id FROM (SELECT app_id, max_id FROM " + table + " UNION ALL SELECT app_id, max_id FROM " +
-				deletedTable + ") a JOIN " + scrambleTable + " s ON s.app_id = a.app_id WHERE a.max_id > 0 LIMIT 1",
-			nil, false},
-		{"tag %s has issued IDs", "", "SELECT biz_tag FROM " + tagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
-		{"tag %s, which was deleted, has issued IDs", "", "SELECT biz_tag FROM " + deletedTagTable +
-			" WHERE max_id > 1 LIMIT 1", nil, true},
-		{"space %s has issued numbers", "", "SELECT space FROM " + sectionTable + " WHERE max_id > 0 LIMIT 1", nil,
-			true},
-		{"space %s, which was deleted, has issued numbers", "", "SELECT name FROM " + deletedSequenceTable +
-			" WHERE max_id > 0 LIMIT 1", nil, true},
-	}
-	for _, c := range checks {
-		if c.numbers && adopt {
+			allLists + " JOIN " + scrambleTable + " AS s ON s.app_id = u.name WHERE u.max_id > 0"},
+		{"tag %s has issued IDs", adopted, allTags + " WHERE max_id > 1"},
+		{"space %s has issued numbers", adopted, allSpaces + " WHERE max_id > 0"},
+	} {
+		if c.do == adopted && adopt {
 			continue
 		}
-		found, err := query[[]string](tx, "look for IDs of no region", c.sql, c.args...)
+		found, err := query[[]string](tx, "look for IDs of no region", "SELECT u.name FROM "+c.issued+" LIMIT 1")
 		if err != nil {
 			return err
 		}
 		if len(found) > 0 {
-			do := c.do
-			if c.numbers {
-				do = "other regions may issue the same. Begin the region with an empty database; or, in region 0, " +
-					"run `shardid region adopt`, which says where the others must begin"
-			}
 			return fmt.Errorf("%w: "+c.what+" without a region, this is region %s: %s", model.ErrLayoutChanged,
-				found[0], r, do)
+				found[0], r, c.do)
 		}
 	}
 	return s.refuseLeases(tx)
@@ -187,17 +181,16 @@ func (s *Store) refuseLeases(tx *gorm.DB) error {
 func (s *Store) regionStart(tx *gorm.DB) (start model.RegionStart, err error) {
 	stride := s.opts.Region.Stride()
 	tags, err := query[[]struct {
-		BizTag string
-		MaxID  int64
-	}](tx, "read the tags", "SELECT biz_tag, max_id FROM "+tagTable+" WHERE max_id > 1 UNION ALL "+
-		"SELECT biz_tag, max_id FROM "+deletedTagTable+" WHERE max_id > 1 ORDER BY biz_tag")
+		Name  string
+		MaxID int64
+	}](tx, "read the tags", "SELECT name, max_id FROM "+allTags+" WHERE max_id > 1 ORDER BY name")
 	for _, t := range tags { // number<<bits must be above max_id - 1
-		start.Tags = append(start.Tags, model.TagStart{Tag: t.BizTag, MaxID: max(1, t.MaxID/stride+1)})
+		start.Tags = append(start.Tags, model.TagStart{Tag: t.Name, MaxID: max(1, t.MaxID/stride+1)})
 	}
 	if err != nil {
 		return start, err
 	}
-	start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT space FROM "+sectionTable+" WHERE max_id > 0 "+
-		"UNION SELECT name FROM "+deletedSequenceTable+" WHERE max_id > 0 ORDER BY 1")
+	start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT DISTINCT name FROM "+allSpaces+
+		" WHERE max_id > 0 ORDER BY name")
 	return start, err
 }

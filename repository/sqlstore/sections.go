@@ -92,9 +92,15 @@ func (s *Store) allocateSections(
 	if err != nil {
 		return nil, err
 	}
-	fences, err := s.fencesOf(tx, reqs, rows)
-	if err != nil {
-		return nil, err
+	var fences map[string]fenceRow // of the lives that give numbers of the sections, or shall; a file fences nothing
+	if s.server != nil {
+		servers := map[string]bool{}
+		for _, r := range reqs {
+			servers[model.ServerOf(r.Life)], servers[model.ServerOf(rows[r.Key].Life)] = true, true
+		}
+		if fences, err = readFences(tx, slices.Collect(maps.Keys(servers)), share); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]model.SectionGrant, len(reqs))
 	var of []int // the places of the requests that have a row
@@ -203,20 +209,6 @@ type fenceRow struct {
 	Number    int64
 	Place     string
 	RenewedAt int64
-}
-
-// fencesOf reads the rows of the lives that give numbers of the sections, or shall.
-func (s *Store) fencesOf(
-	tx *gorm.DB, reqs []model.SectionRequest, rows map[model.SectionKey]sectionRow,
-) (map[string]fenceRow, error) {
-	if s.server == nil {
-		return nil, nil //nolint:nilnil // nothing is fenced
-	}
-	servers := map[string]bool{}
-	for _, r := range reqs {
-		servers[model.ServerOf(r.Life)], servers[model.ServerOf(rows[r.Key].Life)] = true, true
-	}
-	return readFences(tx, slices.Collect(maps.Keys(servers)), share)
 }
 
 func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow, error) {

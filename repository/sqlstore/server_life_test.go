@@ -150,6 +150,17 @@ func TestClusterRestored(t *testing.T) {
 	beat(1)
 }
 
+// A node of a group that has sent nothing since its start is outside, and a server like any other; older ones do not
+// tell.
+func TestServerOfAGroup(t *testing.T) {
+	for status, is := range map[string]bool{"": true, "gr_total_messages_sent_count=1": true, "gr_total_messages_sent_count=0": false} {
+		row := deploymentRow{Group: "g", Status: "uptime=9 " + status}
+		server, err := identify(moment{deploymentRow: row, now: time.Unix(1000, 0)})
+		check.Must(t, err)
+		check.Equal(t, server.ID == "cluster g", is, status)
+	}
+}
+
 // Each node of a cluster may have made its tables, or have started, at another time than the others: what
 // is not later than a heartbeat, or only a little, is no other life.
 func TestClusterLife(t *testing.T) {

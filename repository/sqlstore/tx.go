@@ -23,7 +23,8 @@ const noteRetry = 300 * time.Millisecond
 
 // errRowChanged would mean that the rows were not locked, or that the table
 // cannot roll back.
-var errRowChanged = errors.New("a row changed under its lock")
+var errRowChanged = errors.New("a row changed under its lock: the engine of its table is not InnoDB, or a program " +
+	"writes to it without locking")
 
 // errNoLockRow: the row that callers wait for each other at, or that of the
 // deployment, is missing.
