@@ -12,79 +12,78 @@ import (
 
 func aKey() model.ListKey { return model.ListKey{App: 255, Shard: 63} }
 
-func testUnknown(t *testing.T, s Store) {
+func testOrder(t *testing.T, s Store) {
 	st := State(t, s, aKey())
-	if st.Life == "" || st.Len != 0 || st.HighWater != 0 || st.Purged != 0 {
+	if st.Life == "" || st.Len != 0 || st.HighWater != 0 {
 		t.Errorf("state of an unknown list: %+v", st)
 	}
-	p := Pop(t, s, aKey(), 10)
-	if p.Life != st.Life || len(p.Indices) != 0 || p.Len != 0 || p.Purged != 0 {
+	if p := Pop(t, s, aKey(), 10); p.Life != st.Life || len(p.Indices) != 0 || p.Len != 0 {
 		t.Errorf("pop of an unknown list: %+v, state %+v", p, st)
 	}
-}
-
-func testOrder(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 1, 10)
 	Fill(t, s, aKey(), 11, 15)
 	p := Pop(t, s, aKey(), 1)
 	Expect(t, p.Indices, 1, 1)
-	if st := State(t, s, aKey()); st.Len != 14 || p.Len != 14 || st.HighWater != 15 || st.Life != p.Life {
+	if st = State(t, s, aKey()); st.Len != 14 || p.Len != 14 || st.HighWater != 15 || st.Life != p.Life {
 		t.Errorf("after 1 of 15: %+v, popped %+v", st, p)
 	}
+	check.Equal(t, s.Probe(t.Context(), []model.ListKey{aKey()})[0], st, "probe")
 	Expect(t, Pop(t, s, aKey(), 11).Indices, 2, 12)
 	p = Pop(t, s, aKey(), 10)
 	check.Equal(t, p.Len, 0, "the length of the list")
 	Expect(t, p.Indices, 13, 15) // fewer than asked for
-	if p = Pop(t, s, aKey(), 10); len(p.Indices) != 0 {
-		t.Errorf("an empty list gave %v", p.Indices)
-	}
 	Fill(t, s, aKey(), 101, 102) // a gap is no matter
 	Expect(t, Pop(t, s, aKey(), 2).Indices, 101, 102)
 }
 
-func testBatch(t *testing.T, s Store) {
-	Fill(t, s, aKey(), 1, 10_001)
-	p := Pop(t, s, aKey(), 10_000)
-	Expect(t, p.Indices, 1, 10_000)
-	if p.Len != 1 {
-		t.Errorf("%d left, want 1", p.Len)
-	}
-}
-
-func testBadN(t *testing.T, s Store) {
+// testArguments: what is malformed changes nothing, and of nothing there is nothing to do.
+func testArguments(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 1, 2)
 	for _, n := range []int{-1, 0, 10_001} {
 		p, err := s.Pop(t.Context(), aKey(), n)
 		wantStoreErr(t, err)
 		check.Equal(t, len(p.Indices), 0, "n =", n, "gave", p.Indices, "with an error")
 	}
+	for _, seg := range []model.Segment{
+		{}, {First: -5, Last: 5}, {First: 3}, {First: 4, Last: 3}, {First: 3, Last: model.MaxIndex + 1},
+	} {
+		wantStoreErr(t, push(t, s, aKey(), seg.First, seg.Last, unlimited))
+	}
+	if st := State(t, s, aKey()); st.Len != 2 || st.HighWater != 2 {
+		t.Errorf("what is malformed changed the list: %+v", st)
+	}
+	_, err := s.TryLock(t.Context(), []string{"1_2"}, "", long)
+	wantStoreErr(t, err)
+	_, err = s.TryLock(t.Context(), []string{"1_2"}, "alice", 0)
+	wantStoreErr(t, err)
+	wantLocks(t, tryLock(t, s, "bob", long, "1_2"), true)
+	if len(s.State(t.Context(), nil)) != 0 || len(s.Push(t.Context(), nil)) != 0 {
+		t.Error("answers without questions")
+	}
+	got, err := s.TryLock(t.Context(), nil, "token", 1e9)
+	if len(got) != 0 || err != nil || s.Unlock(t.Context(), nil, "token") != nil || s.Delete(t.Context(), nil) != nil {
+		t.Error("an error without work:", got, err)
+	}
 }
 
+// testCap: a segment is pushed whole, however long, or not at all.
 func testCap(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 1, 100)
-	wantErr(t, push(t, s, aKey(), 101, 200, 100), model.ErrListFull)
+	wantErr(t, push(t, s, aKey(), 101, 25_100, 100), model.ErrListFull)
 	if st := State(t, s, aKey()); st.Len != 100 || st.HighWater != 100 {
 		t.Errorf("a refused push changed the list: %+v", st)
 	}
 	Pop(t, s, aKey(), 1)
-	wantErr(t, push(t, s, aKey(), 201, 300, 100), nil) // 99 < cap: the whole segment
+	wantErr(t, push(t, s, aKey(), 201, 25_200, 100), nil)
 	Expect(t, Pop(t, s, aKey(), 99).Indices, 2, 100)
-	Expect(t, Pop(t, s, aKey(), 100).Indices, 201, 300)
+	check.Equal(t, State(t, s, aKey()).Len, 25_000, "length")
 }
 
-func testLife(t *testing.T, s Store) {
-	stale := State(t, s, aKey()).Life + "0"
-	err := s.Push(t.Context(), []model.PushRequest{
-		{Key: aKey(), Life: stale, Segment: model.Segment{First: 1, Last: 9}, Cap: unlimited},
-	})[0]
-	wantErr(t, err, model.ErrLifeChanged)
-	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
-		t.Errorf("a refused push changed the list: %+v", st)
-	}
-}
-
-func testHighWater(t *testing.T, s Store) {
+func testRefused(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 101, 200)
+	stale := model.PushRequest{Key: aKey(), Life: State(t, s, aKey()).Life + "0", Cap: unlimited}
+	stale.Segment = model.Segment{First: 201, Last: 209}
+	wantErr(t, s.Push(t.Context(), []model.PushRequest{stale})[0], model.ErrLifeChanged)
 	for _, first := range []int64{1, 101, 200} {
 		wantErr(t, push(t, s, aKey(), first, first+1000, unlimited), model.ErrNotAboveHighWater)
 	}
@@ -128,23 +127,6 @@ func testRepeats(t *testing.T, s Store) {
 	check.Equal(t, len(seen) > 100, true, "indices", len(seen))
 }
 
-func testMalformed(t *testing.T, s Store) {
-	for _, seg := range []model.Segment{{}, {First: -5, Last: 5}, {First: 1}, {First: 2, Last: 1}, {First: 1, Last: model.MaxIndex + 1}} {
-		wantStoreErr(t, push(t, s, aKey(), seg.First, seg.Last, unlimited))
-	}
-	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
-		t.Errorf("a malformed segment changed the list: %+v", st)
-	}
-}
-
-func testProbe(t *testing.T, s Store) {
-	Fill(t, s, aKey(), 1, 10)
-	got := s.Probe(t.Context(), []model.ListKey{aKey(), {App: 7, Shard: 7}})
-	if want := State(t, s, aKey()); got[0] != want || got[1].Err != nil || got[1].Len != 0 {
-		t.Errorf("probe %+v, state %+v", got, want)
-	}
-}
-
 func testDelete(t *testing.T, s Store) {
 	other := model.ListKey{App: 1, Shard: 1}
 	Fill(t, s, aKey(), 1, 100)
@@ -161,26 +143,8 @@ func testDelete(t *testing.T, s Store) {
 
 func testLong(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 98, 25_097)
-	if st := State(t, s, aKey()); st.Len != 25_000 || st.HighWater != 25_097 {
-		t.Fatalf("state %+v", st)
-	}
-	var got []int64
-	for len(got) < 25_000 {
-		p := Pop(t, s, aKey(), 9_999)
-		if len(p.Indices) == 0 {
-			break
-		}
-		got = append(got, p.Indices...)
-	}
-	Expect(t, got, 98, 25_097)
-}
-
-func testLongCap(t *testing.T, s Store) {
-	Fill(t, s, aKey(), 1, 10)
-	wantErr(t, push(t, s, aKey(), 11, 25_010, 10), model.ErrListFull)
-	wantErr(t, push(t, s, aKey(), 11, 25_010, 11), nil)
-	if st := State(t, s, aKey()); st.Len != 25_010 || st.HighWater != 25_010 {
-		t.Errorf("state %+v", st)
+	for _, p := range [][2]int64{{98, 10_097}, {10_098, 20_097}, {20_098, 25_097}} {
+		Expect(t, Pop(t, s, aKey(), 10_000).Indices, p[0], p[1])
 	}
 }
 
@@ -197,59 +161,35 @@ func testHighest(t *testing.T, s Store) {
 	wantErr(t, push(t, s, aKey(), model.MaxIndex, model.MaxIndex, unlimited), model.ErrNotAboveHighWater)
 }
 
-// someKeys are n lists of many apps, in no order a store may sort by.
-func someKeys(n int) []model.ListKey {
-	keys := make([]model.ListKey, n)
-	for i := range keys {
+// testMany: each list is answered for itself, in the order of the requests.
+func testMany(t *testing.T, s Store) {
+	keys := make([]model.ListKey, 2_500)
+	for i := range keys { // of many apps, in no order a store may sort by
 		at := i * 7919 % (model.Apps * model.Shards)
 		keys[i] = model.ListKey{App: uint8(at / model.Shards), Shard: uint8(at % model.Shards)}
 	}
-	return keys
-}
-
-func fillAll(t *testing.T, s Store, keys []model.ListKey, segment func(i int) model.Segment) []error {
-	t.Helper()
+	segment := func(i int) model.Segment {
+		switch {
+		case i%3 == 1:
+			return model.Segment{First: 5, Last: 1} // malformed
+		case i < 300:
+			return model.Segment{First: 1, Last: int64(1 + i%5*5_000)}
+		}
+		return model.Segment{First: 1, Last: int64(i%7 + 1)}
+	}
 	reqs := make([]model.PushRequest, len(keys))
 	for i, st := range s.State(t.Context(), keys) {
-		if st.Err != nil {
-			t.Fatal(st.Err)
-		}
+		check.Must(t, st.Err)
 		reqs[i] = model.PushRequest{Key: keys[i], Life: st.Life, Segment: segment(i), Cap: unlimited}
 	}
-	return s.Push(t.Context(), reqs)
-}
-
-func testManyStates(t *testing.T, s Store) {
-	keys := someKeys(2_500)
-	errs := fillAll(t, s, keys, func(i int) model.Segment { return model.Segment{First: 1, Last: int64(i%7 + 1)} })
-	for i, err := range errs {
-		if err != nil {
-			t.Fatalf("push %d: %v", i, err)
-		}
-	}
-	for i, st := range s.State(t.Context(), keys) {
-		if want := int64(i%7 + 1); st.Err != nil || st.Len != want || st.HighWater != want {
-			t.Fatalf("state %d of list %s: %+v, want %d", i, keys[i], st, want)
-		}
-	}
-}
-
-func testManyPushes(t *testing.T, s Store) {
-	keys := someKeys(300)
-	segment := func(i int) model.Segment {
-		if i%3 == 1 {
-			return model.Segment{First: 5, Last: 1}
-		}
-		return model.Segment{First: 1, Last: int64(1 + i%5*5_000)}
-	}
-	for i, err := range fillAll(t, s, keys, segment) {
+	for i, err := range s.Push(t.Context(), reqs) {
 		if (err != nil) != (i%3 == 1) {
 			t.Fatalf("push %d: %v", i, err)
 		}
 	}
 	for i, st := range s.State(t.Context(), keys) {
-		if want := max(segment(i).Len(), 0); i%3 != 1 && st.Len != want {
-			t.Fatalf("list %d holds %d, want %d", i, st.Len, want)
+		if want := max(segment(i).Len(), 0); st.Err != nil || st.Len != want || st.HighWater != want {
+			t.Fatalf("state %d of list %s: %+v, want %d", i, keys[i], st, want)
 		}
 	}
 	// The same list twice in one call: the second is judged after the first.
@@ -262,16 +202,6 @@ func testManyPushes(t *testing.T, s Store) {
 	wantErr(t, errs[0], nil)
 	wantErr(t, errs[1], model.ErrNotAboveHighWater)
 	wantErr(t, errs[2], model.ErrListFull)
-}
-
-func testNothing(t *testing.T, s Store) {
-	if len(s.State(t.Context(), nil)) != 0 || len(s.Push(t.Context(), nil)) != 0 {
-		t.Error("answers without questions")
-	}
-	got, err := s.TryLock(t.Context(), nil, "token", 1e9)
-	if len(got) != 0 || err != nil || s.Unlock(t.Context(), nil, "token") != nil || s.Delete(t.Context(), nil) != nil {
-		t.Error("an error without work:", got, err)
-	}
 }
 
 func testConcurrent(t *testing.T, s Store) {

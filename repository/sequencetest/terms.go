@@ -120,10 +120,3 @@ func testForget(t *testing.T, s Store) {
 	fill(t, s, 11, 11, 20)
 	Want(t, s, 11, Of("k", 1), 11)
 }
-
-func testNothing(t *testing.T, s Store) {
-	fill(t, s, 1, 1, 10)
-	answers := len(s.State(t.Context(), nil)) + len(s.Push(t.Context(), nil)) + len(s.Next(t.Context(), nil))
-	check.Equal(t, answers, 0, "answers")
-	Want(t, s, 1, nil)
-}
