@@ -18,11 +18,11 @@ func moveEmbedded(ctx context.Context, cfg Config, db *sqlstore.Store, from stri
 	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		from = filepath.Join(from, "shardid.db")
 	}
-	state, err := sqlstore.InspectSQLite(ctx, from)
+	ours, err := sqlstore.IsOwnFile(ctx, from)
 	if err != nil {
 		return err
 	}
-	if state != sqlstore.FileOurs {
+	if !ours {
 		return fmt.Errorf("%w: --from %s is no database of shardid: name the data_dir of the embedded deployment, "+
 			"or the file", model.ErrInvalidArgument, from)
 	}

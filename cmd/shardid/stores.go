@@ -156,18 +156,14 @@ func checkEmbedded(ctx context.Context, cfg Config) error {
 	if err != nil || len(traces) == 0 {
 		return err
 	}
-	state, err := sqlstore.InspectSQLite(ctx, cfg.DatabaseDSN())
-	if err != nil || state == sqlstore.FileOurs {
+	ours, err := sqlstore.IsOwnFile(ctx, cfg.DatabaseDSN())
+	if err != nil || ours {
 		return err
 	}
-	what := map[sqlstore.FileState]string{
-		sqlstore.FileMissing: "is not there",
-		sqlstore.FileEmpty:   "is empty",
-		sqlstore.FileForeign: "has no table of shardid",
-	}[state]
-	return fmt.Errorf("%s %s, but %s tells of an earlier start: a new database would issue its IDs again: "+
-		"restore the file from a backup, or correct data_dir and database.dsn; if all of its IDs may be forgotten, remove %[3]s",
-		cfg.DatabaseDSN(), what, traces[0])
+	return fmt.Errorf("%s has no tables of shardid, but %s tells of an earlier start: a new database would issue its "+
+		"IDs again: restore the file from a backup, or correct data_dir and database.dsn; if all of its IDs may be "+
+		"forgotten, remove %[2]s",
+		cfg.DatabaseDSN(), traces[0])
 }
 
 // needData refuses a command that only reads or changes what is there, where there
@@ -176,8 +172,8 @@ func needData(ctx context.Context, cfg Config) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return nil
 	}
-	state, err := sqlstore.InspectSQLite(ctx, cfg.DatabaseDSN())
-	if err != nil || state != sqlstore.FileMissing {
+	ours, err := sqlstore.IsOwnFile(ctx, cfg.DatabaseDSN())
+	if err != nil || ours {
 		return err
 	}
 	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid migrate`, `shardid serve` or `shardid provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())

@@ -159,13 +159,7 @@ func (s *Store) App(ctx context.Context, id uint8) (model.AppSummary, error) {
 
 func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 	apps, err := readSummaries(g, "app_id = ?", id)
-	if err == nil && len(apps) == 0 {
-		err = fmt.Errorf("%w: app %d", model.ErrUnknownApp, id)
-	}
-	if err != nil {
-		return model.AppSummary{}, err
-	}
-	return apps[0], nil
+	return oneRow(apps, err, fmt.Errorf("%w: app %d", model.ErrUnknownApp, id))
 }
 
 // CreateApp makes the shards of an app, all or none, and answers what it made, and where it
@@ -180,25 +174,13 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		s.opts.Region.Refuses(app.Limit)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
-	rows := make([]allocRow, model.Shards)
-	for shard := range rows {
-		rows[shard] = allocRow{
-			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(shard), Step: app.Step,
-			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
-		}
-	}
 	err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-		m, err := s.moment(tx, toOwn, toDecide) // nobody asks for its lists meanwhile
+		m, err := s.moment(tx, toOwn, toDecide) // nobody asks for its lists meanwhile, or deletes them
 		if err != nil {
 			return err
 		}
-		for i := range rows {
-			rows[i].Counter.LastChange = m.accountedFor(app.Fresh)
-		}
-		if err := tx.Create(&rows).Error; err != nil {
-			return fmt.Errorf("insert: %w", err)
-		}
-		if summary, err = s.resume(tx, &m, app, rows); err != nil {
+		summary, err = s.insertApp(tx, &m, app)
+		if err != nil {
 			return err
 		}
 		return keepScramble(tx, summary)
@@ -213,6 +195,56 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		return model.AppSummary{}, s.answer(ctx, op, err)
 	}
 	return summary, nil
+}
+
+// insertApp makes the rows of an app, above its tombstones, and says where it begins. The error may be
+// model.ErrRefused for a limit below what was handed out, and for a fresh app that was used.
+func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.AppSummary, err error) {
+	reqs := wholeApp(app.ID)
+	before, err := tombstones(tx, reqs)
+	if err != nil {
+		return summary, err
+	}
+	rows, counted := make([]allocRow, len(reqs)), make([]countedRow, len(reqs))
+	for i, req := range reqs {
+		rows[i] = allocRow{
+			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
+			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
+			Counter: counterRow{LastChange: m.accountedFor(app.Fresh)},
+		}
+		counted[i] = rows[i].counted(m)
+	}
+	if err := tx.Create(&rows).Error; err != nil {
+		return summary, fmt.Errorf("insert: %w", err)
+	}
+	counters, marks, err := s.readCounters(tx, m, counted)
+	if err != nil {
+		return summary, err
+	}
+	summary = model.AppSummary{App: app, Shards: model.Shards}
+	for i, req := range reqs {
+		c := counters[i].Raise(marks[i])
+		if c.Last > 0 && app.Fresh != "" {
+			return summary, errUsed(fmt.Sprint("app ID ", app.ID), c.Last)
+		}
+		if err := app.Limit.Check(req.Key, c.Last); err != nil {
+			return summary, err
+		}
+		summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
+		summary.TotalIndices += c.Last
+		summary.Skipped = max(summary.Skipped, c.Doubt)
+		summary.Waits = summary.Waits || c.Unconfirmed(0, min(app.Limit.LastIndex(req.Key), m.region.MaxIndex()))
+	}
+	return summary, nil
+}
+
+// wholeApp names all lists of an app.
+func wholeApp(app uint8) []model.AllocRequest {
+	reqs := make([]model.AllocRequest, model.Shards)
+	for shard := range reqs {
+		reqs[shard].Key = model.ListKey{App: app, Shard: uint8(shard)}
+	}
+	return reqs
 }
 
 // lockApp locks the lists of an app and reads it.
@@ -293,7 +325,8 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 // DeleteApp removes all rows of the app whose name is confirmed, and remembers in the
 // same transaction what each shard had handed out, so that the app goes on above that
 // should it come back. It answers what was deleted. Errors: model.ErrUnknownApp,
-// ErrInvalidArgument for another name, *model.StoreError.
+// ErrInvalidArgument for another name, ErrRefused while it is not known what they had handed out,
+// *model.StoreError.
 func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error) {
 	op, needs := fmt.Sprintf("delete app %d", id), []need{toOwn, toDecide}
 	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (model.AppSummary, error) {
@@ -302,13 +335,32 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 			err = fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument,
 				app.Name)
 		}
-		if err == nil {
-			err = s.bury(tx, m, id, rows)
+		if err != nil {
+			return app, err
 		}
-		if err == nil {
-			err = write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
+		var counted []countedRow
+		var lists []model.AllocRequest
+		for _, r := range wholeApp(id) {
+			if row, found := rows[r.Key]; found {
+				counted, lists = append(counted, row.counted(m)), append(lists, r)
+			}
 		}
-		return app, err
+		counters, marks, err := s.readCounters(tx, m, counted)
+		if err != nil {
+			return app, err
+		}
+		for i := range lists { // what a list may have handed out without its row's knowledge counts, too
+			c := counters[i].Raise(marks[i])
+			if c.Doubt > model.MaxIndex-c.Last {
+				return app, fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid "+
+					"confirm --app %d` before the deletion", model.ErrRefused, lists[i].Key, id)
+			}
+			lists[i].Floor = c.Last + c.Doubt
+		}
+		if err := s.buryLists(tx, lists); err != nil {
+			return app, err
+		}
+		return app, write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
 	})
 }
 

@@ -40,45 +40,26 @@ func TestChangeApp(t *testing.T) {
 	})
 }
 
-// What is refused changes nothing, of no field. What may be refused is model.AppChange's to say.
-func TestChangeAppRefused(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		a := app(7)
-		a.Limit.MaxID = key(7, 63).Compose(50_000)
-		provision(t, s, a)
-		wantSegment(t, one(s, key(7, 3), 0), 1, 500) // a hundredth of what the limit leaves
-		issued := key(7, 3).Compose(500)
-		for name, change := range map[string]model.AppChange{
-			"limit below an ID":    {Step: ptr(int64(7)), MaxLimitID: ptr(issued - 1)},
-			"floor over the limit": {Name: ptr("x"), MinIndex: ptr(int64(60_000))},
-		} {
-			check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, change)), model.ErrRefused, name)
-			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 500 {
-				t.Errorf("%s: now %+v, %v", name, got, err)
-			}
-		}
-		_, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &issued})
-		if err != nil || after.Limit.MaxID != issued {
-			t.Errorf("a limit at the last ID: %+v, %v", after, err)
-		}
-		check.Is(t, one(s, key(7, 3), 0).Err, model.ErrLimitReached)
-		check.Is(t, check.Err(s.ChangeApp(t.Context(), 9, model.AppChange{Step: ptr(int64(7))})), model.ErrUnknownApp)
-	})
-}
-
-// Shards that an operator, or another program, has given values of their own keep those that are not named; one may be
-// past its limit.
+// What is refused changes nothing, of no field; what may be is model.AppChange's to say. Shards that an operator, or
+// another program, has given values of their own keep those that are not named; one may be past its limit.
 func TestChangeAppKeepsTheRest(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		run(t, s, "UPDATE id_alloc SET max_limit_id = 99, step = 5, max_id = 700 WHERE shard_id = 3")
-		apps, err := s.Apps(t.Context())
-		if err != nil || len(apps) != 1 || !apps[0].MixedLimits || apps[0].Limit.MaxID != 99 {
-			t.Errorf("%+v, %v, want a limit of 99 that not all shards have", apps, err)
+		before, err := s.App(t.Context(), 7)
+		if err != nil || !before.MixedLimits || before.Limit.MaxID != 99 {
+			t.Errorf("%+v, %v, want a limit of 99 that not all shards have", before, err)
 		}
-		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))})),
-			model.ErrRefused, "a floor beyond the limit of one shard")
-		_, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{
+		for what, change := range map[string]model.AppChange{
+			"a floor beyond the limit of one shard": {Name: ptr("x"), MinIndex: ptr(int64(800))},
+			"a limit below an ID":                   {Step: ptr(int64(7)), MaxLimitID: ptr(int64(98))},
+		} {
+			check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, change)), model.ErrRefused, what)
+		}
+		after, err := s.App(t.Context(), 7)
+		check.OK(t, err)
+		check.Equal(t, after, before, "after what was refused")
+		_, after, err = s.ChangeApp(t.Context(), 7, model.AppChange{
 			Name: ptr("x"), Step: ptr(int64(9)), LimitPolicy: ptr(model.LimitWrap), Confirm: "test",
 		})
 		if want := (model.Limit{MaxID: 99, Policy: model.LimitWrap}); err != nil || after.Limit != want {
@@ -88,18 +69,7 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 			"limit_policy = 'wrap' AND (max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"), 64,
 			"rows are as they should be")
 		wantSegment(t, one(s, key(7, 3), 0), 701, 709)
-	})
-}
-
-func TestDeleteAppNeedsItsName(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(7))
-		for _, name := range []string{"", "Test", "test ", "7"} {
-			check.Is(t, check.Err(s.DeleteApp(t.Context(), 7, name)), model.ErrInvalidArgument, name)
-		}
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc")-count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"),
-			64, "rows more than tombstones")
-		check.Is(t, check.Err(s.DeleteApp(t.Context(), 9, "")), model.ErrUnknownApp)
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 9, model.AppChange{Step: ptr(int64(7))})), model.ErrUnknownApp)
 	})
 }
 
@@ -230,21 +200,19 @@ func TestProvisionBelowATombstone(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
+		check.Is(t, check.Err(s.DeleteApp(t.Context(), 7, "Test")), model.ErrInvalidArgument, "another name")
 		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 		a := app(7)
-		for _, policy := range []model.LimitPolicy{model.LimitReject, model.LimitWrap} {
-			a.Limit = model.Limit{MaxID: key(7, 3).Compose(1000) - 1, Policy: policy}
-			if _, err := s.CreateApp(t.Context(), a); !errors.Is(err, model.ErrRefused) || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 0 {
-				t.Errorf("%s: %v", policy, err)
-			}
-		}
+		a.Limit.MaxID = key(7, 3).Compose(1000) - 1
+		check.Is(t, check.Err(s.CreateApp(t.Context(), a)), model.ErrRefused)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 0, "rows")
 		a.Limit.MaxID++
 		made, err := s.CreateApp(t.Context(), a)
 		if err != nil || made.HighestIndex != 1000 || made.TotalIndices != 1000 || made.Shards != 64 {
 			t.Errorf("made %+v, %v", made, err)
 		}
 		// A change of the limit knows it too, where the row does not show it.
-		run(t, s, "DELETE FROM id_alloc", "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
+		run(t, s, "UPDATE id_alloc SET max_id = 0")
 		a.Limit.MaxID--
 		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &a.Limit.MaxID})), model.ErrRefused)
 	})
@@ -348,18 +316,6 @@ func TestDeleteByHand(t *testing.T) {
 	}
 	wantSegment(t, one(s, key(7, 3), 0), 1001, 2000)
 	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
-}
-
-// Without the tables of the deleted nothing may be handed out.
-func TestNoTombstones(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(7))
-		addTag(t, s, "a", 2000)
-		run(t, s, "DROP TABLE id_alloc_deleted", "DROP TABLE leaf_alloc_deleted")
-		wantAdvice(t, one(s, key(7, 3), 0).Err, "shardid migrate")
-		wantAdvice(t, s.Check(t.Context()), "shardid migrate")
-		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
-	})
 }
 
 // What a copy of the database may lack is left out, too, by an app or a tag that is deleted

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,26 +45,6 @@ func TestAllocateByTheRow(t *testing.T) {
 		provision(t, s, app(255))
 		wantSegment(t, one(s, key(255, 63), model.MaxIndex-2), model.MaxIndex-1, model.MaxIndex)
 		check.Is(t, one(s, key(255, 63), 0).Err, model.ErrLimitReached)
-	})
-}
-
-func TestAllocateByTheLimitOfTheRow(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		exact, wraps, k := app(1), app(2), key(1, 7)
-		exact.Limit.MaxID = k.Compose(1003) + 5
-		provision(t, s, exact)
-		wantSegment(t, one(s, k, 0), 1, 10) // a hundredth of what is left
-		wantSegment(t, one(s, k, 1000), 1001, 1001)
-		wantSegment(t, one(s, k, 0), 1002, 1002)
-		wantSegment(t, one(s, k, 0), 1003, 1003) // three IDs left, exactly three
-		for range 2 {
-			check.Is(t, one(s, k, 0).Err, model.ErrLimitReached)
-		}
-		check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"), 1003, "max_id")
-		wraps.Limit = model.Limit{MaxID: key(2, 0).Compose(500), Policy: model.LimitWrap}
-		provision(t, s, wraps)
-		wantSegment(t, one(s, key(2, 0), 0), 1, 1000)
-		wantSegment(t, one(s, key(2, 0), 0), 1001, 2000)
 	})
 }
 
@@ -182,60 +161,39 @@ func TestStatementsOfAnAllocation(t *testing.T) {
 	})
 }
 
-// Two stores, as two processes have them, allocate the same lists at once.
+// Two stores, as two processes have them, allocate the same lists at once, in different orders.
 func TestAllocateConcurrently(t *testing.T) {
 	onBothEmpty(t, func(t *testing.T, opts Options) {
 		stores := []*Store{openMigrated(t, opts), open(t, opts)}
 		provision(t, stores[0], app(1))
-		workers := 16
-		if testing.Short() {
-			workers = 2
-		}
-		segments := allocateConcurrently(t, stores, workers, 25)
+		var keys, back []model.ListKey
 		for shard := range uint8(8) {
-			check.Equal(t, contiguous(t, segments[key(1, shard)]), maxID(t, stores[0], shard),
-				"shard", shard, "last index")
+			keys, back = append(keys, key(1, shard)), append(back, key(1, 7-shard))
 		}
-	})
-}
-
-func maxID(t *testing.T, s *Store, shard uint8) int64 {
-	t.Helper()
-	return count(t, s, fmt.Sprint("SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = ", shard))
-}
-
-// allocateConcurrently has each worker of each store allocate 8 lists at once,
-// in an order of its own, some of them together and some alone.
-func allocateConcurrently(t *testing.T, stores []*Store, workers, rounds int) map[model.ListKey][]model.Segment {
-	var (
-		mu       sync.Mutex
-		wg       sync.WaitGroup
-		segments = map[model.ListKey][]model.Segment{}
-	)
-	for w := range workers * len(stores) {
-		wg.Go(func() {
-			for r := range rounds {
-				var keys []model.ListKey
-				for i := range 8 {
-					keys = append(keys, key(1, uint8((w+i*(1+2*(r%4)))%8)))
+		taken, _ := atOnce(16, func(w int) (all []model.Allocation, _ error) {
+			for range 10 {
+				if w%4 < 2 {
+					all = append(all, stores[w%2].Allocate(context.Background(), ask(keys...))...)
+					continue
 				}
-				if r%5 == 0 {
-					keys = keys[:1+r%3]
-				}
-				for i, got := range stores[w%len(stores)].Allocate(context.Background(), ask(keys...)) {
-					if got.Err != nil {
-						t.Errorf("list %s: %v", keys[i], got.Err)
-						return
-					}
-					mu.Lock()
-					segments[keys[i]] = append(segments[keys[i]], got.Segment)
-					mu.Unlock()
+				got := stores[w%2].Allocate(context.Background(), ask(back...))
+				slices.Reverse(got)
+				all = append(all, got...)
+			}
+			return all, nil
+		})
+		for i, k := range keys {
+			var segments []model.Segment
+			for _, all := range taken {
+				for n := i; n < len(all); n += len(keys) {
+					check.Must(t, all[n].Err)
+					segments = append(segments, all[n].Segment)
 				}
 			}
-		})
-	}
-	wg.Wait()
-	return segments
+			check.Equal(t, contiguous(t, segments), count(t, stores[0],
+				fmt.Sprint("SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = ", k.Shard)), k)
+		}
+	})
 }
 
 // contiguous checks that the segments cover 1…last without overlap or hole.

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -60,23 +59,17 @@ func (r leaseRow) lease(n model.Name, secret string, now int64) model.NameLease 
 // be needed before there is a time to use. Errors: model.ErrUnknownName, ErrNoWorkerID,
 // *model.StoreError; after that one a worker ID may be leased that nobody uses, until it ends.
 func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease model.NameLease, err error) {
-	const op = "lease a worker ID"
-	for try := 0; ; try++ {
-		err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-			lease, err = s.grant(tx, name, instance)
-			return err
-		})
-		if again := isDuplicate(err) || errors.Is(err, errRowChanged); !again || try == acquireRetries {
-			break
-		}
-	}
+	err = s.takeOne(ctx, "lease a worker ID", func(tx *gorm.DB) (err error) {
+		lease, err = s.grantLease(tx, name, instance)
+		return err
+	})
 	if err != nil {
-		return model.NameLease{}, s.answer(ctx, op, err)
+		return model.NameLease{}, err
 	}
 	return lease, nil
 }
 
-func (s *Store) grant(tx *gorm.DB, name, instance string) (model.NameLease, error) {
+func (s *Store) grantLease(tx *gorm.DB, name, instance string) (model.NameLease, error) {
 	n, at, err := s.presentName(tx, name)
 	if err != nil {
 		return model.NameLease{}, err
@@ -114,10 +107,10 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 	ended := at.Now - model.LeaseMargin.Milliseconds()
 	const read = "SELECT " + leaseColumns + " FROM " + leaseTable + " WHERE name = ? AND "
 	if instance != "" {
-		own, err := query[[]leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+
+		own, err := query[leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+
 			" ORDER BY until_ms DESC LIMIT 1", n.Name, instance, ended)
-		if err != nil || len(own) > 0 {
-			return first(own), err
+		if err != nil || own.GrantedAt > 0 {
+			return own, err
 		}
 	}
 	next, err := query[int64](tx, "look for a new worker ID",
@@ -126,10 +119,10 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 	if next = max(next, from); err != nil || next < from+count {
 		return leaseRow{WorkerID: next}, err
 	}
-	oldest, err := query[[]leaseRow](tx, "look for a free worker ID", read+free+" ORDER BY until_ms LIMIT 1", n.Name,
+	oldest, err := query[leaseRow](tx, "look for a free worker ID", read+free+" ORDER BY until_ms LIMIT 1", n.Name,
 		ended)
-	if err != nil || len(oldest) > 0 {
-		return first(oldest), err
+	if err != nil || oldest.GrantedAt > 0 {
+		return oldest, err
 	}
 	soonest, err := query[int64](tx, "look for the next that ends",
 		"SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
@@ -138,20 +131,11 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 		model.ErrNoWorkerID, count, n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
 }
 
-// first is the first row, zero without one.
-func first(rows []leaseRow) (row leaseRow) {
-	if len(rows) > 0 {
-		row = rows[0]
-	}
-	return row
-}
-
 // lockLease reads the row of a lease under its lock. A worker ID that was never leased has none: then it
 // is zero.
 func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (leaseRow, error) {
-	rows, err := query[[]leaseRow](tx, "lock the lease", "SELECT "+leaseColumns+" FROM "+leaseTable+
+	return query[leaseRow](tx, "lock the lease", "SELECT "+leaseColumns+" FROM "+leaseTable+
 		" WHERE name = ? AND worker_id = ?"+s.forUpdate(), key.Name, key.WorkerID)
-	return first(rows), err
 }
 
 // checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
@@ -171,13 +155,8 @@ func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 func readName(tx *gorm.DB, name string) (model.Name, error) {
 	rows, err := query[[]nameRow](tx, "read the name", "SELECT "+nameColumns+" FROM "+nameTable+
 		" WHERE deleted_at = 0 AND name = ?", name)
-	if err != nil {
-		return model.Name{}, err
-	}
-	if len(rows) == 0 {
-		return model.Name{}, unknownName(name)
-	}
-	return rows[0].name(), nil
+	row, err := oneRow(rows, err, unknownName(name))
+	return row.name(), err
 }
 
 // RenewLease makes a lease longer. Errors: model.ErrUnknownName, ErrLeaseLost, *model.StoreError; after

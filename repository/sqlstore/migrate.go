@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"path"
 	"strings"
 	"time"
 
@@ -36,27 +35,32 @@ var (
 
 // Migrate creates or upgrades the schema; progress is told each step and may be
 // nil. Any number of processes may call it at once: one works, the others wait.
-// When rows stand in the way of an upgrade it fails before it changes anything.
+// A table of another program that cannot be upgraded stays as it is.
 // Errors: *model.StoreError.
 func (s *Store) Migrate(ctx context.Context, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	if s.server == nil {
-		return s.explain("migrate", s.migrateSQLite(ctx, progress))
+	if s.server != nil {
+		return s.explain("migrate", s.migrateMySQL(ctx, progress))
 	}
-	return s.explain("migrate", s.migrateMySQL(ctx, progress))
+	// One transaction holds the write lock from its beginning: a process that waited finds the work done, and
+	// one that is killed leaves nothing behind.
+	return s.explain("migrate", s.untilFree(ctx, func() error {
+		return s.inTx(ctx, "migrate", func(tx *gorm.DB) error { return s.applyMigrations(tx, progress) })
+	}))
 }
 
-// migrateMySQL works on connections of its own: goose needs two at once, and an
-// ALTER may take longer than a query may.
+// migrateMySQL works on connections of its own: an ALTER may take longer than a query may.
 func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
-	if err := s.greet(ctx); err != nil {
+	// The connection that is next waits for long: what listens there may never answer.
+	if err := s.pool.PingContext(ctx); err != nil {
 		return err
 	}
 	cfg := s.server.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, 10*time.Minute)
 	cfg.RejectReadOnly = false // it is seen as such
+	cfg.MultiStatements = true // as a file has
 	// A busy machine may pause between two statements for longer than idleWait. What a host that has
 	// died was in the middle of is ended as late.
 	cfg.Params["wait_timeout"] = "30"
@@ -69,45 +73,23 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 	if err != nil {
 		return err
 	}
-	g = g.WithContext(ctx)
-	files, err := migrations.Files("mysql")
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	// Looked at before even the lock's table is made, and again under the lock.
-	if err := s.preflight(g, files); err != nil {
-		return err
-	}
 	return withLock(ctx, db, func() error {
-		if err := s.preflight(g, files); err != nil {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		defer conn.Close()
+		session := g.Session(&gorm.Session{NewDB: true, Context: ctx})
+		session.Statement.ConnPool = conn
+		if err := s.applyMigrations(session, progress); err != nil {
 			return err
 		}
-		if err := alterAdopted(ctx, g, db, files, progress); err != nil {
-			return err
-		}
-		if err := up(ctx, db, files, progress); err != nil {
-			return err
-		}
-		server, err := query[string](g, "read "+deploymentTable, "SELECT server FROM "+deploymentTable)
+		server, err := query[string](session, "read "+deploymentTable, "SELECT server FROM "+deploymentTable)
 		if err == nil && server == "" { // nothing can be missing in a new schema
 			err = s.noteServer(ctx)
 		}
-		return cmp.Or(err, makeSecret(s.gorm.WithContext(ctx)))
+		return cmp.Or(err, makeSecret(session))
 	})
-}
-
-// greet connects before a migration, which waits for long: what listens there may never
-// answer.
-func (s *Store) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	err := s.pool.PingContext(ctx)
-	if !isBroken(err) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return &model.StoreError{Store: "database", Op: "migrate",
-		Err:    fmt.Errorf("%s takes connections but does not greet as MySQL and MariaDB do: %w", s.address(), err),
-		Advice: "correct host and port in database.dsn, or look at the server's log"}
 }
 
 // withLock holds a row of a table while work runs, so that it keeps others out
@@ -136,187 +118,118 @@ func withLock(ctx context.Context, db *sql.DB, work func() error) (err error) {
 	return work()
 }
 
-func up(ctx context.Context, db *sql.DB, files fs.FS, progress func(string)) error {
-	provider, err := goose.NewProvider(goose.DialectMySQL, db, files,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
-	}
-	done, err := provider.Up(ctx)
-	for _, m := range done {
-		progress("applied " + path.Base(m.Source.Path))
-	}
-	if err != nil {
-		return err
-	}
-	current, _, err := provider.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read version: %w", err)
-	}
-	progress(fmt.Sprintf("schema is at version %d", current))
-	return nil
-}
-
-// migration is one file.
+// migration is a file, or the definition of a table that another program made.
 type migration struct {
-	version int64
-	name    string
+	version    int64 // of the file; 0 for a table
+	name       string
+	statements string
 }
 
 // MigrationPlan gives the statements that Migrate would run, each with its semicolon, and changes
 // nothing; "" where there is nothing to do. Errors: those of Migrate.
 func (s *Store) MigrationPlan(ctx context.Context) (string, error) {
-	plan, err := s.planMigration(s.gorm.WithContext(ctx))
-	return plan, s.explain("migrate", err)
+	steps, _, err := s.planMigrations(s.gorm.WithContext(ctx))
+	var plan strings.Builder
+	for _, step := range steps {
+		plan.WriteString(step.statements)
+	}
+	return plan.String(), s.explain("migrate", err)
 }
 
-func (s *Store) planMigration(g *gorm.DB) (string, error) {
+// planMigrations gives what is to be done, in order, and the version that the schema has then. It refuses a schema
+// newer than the files or older than the baseline, which is the first of them.
+func (s *Store) planMigrations(g *gorm.DB) (steps []migration, newest int64, err error) {
 	files, err := migrations.Files(s.either("mysql", "sqlite"))
 	if err != nil {
-		return "", fmt.Errorf("read migrations: %w", err)
+		return nil, 0, fmt.Errorf("read migrations: %w", err)
 	}
-	list, err := listMigrations(files)
-	if err != nil {
-		return "", err
-	}
-	var plan strings.Builder
-	if s.server != nil {
-		if err := s.preflight(g, files); err != nil {
-			return "", err
-		}
-		statements, err := planAdoption(g, files)
-		if err != nil {
-			return "", err
-		}
-		for _, statement := range statements {
-			plan.WriteString(statement + ";\n")
-		}
-	}
-	have, err := s.schemaVersion(g)
-	if err != nil {
-		return "", err
-	}
-	for _, m := range list {
-		if m.version > have {
-			text, err := fs.ReadFile(files, m.name)
-			if err != nil {
-				return "", fmt.Errorf("read %s: %w", m.name, err)
-			}
-			plan.Write(text)
-		}
-	}
-	return plan.String(), nil
-}
-
-// listMigrations gives the files in order.
-func listMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted by name
 	if err != nil {
-		return nil, fmt.Errorf("list migrations: %w", err)
+		return nil, 0, fmt.Errorf("list migrations: %w", err)
 	}
 	list := make([]migration, len(names))
 	for i, name := range names {
 		version, err := goose.NumericComponent(name)
 		if err != nil {
-			return nil, fmt.Errorf("migration %s: %w", name, err)
+			return nil, 0, fmt.Errorf("migration %s: %w", name, err)
 		}
-		list[i] = migration{version, name}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read %s: %w", name, err)
+		}
+		list[i] = migration{version, name, string(text)}
 	}
-	return list, nil
-}
-
-// schemaVersion is 0 before the first migration.
-func (s *Store) schemaVersion(g *gorm.DB) (int64, error) {
+	baseline := list[0]
+	newest = list[len(list)-1].version
 	found, err := query[int](g, "look for "+versionTable, s.either(
 		"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
 		"SELECT COUNT(*) FROM sqlite_master WHERE name = ?"), versionTable)
-	if err != nil || found == 0 {
-		return 0, err
+	have := int64(0)
+	if err == nil && found > 0 {
+		have, err = query[int64](g, "read version", "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable)
 	}
-	return newestApplied(g)
-}
-
-// newestApplied is the database's version; 0 before the first migration.
-func newestApplied(g *gorm.DB) (int64, error) {
-	return query[int64](g, "read version", "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable)
-}
-
-// refuseVersion refuses a database newer than the newest file and one older than the baseline.
-func refuseVersion(have int64, list []migration) error {
-	baseline, newest := list[0].version, list[len(list)-1].version
-	refusal := &model.StoreError{Store: "database", Op: "migrate"}
 	switch {
+	case err != nil:
+		return nil, 0, err
 	case have > newest:
-		refusal.Err = fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest)
-		refusal.Advice = "use the newer shardid that made it; nothing was changed"
-	case have > 0 && have < baseline:
-		refusal.Err = fmt.Errorf("%w: it is at version %d, the program upgrades from %d on", errOlderSchema, have,
-			baseline)
-		refusal.Advice = "run `shardid migrate` of version 0.3 first; nothing was changed"
-	default:
-		return nil
+		return nil, 0, &model.StoreError{Store: "database", Op: "migrate",
+			Err:    fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest),
+			Advice: "use the newer shardid that made it; nothing was changed"}
+	case have > 0 && have < baseline.version:
+		return nil, 0, &model.StoreError{Store: "database", Op: "migrate",
+			Err: fmt.Errorf("%w: it is at version %d, the program upgrades from %d on", errOlderSchema, have,
+				baseline.version),
+			Advice: "run `shardid migrate` of version 0.3 first; nothing was changed"}
 	}
-	return refusal
-}
-
-// migrateSQLite upgrades in one transaction that holds the write lock from its
-// beginning: a process that waited finds the work done, and one that is killed leaves
-// nothing behind.
-func (s *Store) migrateSQLite(ctx context.Context, progress func(string)) error {
-	files, err := migrations.Files("sqlite")
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	list, err := listMigrations(files)
-	if err != nil {
-		return err
-	}
-	var done []string
-	err = s.untilFree(ctx, func() error {
-		return s.inTx(ctx, "migrate", func(tx *gorm.DB) (err error) {
-			done, err = applySQLite(tx, files, list)
-			return err
-		})
-	})
-	if err != nil {
-		return err
-	}
-	for _, step := range append(done, fmt.Sprintf("schema is at version %d", list[len(list)-1].version)) {
-		progress(step)
-	}
-	return nil
-}
-
-func applySQLite(tx *gorm.DB, files fs.FS, list []migration) (done []string, err error) {
-	// goose's layout, so that its tool can read the file.
-	err = write(tx, "version table", `CREATE TABLE IF NOT EXISTS `+versionTable+` (
-		id INTEGER PRIMARY KEY AUTOINCREMENT,
-		version_id INTEGER NOT NULL,
-		is_applied INTEGER NOT NULL,
-		tstamp TIMESTAMP DEFAULT (datetime('now'))
-	)`)
-	if err != nil {
-		return nil, err
-	}
-	have, err := newestApplied(tx)
-	if err := cmp.Or(err, refuseVersion(have, list)); err != nil {
-		return nil, err
+	if s.server != nil {
+		for _, a := range adoptedTables() {
+			upgrade, err := a.planUpgrade(g, baseline.statements)
+			if err != nil {
+				return nil, 0, err
+			}
+			if len(upgrade) > 0 {
+				steps = append(steps, migration{name: "the definition of " + a.name + ", which another program made",
+					statements: strings.Join(upgrade, ";\n") + ";\n"})
+			}
+		}
 	}
 	for _, m := range list {
-		if m.version <= have {
-			continue
+		if m.version > have {
+			steps = append(steps, m)
 		}
-		text, err := fs.ReadFile(files, m.name)
-		if err == nil {
-			err = write(tx, m.name, string(text))
-		}
-		if err == nil {
-			err = write(tx, m.name, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES (?, 1)", m.version)
+	}
+	return steps, newest, nil
+}
+
+// applyMigrations does what is to be done, on one connection.
+func (s *Store) applyMigrations(g *gorm.DB, progress func(string)) error {
+	steps, newest, err := s.planMigrations(g)
+	if err != nil {
+		return err
+	}
+	// The layout is that of goose, so that its tool can read the table.
+	err = write(g, "make "+versionTable, "CREATE TABLE IF NOT EXISTS "+versionTable+" (id "+
+		s.either("serial PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")+", version_id bigint NOT NULL, "+
+		"is_applied boolean NOT NULL, tstamp timestamp DEFAULT CURRENT_TIMESTAMP)")
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		err := write(g, "apply "+step.name, step.statements)
+		_, refused := errors.AsType[*gosql.MySQLError](err)
+		switch {
+		case step.version > 0 && err == nil:
+			err = write(g, "note "+step.name, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES (?, 1)",
+				step.version)
+		case step.version == 0 && refused && s.advice(err) == "":
+			err = &model.StoreError{Store: "database", Op: "migrate", Err: fmt.Errorf("%w: %w", errInTheWay, err),
+				Advice: "correct the rows that do not fit, or use another database; no row was lost"}
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		done = append(done, "applied "+m.name)
+		progress("applied " + step.name)
 	}
-	return done, nil
+	progress(fmt.Sprintf("schema is at version %d", newest))
+	return nil
 }

@@ -52,13 +52,22 @@ func (s *Store) lockName(tx *gorm.DB, name string) (rows []nameRow, at moment, e
 // presentName is lockName of one that must be there. Errors: model.ErrUnknownName too.
 func (s *Store) presentName(tx *gorm.DB, name string) (model.Name, moment, error) {
 	rows, at, err := s.lockName(tx, name)
-	if err == nil && (len(rows) == 0 || rows[0].DeletedAt != 0) {
+	row, err := oneRow(rows, err, unknownName(name))
+	if err == nil && row.DeletedAt != 0 {
 		err = unknownName(name)
 	}
-	if err != nil {
-		return model.Name{}, at, err
+	return row.name(), at, err
+}
+
+// oneRow is the row that was found, or the error that says that there is none.
+func oneRow[T any](rows []T, err, unknown error) (row T, _ error) {
+	switch {
+	case err != nil:
+		return row, err
+	case len(rows) == 0:
+		return row, unknown
 	}
-	return rows[0].name(), at, nil
+	return rows[0], nil
 }
 
 func unknownName(name string) error {
@@ -164,13 +173,7 @@ func (s *Store) Names(ctx context.Context) ([]model.NameUse, error) {
 // Name gives one. Errors: model.ErrUnknownName, *model.StoreError.
 func (s *Store) Name(ctx context.Context, name string) (model.NameUse, error) {
 	found, err := s.names(ctx, " AND name = ?", name)
-	if err == nil && len(found) == 0 {
-		err = unknownName(name)
-	}
-	if err != nil {
-		return model.NameUse{}, err
-	}
-	return found[0], nil
+	return oneRow(found, err, unknownName(name))
 }
 
 func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.NameUse, error) {

@@ -254,53 +254,28 @@ func (sqliteDialect) DefaultValueOf(*schema.Field) clause.Expression {
 	return clause.Expr{SQL: "NULL"} // SQLite has no DEFAULT in VALUES
 }
 
-// FileState is what stands at the path of a SQLite file.
-type FileState string
-
-// The states of a file. Only FileOurs may follow an earlier start.
-const (
-	FileMissing FileState = "missing"
-	FileEmpty   FileState = "empty"   // of no byte, or a database without tables
-	FileForeign FileState = "foreign" // a database whose tables shardid did not make
-	FileOurs    FileState = "ours"
-)
-
-// InspectSQLite looks at the file of a DSN and changes nothing: it makes no file, and
-// no journal beside one. Errors: model.ErrInvalidArgument, *model.StoreError for a
-// file that cannot be read.
-func InspectSQLite(ctx context.Context, dsn string) (FileState, error) {
+// IsOwnFile says whether the SQLite file of a DSN is there and has tables of shardid. It changes nothing: it makes
+// no file, and no journal beside one. Errors: model.ErrInvalidArgument, *model.StoreError for a file that cannot be
+// read.
+func IsOwnFile(ctx context.Context, dsn string) (bool, error) {
 	path, err := sqlitePath(dsn)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	s, op := &Store{file: path}, "look at "+path // for the advice
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return FileMissing, nil
-	case err != nil:
-		return "", s.explain(op, err)
-	case info.Size() == 0:
-		return FileEmpty, nil
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
+	s := &Store{file: path} // for the advice
 	uri := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open(sqliteDriver, uri.String())
 	if err != nil {
-		return "", s.explain(op, err)
+		return false, s.explain("look at "+path, err)
 	}
 	defer db.Close()
-	var tables, ours int
+	var ours bool
 	err = s.untilFree(ctx, func() error {
-		return db.QueryRowContext(ctx, "SELECT COUNT(*), COUNT(CASE WHEN name = ? THEN 1 END) FROM sqlite_master "+
-			"WHERE type = 'table'", versionTable).Scan(&tables, &ours)
+		return db.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = ?", versionTable).
+			Scan(&ours)
 	})
-	switch {
-	case err != nil:
-		return "", s.explain(op, fmt.Errorf("read its tables: %w", err))
-	case ours > 0:
-		return FileOurs, nil
-	case tables > 0:
-		return FileForeign, nil
-	}
-	return FileEmpty, nil
+	return ours, s.explain("look at "+path, err)
 }

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,21 +93,4 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 	}
 	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) "+
 		"VALUES (?, ?)", made.ID, sumOf(secret))
-}
-
-// Scrambled gives the apps whose IDs are scrambled, each with the deployment's secret.
-// Errors: model.ErrInvalidArgument for a secret that is another one, *model.StoreError.
-func (s *Store) Scrambled(ctx context.Context) (map[uint8]string, error) {
-	apps, err := scrambled(s.gorm.WithContext(ctx))
-	if err != nil {
-		return nil, s.explain("read the secret of scrambled apps", err)
-	}
-	secrets := make(map[uint8]string, len(apps))
-	for id, row := range apps {
-		if err := row.check(); err != nil {
-			return nil, err
-		}
-		secrets[uint8(id)] = row.ScrambleSecret
-	}
-	return secrets, nil
 }

@@ -17,9 +17,6 @@ import (
 // of a lease, which gives numbers of sections that the new one may not have.
 const spaceRests = 15 * time.Second
 
-// tombstone of a space.
-type spaceTombstone struct{ MaxID, DeletedAt int64 }
-
 // CreateSpace makes a space. One that there was before begins above what it had handed out.
 // Errors: model.ErrSpaceExists, ErrInvalidArgument, ErrRefused for one that was deleted a moment
 // ago, *model.StoreError.
@@ -40,7 +37,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		if err != nil {
 			return err
 		}
-		grave, err := query[spaceTombstone](tx, "read what was handed out before a deletion",
+		grave, err := query[struct{ MaxID, DeletedAt int64 }](tx, "read what was handed out before a deletion",
 			"SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", space.Name)
 		if err != nil {
 			return err
@@ -107,13 +104,8 @@ func (s *Store) lockSpace(tx *gorm.DB, name string) (m moment, space model.Space
 	}
 	found, err := query[[]model.Space](tx, "read the space",
 		"SELECT name, sections, step FROM "+sequenceTable+" WHERE name = ?", name)
-	if err == nil && len(found) == 0 {
-		err = unknownSpace(name)
-	}
-	if err != nil {
-		return m, space, err
-	}
-	return m, found[0], nil
+	space, err = oneRow(found, err, unknownSpace(name))
+	return m, space, err
 }
 
 func unknownSpace(name string) error {
@@ -146,7 +138,7 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 			highest = max(highest, c.Last+c.Doubt)
 		}
 		if _, err = endLeases(tx, lost); err == nil {
-			err = burySpace(tx, name, highest, m.Now)
+			err = s.burySpace(tx, name, highest, m.Now)
 		}
 		if err == nil {
 			err = write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name)
@@ -175,22 +167,6 @@ func (s *Store) lockSpaceSections(tx *gorm.DB, m *moment, space model.Space) ([]
 		return nil, 0, err
 	}
 	return rows, marks[0], nil
-}
-
-// burySpace leaves a tombstone for a space. One that is there only rises.
-func burySpace(tx *gorm.DB, name string, highest, now int64) error {
-	before, err := query[spaceTombstone](tx, "read what was handed out before a deletion",
-		"SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", name)
-	if err != nil {
-		return err
-	}
-	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedSequenceTable+" WHERE name = ?",
-		name); err != nil {
-		return err
-	}
-	return write(tx, "remember what was handed out",
-		"INSERT INTO "+deletedSequenceTable+" (name, max_id, deleted_at) VALUES (?, ?, ?)",
-		name, max(highest, before.MaxID), now)
 }
 
 // ConfirmSpace ends the doubts about the sections of a space: the caller says that max_id of each
@@ -228,7 +204,7 @@ func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error 
 		err := s.inTx(ctx, "settle a space", func(tx *gorm.DB) error {
 			m, _, err := s.lockSpace(tx, name)
 			if errors.Is(err, model.ErrUnknownSpace) {
-				return burySpace(tx, name, mark, m.Now)
+				return s.burySpace(tx, name, mark, m.Now)
 			}
 			return err
 		})
@@ -252,30 +228,12 @@ func (s *Store) Spaces(ctx context.Context) ([]model.SpaceUse, error) {
 // Space gives one. Errors: model.ErrUnknownSpace, *model.StoreError.
 func (s *Store) Space(ctx context.Context, name string) (model.SpaceUse, error) {
 	found, err := usesOf(s.gorm.WithContext(ctx), " WHERE name = ?", name)
-	if err != nil {
-		return model.SpaceUse{}, s.explain("read the space", err)
-	}
-	if len(found) == 0 {
-		return model.SpaceUse{}, unknownSpace(name)
-	}
-	return found[0], nil
+	return oneRow(found, s.explain("read the space", err), unknownSpace(name))
 }
 
 func usesOf(tx *gorm.DB, where string, args ...any) ([]model.SpaceUse, error) {
-	rows, err := query[[]struct {
-		Name    string
-		Steps   int64
-		Count   int
-		Used    int
-		Highest int64
-	}](tx, "read the spaces", "SELECT name, step AS steps, sections AS count, "+
+	return query[[]model.SpaceUse](tx, "read the spaces", "SELECT name, sections, step, "+
 		"(SELECT COUNT(*) FROM "+sectionTable+" WHERE space = name AND term > 0) AS used, "+
 		"(SELECT COALESCE(MAX(max_id), 0) FROM "+sectionTable+" WHERE space = name) AS highest FROM "+
 		sequenceTable+where+" ORDER BY name", args...)
-	all := make([]model.SpaceUse, len(rows))
-	for i, r := range rows {
-		all[i] = model.SpaceUse{Space: model.Space{Name: r.Name, Sections: r.Count, Step: r.Steps}, Used: r.Used,
-			Highest: r.Highest}
-	}
-	return all, err
 }

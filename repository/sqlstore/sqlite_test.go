@@ -4,16 +4,10 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"shardid/scripts/check"
 )
@@ -62,41 +56,4 @@ func TestSQLiteErrors(t *testing.T) {
 	wantAdvice(t, s.Check(ctx), "stop the other process that holds")
 	check.Must(t, tx.Rollback())
 	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
-}
-
-// A start waits for a file that somebody holds for longer than SQLite itself waits,
-// and then opens it.
-func TestOpenOutwaitsALock(t *testing.T) {
-	check.Deep(t)
-	if testing.Short() {
-		t.Skip("waits for six seconds")
-	}
-	path := filepath.Join(t.TempDir(), "shardid.db")
-	holder, err := sql.Open(sqliteDriver, path)
-	check.Must(t, err)
-	holder.SetMaxOpenConns(1)
-	defer holder.Close()
-	for _, statement := range []string{"CREATE TABLE t (x)", "BEGIN EXCLUSIVE"} {
-		check.Must(t, check.Err(holder.ExecContext(t.Context(), statement)))
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		time.Sleep(6 * time.Second) // SQLite gives up after five
-		check.OK(t, check.Err(holder.ExecContext(context.Background(), "ROLLBACK")))
-	})
-	s, err := Open(t.Context(), Options{Driver: SQLite, DSN: path})
-	check.Must(t, err)
-	check.OK(t, s.Close())
-}
-
-// A row lock, which SQLite does not know, is left out, and names are quoted.
-func TestSQLiteDialect(t *testing.T) {
-	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
-	sql := s.gorm.ToSQL(func(tx *gorm.DB) *gorm.DB {
-		return tx.Table("t").Clauses(clause.Locking{Strength: "UPDATE"}).Where(clause.Eq{Column: "t.a`b", Value: "it's"}).Find(&[]struct{ X string }{})
-	})
-	if want := "SELECT * FROM `t` WHERE `t`.`a``b` = 'it''s' "; sql != want {
-		t.Errorf("%s\nwant\n%s", sql, want)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -14,24 +15,131 @@ import (
 	"shardid/model"
 )
 
-// maxTagDescription is the width of leaf_alloc.description, in characters.
-const maxTagDescription = 256
+// A row of leaf_alloc is a tag. What outlives it when it is deleted is in two tables beside it: how far it had come
+// (leaf_alloc_deleted), and how its IDs are shown (shardid_number), which never changes.
+//
+// A table that Leaf made may ignore case, and so may the two beside it. There one of two names that differ by that is
+// unknown, and neither is taken for the other.
 
-// tagRow is a row of leaf_alloc that is locked. A NULL reads as zero.
+const (
+	// maxTagDescription is the width of leaf_alloc.description, in characters.
+	maxTagDescription = 256
+	// tagsAtOnce is how many rows one statement reads: a few hundredths of a second's work,
+	// so that it ends in time on a busy server, too.
+	tagsAtOnce = 5000
+)
+
+// tagRow is a row of leaf_alloc, and how its IDs are shown. A NULL reads as zero.
 type tagRow struct {
-	BizTag   string
-	MaxID    int64
-	Step     int64
-	Counter  counterRow `gorm:"embedded"`
-	OwnMaxID int64      // max_id as shardid stored it; another program may have raised it
+	BizTag      string
+	MaxID       int64
+	Step        int64
+	Description string
+	Updated     int64           // Unix s
+	Counter     counterRow      `gorm:"embedded"`
+	OwnMaxID    int64           // max_id as shardid stored it; another program may have raised it
+	Numbering   model.Numbering `gorm:"embedded"`
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
-	// Numbering is how the IDs are shown; see keptOfTag.
-	Numbering model.Numbering `gorm:"-"`
 }
 
-func checkStep(step int64) error {
+// numberColumns are the columns of shardid_number.
+const numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
+
+// tagColumns are those of leaf_alloc as t. The time is in seconds since 1970, which no time zone changes.
+func (s *Store) tagColumns() string {
+	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, t.max_rate, " +
+		"t.own_max_id, " + s.either("UNIX_TIMESTAMP(t.update_time)", "CAST(strftime('%s', t.update_time) AS INTEGER)") +
+		" AS updated"
+}
+
+// tag is the row as others see it.
+func (r tagRow) tag(region model.Region) model.Tag {
+	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description,
+		UpdatedAt: time.Unix(r.Updated, 0), Numbering: r.Numbering, Region: region}
+}
+
+// Tags reads every tag, ordered by name. A row that cannot be used is skipped
+// and told to Options.OnBadRow. Errors: *model.StoreError.
+func (s *Store) Tags(ctx context.Context) (tags []model.Tag, err error) {
+	for last := ""; ; {
+		rows, err := s.readTags(ctx, "t.biz_tag > ?", last)
+		if err != nil {
+			return nil, err
+		}
+		tags = append(tags, s.usableTags(rows)...)
+		if len(rows) < tagsAtOnce {
+			slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
+			return tags, nil
+		}
+		last = rows[len(rows)-1].BizTag
+	}
+}
+
+// TagsNamed reads tags as Tags does, those of some names, at most tagsAtOnce; others that the table takes for the
+// same may be among them.
+func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
+	rows, err := s.readTags(ctx, "t.biz_tag IN ?", names)
+	return s.usableTags(rows), err
+}
+
+// Tag reads one tag. Errors: model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
+// *model.StoreError.
+func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
+	rows, err := s.readTags(ctx, "t.biz_tag = ?", name)
+	row, err := exactTag(rows, err, name)
+	if err != nil {
+		return model.Tag{}, err
+	}
+	tag := row.tag(s.opts.Region)
+	return tag, checkTagRow(tag)
+}
+
+// exactTag is the row that was found, if it has exactly the name.
+func exactTag(rows []tagRow, err error, name string) (tagRow, error) {
+	unknown := fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	row, err := oneRow(rows, err, unknown)
+	if err == nil && row.BizTag != name {
+		err = unknown
+	}
+	return row, err
+}
+
+// readTags reads the first tagsAtOnce tags of a condition.
+func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows []tagRow, err error) {
+	const op = "load the tags"
+	ctx, end := s.observe(ctx, op)
+	defer func() { end(err) }()
+	rows, err = query[[]tagRow](s.gorm.WithContext(ctx), "read", "SELECT "+s.tagColumns()+
+		", n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM "+tagTable+" AS t LEFT JOIN "+numberTable+
+		" AS n ON n.biz_tag = t.biz_tag WHERE "+where+" ORDER BY t.biz_tag LIMIT "+strconv.Itoa(tagsAtOnce), args...)
+	return rows, s.explain(op, err)
+}
+
+func (s *Store) usableTags(rows []tagRow) []model.Tag {
+	tags := make([]model.Tag, 0, len(rows))
+	for _, row := range rows {
+		tag := row.tag(s.opts.Region)
+		if err := checkTagRow(tag); err == nil {
+			tags = append(tags, tag)
+		} else if s.opts.OnBadRow != nil {
+			s.opts.OnBadRow(err)
+		}
+	}
+	return tags
+}
+
+// checkTagRow refuses, with model.ErrInvalidArgument, a row that cannot be used.
+func checkTagRow(tag model.Tag) error {
+	_, numbers := tag.Numbers()
+	if err := cmp.Or(model.CheckTag(tag.Name), checkTagStep(tag.Step), numbers); err != nil {
+		return fmt.Errorf("%s row %q cannot be used: %w", tagTable, tag.Name, err)
+	}
+	return nil
+}
+
+func checkTagStep(step int64) error {
 	if step < 1 || step > model.MaxTagStep {
 		return fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, step, int64(model.MaxTagStep))
 	}
@@ -41,11 +149,10 @@ func checkStep(step int64) error {
 // checkNewTag refuses, with model.ErrInvalidArgument, what the table could not
 // hold and a tag that has no segment left.
 func checkNewTag(tag model.Tag) error {
-	err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step), model.CheckFresh("tag", tag.Fresh, tag.Name))
-	if err != nil {
-		return err
-	}
+	err := cmp.Or(model.CheckTag(tag.Name), checkTagStep(tag.Step), model.CheckFresh("tag", tag.Fresh, tag.Name))
 	switch {
+	case err != nil:
+		return err
 	case tag.MaxID < 1 || tag.MaxID > model.MaxTagID-tag.Step:
 		return fmt.Errorf("%w: max_id %d is not in 1…2^63-1-step: it is the first ID to hand out",
 			model.ErrInvalidArgument, tag.MaxID)
@@ -57,9 +164,7 @@ func checkNewTag(tag model.Tag) error {
 }
 
 // AllocateTag takes the next segment of a tag, in one transaction under the row's
-// lock. Which names are one tag is the table's to say: where its collation
-// ignores case, "A" takes from the row "a" and never what that row gave before.
-// When the transaction fails, or its COMMIT is not acknowledged, the segment
+// lock. When the transaction fails, or its COMMIT is not acknowledged, the segment
 // is never handed out. Safe for concurrent use, over processes and with Leaf's own
 // programs. Errors: model.ErrUnknownTag, model.ErrLimitReached,
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
@@ -72,7 +177,12 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 		if err != nil {
 			return segment, err
 		}
-		if err := row.sameNumbers(req.Numbers); err != nil {
+		stored, err := row.Numbering.Numbers()
+		if err == nil && !stored.Same(req.Numbers) { // the caller would show the IDs otherwise
+			err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a "+
+				"pattern never changes", model.ErrInvalidArgument, req.Tag, row.Numbering.Pattern, numberTable)
+		}
+		if err != nil {
 			return segment, err
 		}
 		req.Region, req.Changed = s.opts.Region, m.Changes > row.Counter.LastChange
@@ -93,30 +203,17 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	})
 }
 
-// lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
+// lockTag reads the latest committed row of the exact name and locks it. Its MaxID is raised to what a
 // tag of the name had handed out before it was deleted. The error may be model.ErrUnknownTag.
 func (s *Store) lockTag(tx *gorm.DB, name string) (row tagRow, err error) {
 	found, err := query[[]tagRow](tx, "lock the row",
-		"SELECT biz_tag, max_id, step, doubt, last_change, tokens, taken_at, max_rate, own_max_id FROM "+
-			tagTable+" WHERE biz_tag = ?"+s.forUpdate(), name)
-	switch {
-	case err != nil:
+		"SELECT "+s.tagColumns()+" FROM "+tagTable+" AS t WHERE t.biz_tag = ?"+s.forUpdate(), name)
+	if row, err = exactTag(found, err, name); err != nil {
 		return row, err
-	case len(found) == 0:
-		return row, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
-	row = found[0]
 	kept, err := keptOfTag(tx, name)
 	row.Stored, row.MaxID, row.Numbering = row.MaxID, max(row.MaxID, kept.Buried), kept.Numbering
 	return row, err
-}
-
-// lockExactly is lockTag for the tag of the exact name, with all that the table says of it.
-func (s *Store) lockExactly(tx *gorm.DB, name string) (row tagRow, tag model.Tag, err error) {
-	if row, err = s.lockTag(tx, name); err == nil {
-		tag, err = s.oneTag(tx, name)
-	}
-	return row, tag, err
 }
 
 // counted is what the row keeps of its counter. Where another program has raised max_id since, no mark covers it.
@@ -132,19 +229,8 @@ func (r tagRow) counted(m *moment) countedRow {
 	return row
 }
 
-// mark is the name of the tag at the witness: the row's own, whichever of its names is used.
+// mark is the name of the tag at the witness.
 func (r tagRow) mark() string { return "t:" + r.BizTag }
-
-// sameNumbers refuses, with model.ErrInvalidArgument, a caller who would show the IDs as
-// others than the table says.
-func (r tagRow) sameNumbers(numbers *model.Numbers) error {
-	stored, err := r.Numbering.Numbers()
-	if err == nil && !stored.Same(numbers) {
-		err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a pattern "+
-			"never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable)
-	}
-	return err
-}
 
 // storeTag writes what a tag has handed out, if its max_id is still the one that was
 // read.
@@ -153,6 +239,22 @@ func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
 		"taken_at = ?, own_max_id = ?, max_id = ?, "+
 		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
 		c.Doubt, m.Changes, c.Tokens, max(0, c.At.UnixMilli()), c.Last+1, c.Last+1, row.BizTag, row.Stored)
+}
+
+// tagKept is what outlives a tag of a name: the first ID that it had not handed out when it was
+// deleted, 0 for one that never was, and how its IDs are shown, zero for a plain tag.
+type tagKept struct {
+	Buried int64
+	model.Numbering
+}
+
+// keptOfTag reads that without a lock. It must follow the statement that locked or inserted the tag's
+// row: it then sees the deletion of whatever was there before it.
+func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
+	return query[tagKept](tx, "read what outlives a tag",
+		"SELECT d.max_id AS buried, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM (SELECT 1) AS one "+
+			"LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?",
+		name, name)
 }
 
 // CreateTag makes a tag and answers it, and where it begins: at MaxID, above what a tag of the name
@@ -183,29 +285,27 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 			err = write(tx, "go on above what was handed out before",
 				"UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
 		}
-		if err == nil {
-			made, err = s.oneTag(tx, tag.Name)
+		if err != nil {
+			return made, err
 		}
-		if err == nil {
-			err = s.beginTag(tx, m, &made, tag, kept.Buried)
-		}
-		return made, err
+		made = tag
+		made.MaxID, made.UpdatedAt = max(tag.MaxID, kept.Buried), m.now.Truncate(time.Second)
+		return made, s.beginTag(tx, m, &made, kept.Buried)
 	})
 }
 
 // beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.
 // before is the first ID that a tag of the name had not handed out before it was deleted.
-func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag, before int64) error {
+func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, before int64) error {
 	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Numbering: made.Numbering}
-	row.Counter.LastChange = m.accountedFor(tag.Fresh)
+	row.Counter.LastChange = m.accountedFor(made.Fresh)
 	c, mark, err := s.readCounter(tx, m, row.counted(m))
 	if err != nil {
 		return err
 	}
-	if used := max(before-1, mark); used > 0 && tag.Fresh != "" {
-		return errUsed("tag "+strconv.Quote(tag.Name), used)
+	if used := max(before-1, mark); used > 0 && made.Fresh != "" {
+		return errUsed("tag "+strconv.Quote(made.Name), used)
 	}
-	made.Fresh = tag.Fresh
 	if c.Doubt == 0 && mark < made.MaxID {
 		return nil
 	}
@@ -224,6 +324,40 @@ func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag,
 	return err
 }
 
+// keepNumber notes how the IDs of a new tag are shown; kept is what a tag of the name had before
+// it was deleted. A tag that comes back is shown as it was: the error is model.ErrRefused otherwise.
+func keepNumber(tx *gorm.DB, tag model.Tag, kept tagKept) error {
+	switch was := kept.Numbering; {
+	case was == tag.Numbering:
+		return nil
+	case was != model.Numbering{}:
+		return fmt.Errorf("%w: tag %q had the pattern %s with reset %s, zone %s and overflow %s before it was "+
+			"deleted, and texts of another could repeat its texts: give the same, or add a tag of another name",
+			model.ErrRefused, tag.Name, was.Pattern, was.Reset, was.Zone, was.Overflow)
+	case kept.Buried > 0:
+		return fmt.Errorf("%w: tag %q had plain IDs before it was deleted: add one with a pattern under another "+
+			"name", model.ErrRefused, tag.Name)
+	}
+	return write(tx, "note how the tag's IDs are shown",
+		"INSERT INTO "+numberTable+" ("+numberColumns+") VALUES (?, ?, ?, ?, ?)",
+		tag.Name, tag.Pattern, string(tag.Reset), tag.Zone, string(tag.Overflow))
+}
+
+// checkNumber refuses, with model.ErrInvalidArgument, a new tag whose IDs could not be shown,
+// and completes its numbering.
+func checkNumber(tag *model.Tag) error {
+	numbers, err := tag.Numbers()
+	if err != nil || numbers == nil {
+		return err
+	}
+	tag.Numbering = numbers.Numbering
+	if tag.MaxID != 1 && tag.Reset != model.ResetNone {
+		return fmt.Errorf("%w: the sequence of a tag with reset %s begins at 1, so max_id cannot be given",
+			model.ErrInvalidArgument, tag.Reset)
+	}
+	return nil
+}
+
 // ChangeTag changes a tag and answers it as it was and as it is. Errors:
 // model.ErrUnknownTag, ErrInvalidArgument, ErrRefused for a max_id that would go
 // down, *model.StoreError.
@@ -235,10 +369,13 @@ func (s *Store) ChangeTag(
 		if err != nil {
 			return err
 		}
-		row, current, err := s.lockExactly(tx, name)
-		if before = current; err != nil {
+		row, err := s.lockTag(tx, name)
+		if err != nil {
 			return err
 		}
+		before = row.tag(s.opts.Region)
+		current := before
+		before.MaxID = row.Stored
 		current.MaxID = max(row.MaxID, 1) // it includes what the tag had before it was deleted
 		next, err := change.Apply(current)
 		if err := cmp.Or(err, checkNewTag(next)); err != nil {
@@ -247,21 +384,34 @@ func (s *Store) ChangeTag(
 		if err := m.checkRaise(current, next.MaxID); err != nil {
 			return err
 		}
-		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, "+
-			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
-			next.MaxID, next.Step, next.Description, name)
-		if err == nil && change.MaxRate != nil {
-			err = write(tx, "store", "UPDATE "+tagTable+" SET max_rate = ? WHERE biz_tag = ?", *change.MaxRate, name)
+		rate := row.Counter.MaxRate
+		if change.MaxRate != nil {
+			rate = *change.MaxRate
 		}
+		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, max_rate = ?, "+
+			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
+			next.MaxID, next.Step, next.Description, rate, name)
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
 			err = s.raiseMarks(ctx, &m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}
-		if err == nil {
-			after, err = s.oneTag(tx, name)
-		}
+		after, after.UpdatedAt = next, m.now.Truncate(time.Second)
 		return err
 	})
 	return before, after, err
+}
+
+// checkRaise refuses, with model.ErrRefused, to raise max_id into a period that has not
+// begun: until then texts would show its date.
+func (m moment) checkRaise(tag model.Tag, maxID int64) error {
+	numbers, err := tag.Numbers()
+	if err != nil || numbers == nil || maxID == tag.MaxID {
+		return err
+	}
+	period, err := numbers.Period(m.local)
+	if err == nil && numbers.PeriodOf(maxID) > max(period, numbers.PeriodOf(tag.MaxID)) {
+		err = fmt.Errorf("%w: max_id %d is in a period of tag %q that has not begun", model.ErrRefused, maxID, tag.Name)
+	}
+	return cmp.Or(err, m.apart)
 }
 
 // DeleteTag removes a tag and remembers in the same transaction what it had handed
@@ -269,20 +419,22 @@ func (s *Store) ChangeTag(
 // deleted. Errors: model.ErrUnknownTag, *model.StoreError.
 func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 	op, needs := fmt.Sprintf("delete tag %q", name), []need{toShare, toDecide}
-	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (model.Tag, error) {
-		row, tag, err := s.lockExactly(tx, name)
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (tag model.Tag, err error) {
+		row, err := s.lockTag(tx, name)
 		if err != nil {
 			return tag, err
 		}
+		tag = row.tag(s.opts.Region)
+		tag.MaxID = row.Stored
 		c, mark, err := s.readCounter(tx, m, row.counted(m))
 		c = c.Raise(mark)
 		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
 		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
 			err = cmp.Or(err, fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: "+
-				"run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, row.BizTag))
+				"run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, name))
 		}
 		if err == nil {
-			err = buryTag(tx, row.BizTag, c.Last+c.Doubt+1)
+			err = s.buryTag(tx, name, c.Last+c.Doubt+1)
 		}
 		if err == nil {
 			err = write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
@@ -295,7 +447,7 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
 	op, needs := fmt.Sprintf("confirm tag %q", tag), []need{toShare, toDecide}
 	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (int64, error) {
-		row, _, err := s.lockExactly(tx, tag)
+		row, err := s.lockTag(tx, tag)
 		if err != nil {
 			return 0, err
 		}

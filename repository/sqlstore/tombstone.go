@@ -2,28 +2,24 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
 	"shardid/model"
 )
 
-// tombstone is what an app's shard had handed out before the app was deleted.
-type tombstone struct {
-	AppID   int64
-	ShardID int64
-	MaxID   int64
-}
+// What was handed out of an app, a tag or a space before it was deleted is remembered in a table for each kind: should
+// one come back under its ID or name, by whatever road, it goes on above that. Rows of these tables only rise, and
+// stay for ever.
 
-// TableName tells gorm the table.
-func (tombstone) TableName() string { return deletedTable }
-
-// tombstones gives those of the lists that have one. It reads without a lock and must
-// follow the statement that locked or inserted the lists' rows: it then sees the
-// deletion of whatever was there before them.
+// tombstones is what the lists that have one had handed out. It reads without a lock and must
+// follow the statement that locked the lists' rows, or keeps others from them: it then sees the
+// deletion of whatever was there before.
 func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64, error) {
-	var found []tombstone
-	err := tx.Select("app_id, shard_id, max_id").Where(whereKeys(reqs)).Find(&found).Error
+	var found []struct{ AppID, ShardID, MaxID int64 }
+	err := tx.Table(deletedTable).Select("app_id, shard_id, max_id").Where(whereKeys(reqs)).Find(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("read what was handed out before a deletion: %w", err)
 	}
@@ -34,104 +30,34 @@ func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64
 	return highest, nil
 }
 
-// bury leaves tombstones for the lists of an app that are locked. What a list may have handed
-// out without its row's knowledge counts too. The error may be model.ErrRefused, when that is
-// not known.
-func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]allocRow) error {
-	var counted []countedRow
-	var lists []model.AllocRequest
-	for _, r := range wholeApp(app) {
-		if row, found := rows[r.Key]; found {
-			counted, lists = append(counted, row.counted(m)), append(lists, r)
-		}
+// buryLists leaves tombstones for lists, up to their Floor.
+func (s *Store) buryLists(tx *gorm.DB, lists []model.AllocRequest) error {
+	rows := make([][]any, len(lists))
+	for i, l := range lists {
+		rows[i] = []any{l.Key.App, l.Key.Shard, l.Floor}
 	}
-	counters, marks, err := s.readCounters(tx, m, counted)
-	if err != nil {
-		return err
-	}
-	for i := range lists {
-		c := counters[i].Raise(marks[i])
-		if c.Doubt > model.MaxIndex-c.Last {
-			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm "+
-				"--app %d` before the deletion",
-				model.ErrRefused, lists[i].Key, app)
-		}
-		lists[i].Floor = c.Last + c.Doubt
-	}
-	return buryLists(tx, lists)
+	return s.bury(tx, deletedTable+" (app_id, shard_id, max_id, deleted_at)", "(?, ?, ?, CURRENT_TIMESTAMP)", rows...)
 }
 
-// buryLists leaves tombstones for lists, up to their Floor. One that is there only rises.
-func buryLists(tx *gorm.DB, lists []model.AllocRequest) error {
-	if len(lists) == 0 {
+// buryTag leaves a tombstone for a tag, whose next ID is maxID.
+func (s *Store) buryTag(tx *gorm.DB, name string, maxID int64) error {
+	return s.bury(tx, deletedTagTable+" (biz_tag, max_id, deleted_at)", "(?, ?, CURRENT_TIMESTAMP)", []any{name, maxID})
+}
+
+// burySpace leaves a tombstone for a space.
+func (s *Store) burySpace(tx *gorm.DB, name string, highest, now int64) error {
+	return s.bury(tx, deletedSequenceTable+" (name, max_id, deleted_at)", "(?, ?, ?)", []any{name, highest, now})
+}
+
+func (s *Store) bury(tx *gorm.DB, into, values string, rows ...[]any) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	before, err := tombstones(tx, lists)
-	if err != nil {
-		return err
-	}
-	graves := make([]tombstone, len(lists))
-	for i, l := range lists {
-		graves[i] = tombstone{AppID: int64(l.Key.App), ShardID: int64(l.Key.Shard), MaxID: max(l.Floor, before[l.Key])}
-	}
-	if err = tx.Where(whereKeys(lists)).Delete(&tombstone{}).Error; err == nil {
-		err = tx.Create(&graves).Error
-	}
-	if err != nil {
-		return fmt.Errorf("remember what was handed out: %w", err)
-	}
-	return nil
-}
-
-// wholeApp names all lists of an app.
-func wholeApp(app uint8) []model.AllocRequest {
-	reqs := make([]model.AllocRequest, model.Shards)
-	for shard := range reqs {
-		reqs[shard].Key = model.ListKey{App: app, Shard: uint8(shard)}
-	}
-	return reqs
-}
-
-// resume raises the rows of an app that were just inserted to its tombstones, and says where it
-// begins. The error may be model.ErrRefused for a limit below what was handed out, and for a
-// fresh app that was used.
-func (s *Store) resume(tx *gorm.DB, m *moment, app model.App, rows []allocRow) (model.AppSummary, error) {
-	summary := model.AppSummary{App: app, Shards: model.Shards}
-	reqs := wholeApp(app.ID)
-	before, err := tombstones(tx, reqs)
-	if err != nil {
-		return summary, err
-	}
-	counted := make([]countedRow, len(rows))
-	for i, row := range rows {
-		counted[i] = row.counted(m)
-	}
-	counters, marks, err := s.readCounters(tx, m, counted)
-	if err != nil {
-		return summary, err
-	}
-	for i := range rows {
-		key := reqs[i].Key
-		c := counters[i].Raise(max(before[key], marks[i]))
-		if c.Last > 0 && app.Fresh != "" {
-			return summary, errUsed(fmt.Sprint("app ID ", app.ID), c.Last)
-		}
-		if err := app.Limit.Check(key, c.Last); err != nil {
-			return summary, err
-		}
-		summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
-		summary.TotalIndices += c.Last
-		summary.Skipped = max(summary.Skipped, c.Doubt)
-		summary.Waits = summary.Waits || c.Unconfirmed(0, min(app.Limit.LastIndex(key), m.region.MaxIndex()))
-	}
-	if len(before) == 0 {
-		return summary, nil
-	}
-	const grave = "FROM " + deletedTable + " AS d WHERE d.app_id = " + table + ".app_id AND d.shard_id = " + table +
-		".shard_id"
-	return summary, write(tx, "go on above what was handed out before",
-		"UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? "+
-			"AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID)
+	return write(tx, "remember what was handed out", "INSERT INTO "+into+" VALUES "+values+
+		strings.Repeat(", "+values, len(rows)-1)+s.either(
+		" ON DUPLICATE KEY UPDATE max_id = GREATEST(max_id, VALUES(max_id)), deleted_at = VALUES(deleted_at)",
+		" ON CONFLICT DO UPDATE SET max_id = MAX(max_id, excluded.max_id), deleted_at = excluded.deleted_at"),
+		slices.Concat(rows...)...)
 }
 
 // accountedFor is the change up to which a new row accounts for: none, as the database may lack one
@@ -146,18 +72,4 @@ func (m moment) accountedFor(fresh string) int64 {
 // errUsed refuses as fresh what is known to have been used.
 func errUsed(what string, last int64) error {
 	return fmt.Errorf("%w: add it without fresh: %s was used before, up to %d", model.ErrRefused, what, last)
-}
-
-// buryTag leaves a tombstone for a tag, whose next ID is maxID. One that is there only rises.
-func buryTag(tx *gorm.DB, name string, maxID int64) error {
-	kept, err := keptOfTag(tx, name)
-	if err != nil || kept.Buried >= maxID {
-		return err
-	}
-	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?",
-		name); err != nil {
-		return err
-	}
-	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)",
-		name, maxID)
 }

@@ -702,7 +702,7 @@ func (s *Store) settleLists(ctx context.Context, lists []model.AllocRequest) err
 				gone = append(gone, lists[i])
 			}
 		}
-		return buryLists(tx, gone)
+		return s.buryLists(tx, gone)
 	})
 }
 
@@ -737,8 +737,8 @@ func (s *Store) settleTag(tx *gorm.DB, name string, mark int64) error {
 		return err
 	}
 	row, err := s.lockTag(tx, name)
-	if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
-		return buryTag(tx, name, mark+1)
+	if errors.Is(err, model.ErrUnknownTag) {
+		return s.buryTag(tx, name, mark+1)
 	}
 	if err != nil {
 		return err

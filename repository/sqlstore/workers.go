@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -28,20 +27,16 @@ import (
 //
 // The table is that of a fork of Leaf and may be taken over once its instances have stopped. A row whose
 // max_timestamp is not as shardid wrote it is one of another program, and a lease of an hour from then.
-// ip_port is unique: of several rows with one address all but one have their ID after it, 10.0.0.5:80/7.
+// ip_port is unique, and an address may have had several worker IDs: it has the ID after it, 10.0.0.5:80/7.
 
 const (
 	defaultReclaimMargin = 5 * time.Second
-	// acquireRetries is how often an Acquire is run again whose row was renewed meanwhile, or that
-	// waited too long among many others.
-	acquireRetries = 4
+	// takeRetries is how often takeOne runs again.
+	takeRetries = 4
 	// foreignLease is for how long, in ms, a worker ID counts as leased after the last report of
 	// another program's instance. Such an instance does not stop by itself when it cannot report.
 	// An hour is what that program's own pool waits.
 	foreignLease = 3_600_000
-	// freedPrefix begins the ip_port of a row that an operator has freed; its ID follows. No owner has
-	// such an address, as it has no port.
-	freedPrefix = "freed/"
 	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
 	maxAddress  = 122
 	maxIdentity = 64
@@ -82,8 +77,8 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	}
 	peers := make([]model.WorkerPeer, len(rows))
 	for i, row := range rows {
-		peers[i] = model.WorkerPeer{Address: row.IPPort, WorkerID: w.rows.workerID(row.ID), Reported: row.MaxTimestamp,
-			Seen: row.SeenAt}
+		peers[i] = model.WorkerPeer{Address: row.record().Address, WorkerID: w.rows.workerID(row.ID),
+			Reported: row.MaxTimestamp, Seen: row.SeenAt}
 	}
 	return peers, nil
 }
@@ -109,12 +104,12 @@ func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
 func (w *Workers) entry(row workerRow, now int64) model.WorkerEntry {
 	r := row.record()
 	e := model.WorkerEntry{
-		WorkerID: w.rows.workerID(row.ID), Address: row.IPPort, Foreign: r.OthersUntil > 0, State: model.WorkerLeased,
+		WorkerID: w.rows.workerID(row.ID), Address: r.Address, Foreign: r.OthersUntil > 0, State: model.WorkerLeased,
 		Reported: r.Reported, Reserved: row.ReservedUntil, Expires: max(r.LiveUntil(), r.Bound()) + w.margin,
 	}
 	switch {
 	case r.Address == "":
-		e.Address, e.State = "", model.WorkerFree
+		e.State = model.WorkerFree
 	case e.Expires < now:
 		e.State = model.WorkerExpired
 	}
@@ -135,21 +130,20 @@ func (w *Workers) Free(ctx context.Context, workerID int, address string) (was m
 		if err != nil {
 			return err
 		}
-		row := slot.Read.(workerRow)
-		was = w.entry(row, at.Now)
+		was = w.entry(slot.Read.(workerRow), at.Now)
 		switch {
 		case slot.ID != workerID || slot.Address == "":
 			return fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument,
 				workerID)
-		case row.IPPort != address:
+		case slot.Address != address:
 			return fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s",
-				model.ErrInvalidArgument, workerID, row.IPPort)
+				model.ErrInvalidArgument, workerID, slot.Address)
 		case was.Expires >= at.Now:
 			return fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
-				model.ErrRefused, workerID, row.IPPort, time.UnixMilli(was.Expires).UTC().Format(time.RFC3339))
+				model.ErrRefused, workerID, address, time.UnixMilli(was.Expires).UTC().Format(time.RFC3339))
 		}
 		// This fails if the instance has come back meanwhile.
-		return w.rows.put(tx, slot, slot.Freed(), fmt.Sprint(freedPrefix, row.ID), at.Now)
+		return w.rows.put(tx, slot, slot.Freed(), at.Now)
 	})
 	return was, err
 }
@@ -166,7 +160,6 @@ type workerRow struct {
 	ID            int64
 	IP            string
 	Port          string
-	IPPort        string `gorm:"column:ip_port"`
 	MaxTimestamp  int64
 	Identity      string
 	Token         string
@@ -183,7 +176,7 @@ func (r workerRow) record() workerid.Record {
 	record := workerid.Record{Address: net.JoinHostPort(r.IP, r.Port), Identity: r.Identity, Token: r.Token,
 		Reserved: r.ReservedUntil, Expires: r.ExpiresAt, Acquired: r.ClaimedAt,
 		Reported: r.MaxTimestamp, Seen: r.SeenAt}
-	if r.ID == 0 || strings.HasPrefix(r.IPPort, freedPrefix) {
+	if r.IP == "" { // an operator has freed it, or it has no row
 		record.Address = ""
 	}
 	if r.MaxTimestamp != r.OwnTimestamp { // shardid has not written it since that program reported
@@ -199,7 +192,7 @@ func (w workerRows) workerID(row int64) int { return int(row % w.count) }
 // read reads rows without a lock.
 func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, error) {
 	return query[[]workerRow](tx, "read the rows",
-		"SELECT id, COALESCE(ip, '') AS ip, COALESCE(port, '') AS port, ip_port, "+
+		"SELECT id, COALESCE(ip, '') AS ip, COALESCE(port, '') AS port, "+
 			"COALESCE(max_timestamp, 0) AS max_timestamp, identity, token, "+
 			"reserved_until, expires_at, claimed_at, seen_at, own_timestamp, made_at FROM "+
 			workerTable+" WHERE "+where, args...)
@@ -227,44 +220,33 @@ func (w workerRows) Take(ctx context.Context, owner model.Owner, take workerid.T
 		return w.store.explain(op, fmt.Errorf("%w: an address has at most %d bytes, token and identity %d",
 			model.ErrInvalidArgument, maxAddress, maxIdentity))
 	}
+	return w.store.takeOne(ctx, op, func(tx *gorm.DB) error {
+		c, err := w.choice(tx, owner)
+		if err != nil {
+			return err
+		}
+		slot, next, err := take(c)
+		if err != nil {
+			return err
+		}
+		return w.put(tx, slot, next, c.Now)
+	})
+}
+
+// takeOne runs a transaction that takes one of several rows, again when that one was taken, or renewed, meanwhile,
+// or when the transaction waited too long among many others.
+func (s *Store) takeOne(ctx context.Context, op string, take func(*gorm.DB) error) error {
 	for try := 0; ; try++ {
-		err := w.store.inTx(ctx, op, func(tx *gorm.DB) error {
-			c, err := w.choice(tx, owner)
-			if err != nil {
-				return err
-			}
-			slot, next, err := take(c.Choice)
-			if err != nil {
-				return err
-			}
-			return w.put(tx, slot, next, c.ipPort(slot, next.Address), c.Now)
-		})
+		err := s.inTx(ctx, op, take)
 		again := isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err)
-		if !again || try == acquireRetries {
-			return w.store.answer(ctx, op, err)
+		if !again || try == takeRetries {
+			return s.answer(ctx, op, err)
 		}
 	}
 }
 
-// workerChoice is all worker IDs, with those that have no row.
-type workerChoice struct {
-	workerid.Choice
-	ids map[string]int64 // of the rows, by their ip_port
-}
-
-// ipPort is what the row of a slot has as its ip_port when an address has the slot.
-func (c workerChoice) ipPort(slot workerid.Slot, address string) string {
-	row := slot.Read.(workerRow)
-	if row.ID != 0 && slot.Address == address {
-		return row.IPPort
-	}
-	if _, taken := c.ids[address]; taken {
-		return strings.Replace(slot.Path, workerTable, address, 1)
-	}
-	return address
-}
-
-func (w workerRows) choice(tx *gorm.DB, owner model.Owner) (c workerChoice, err error) {
+// choice is all worker IDs, with those that have no row.
+func (w workerRows) choice(tx *gorm.DB, owner model.Owner) (c workerid.Choice, err error) {
 	at, err := w.store.lockNamed(tx, workerTable)
 	if err != nil {
 		return c, err
@@ -283,9 +265,7 @@ func (w workerRows) choice(tx *gorm.DB, owner model.Owner) (c workerChoice, err 
 	for id := range w.count {
 		c.Slots = append(c.Slots, w.slotOf(workerRow{}, id+1))
 	}
-	c.ids = map[string]int64{}
 	for _, row := range rows {
-		c.ids[row.IPPort] = row.ID
 		// Higher ones are none: the original makes them once its table has seen 1024 addresses.
 		if 1 <= row.ID && row.ID <= w.count {
 			c.Slots[row.ID-1] = w.slotOf(row, row.ID)
@@ -296,7 +276,7 @@ func (w workerRows) choice(tx *gorm.DB, owner model.Owner) (c workerChoice, err 
 
 // addClaims keeps a worker ID as long as another process claims it, in a table of its own: a row may be
 // older than the claim, or gone, as in a restored table.
-func (w workerRows) addClaims(tx *gorm.DB, c workerChoice, owner model.Owner) error {
+func (w workerRows) addClaims(tx *gorm.DB, c workerid.Choice, owner model.Owner) error {
 	claims, err := query[[]struct{ WorkerID, UntilMs int64 }](tx, "read the claims",
 		"SELECT worker_id, until_ms FROM "+claimTable+
 			" WHERE registry = ? AND token <> ? AND worker_id BETWEEN 0 AND ?",
@@ -324,22 +304,22 @@ func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.E
 		if err != nil {
 			return err
 		}
-		return w.put(tx, slot, next, slot.Read.(workerRow).IPPort, at.Now)
+		return w.put(tx, slot, next, at.Now)
 	})
 	return m, err
 }
 
 // put writes the record, if its row is still as it was read. Nothing is sent when nothing changes:
 // MySQL counts changed rows and not matching ones.
-func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, ipPort string, now int64) error {
+func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, now int64) error {
 	old := slot.Read.(workerRow)
 	var ip, port string
 	if next.Address != "" {
 		ip, port, _ = net.SplitHostPort(next.Address) // checked before, or read from a row
 	}
 	id := cmp.Or(int64(slot.ID), w.count)
-	values := []any{ip, port, ipPort, next.Reported, next.Reported, next.Identity, next.Token,
-		next.Reserved, next.Expires, next.Acquired, next.Seen, id}
+	values := []any{ip, port, fmt.Sprintf("%s/%d", next.Address, id), next.Reported, next.Reported, next.Identity,
+		next.Token, next.Reserved, next.Expires, next.Acquired, next.Seen, id}
 	switch {
 	case next == slot.Record:
 		return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 func TestWorkersContract(t *testing.T) {
@@ -157,7 +155,7 @@ func TestWorkersChangedRow(t *testing.T) {
 				row := slot.Read.(workerRow)
 				change(&row)
 				slot.Read = row
-				return w.rows.put(tx, slot, slot.Taken(workertest.Owner(1), 1), row.IPPort, 1)
+				return w.rows.put(tx, slot, slot.Taken(workertest.Owner(1), 1), 1)
 			})
 			check.Is(t, err, errRowChanged, what)
 		}
@@ -220,9 +218,7 @@ func TestWorkersRefuses(t *testing.T) {
 		w := s.Workers(WorkersOptions{})
 		good := workertest.Owner(0)
 		for name, change := range map[string]func(*model.Owner){
-			"no port":       func(o *model.Owner) { o.Address = "10.0.0.1" },
 			"long address":  func(o *model.Owner) { o.Address = strings.Repeat("a", 127) + ":1" },
-			"no token":      func(o *model.Owner) { o.Token = "" },
 			"long identity": func(o *model.Owner) { o.Identity = strings.Repeat("i", 65) },
 		} {
 			bad := good
@@ -288,42 +284,6 @@ func TestFreeWorkerID(t *testing.T) {
 	})
 }
 
-// Leases that have run out are taken by many at once, each by one, while others renew; and where the
-// server refuses locking reads of changed rows.
-func TestWorkersRecycleAtOnce(t *testing.T) {
-	for _, dsn := range []string{"", "&innodb_snapshot_isolation=1"} {
-		t.Run("with"+dsn, func(t *testing.T) {
-			if dsn != "" && testserver.OnMySQL() {
-				t.Skip("MySQL does not have it")
-			}
-			opts := backends()[0].empty(t)
-			s := openMigrated(t, opts)
-			opts.DSN += dsn
-			long := time.Now().UnixMilli() - 3_600_000
-			fillWorkers(t, s, func(id int64) int64 { return long + id })
-			w := open(t, opts).Workers(WorkersOptions{})
-			live := renewed(t, w, workertest.Owner(0), 1000, 3_600_000)
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					check.OK(t, check.Err(w.Renew(t.Context(), live)))
-				}
-			})
-			leases, errs := atOnce(24, func(i int) (model.Lease, error) {
-				return w.Acquire(context.Background(), workertest.Owner(100+i))
-			})
-			stop()
-			wg.Wait()
-			check.Must(t, errors.Join(errs...))
-			workertest.WantDistinct(t, append(leases, live))
-			for _, l := range leases {
-				check.Equal(t, l.After, long+int64(l.WorkerID), "After")
-			}
-		})
-	}
-}
-
 // Claims keep those apart who ask different registries, and nobody else.
 func TestWorkerClaims(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -379,9 +339,9 @@ func TestWorkerClaims(t *testing.T) {
 func TestWorkersRestoredAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		for what, restore := range map[string]string{
-			"without the row": "DELETE FROM leaf_workerid_alloc WHERE ip_port = '10.0.0.2:1'",
+			"without the row": "DELETE FROM leaf_workerid_alloc WHERE ip = '10.0.0.2'",
 			"with an older row": "UPDATE leaf_workerid_alloc SET token = 'old', identity = 'old', " +
-				"reserved_until = 1, expires_at = 1, claimed_at = 0 WHERE ip_port = '10.0.0.2:1'",
+				"reserved_until = 1, expires_at = 1, claimed_at = 0 WHERE ip = '10.0.0.2'",
 		} {
 			run(t, s, "DELETE FROM leaf_workerid_alloc", "DELETE FROM shardid_worker_claim")
 			w := s.Workers(WorkersOptions{})

@@ -122,20 +122,17 @@ func TestLostDatabase(t *testing.T) {
 	if err := os.Rename(file, saved); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
-		make func()
-		word string
-	}{
-		"missing":     {func() {}, "is not there"},
-		"zero length": {func() { writeFile(t, file, "") }, "is empty"},
-		"no table":    {func() { sqliteFile(t, file, "PRAGMA user_version = 7") }, "is empty"},
-		"foreign":     {func() { sqliteFile(t, file, "CREATE TABLE theirs (x)") }, "has no table of shardid"},
+	for name, damage := range map[string]func(){
+		"missing":     func() {},
+		"zero length": func() { writeFile(t, file, "") },
+		"no table":    func() { sqliteFile(t, file, "PRAGMA user_version = 7") },
+		"foreign":     func() { sqliteFile(t, file, "CREATE TABLE theirs (x)") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.make()
+			damage()
 			before, _ := os.ReadFile(file)
 			for _, args := range []string{"serve", "migrate", "provision --app 2 --name b", "doctor"} {
-				what := try{args, 1, "", "data/shardid.db " + c.word + ", but data/shardid/"}
+				what := try{args, 1, "", "data/shardid.db has no tables of shardid, but data/shardid/"}
 				o := what.in(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"})
 				if advice := "restore the file from a backup"; !strings.Contains(o.stderr, advice) {
 					t.Errorf("%s does not say %q: %s", args, advice, o.stderr)

@@ -4,7 +4,7 @@
 -- It loads through `shardid migrate` or by hand (mysql db < file), any number of times. Four
 -- tables may have been made by another program before: id_alloc by the original article's
 -- service, leaf_alloc by Leaf, leaf_workerid_alloc by a fork of Leaf, WORKER_NODE by
--- UidGenerator. `shardid migrate` keeps their rows and adds what they lack of the definitions
+-- UidGenerator. `shardid migrate` keeps their rows and gives them the columns, keys and checks
 -- below. Every column of ours has a default, so that those programs can go on.
 --
 -- Times are Unix milliseconds unless a comment says otherwise.
@@ -54,8 +54,7 @@ CREATE TABLE IF NOT EXISTS leaf_alloc (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- What was handed out of apps and tags before they were deleted: should one come back under
--- its old ID or name, by whatever road, it goes on above that. Rows are never removed. Which
--- names are one tag is the collation's of leaf_alloc to say, so tables of tags take it from there.
+-- its old ID or name, by whatever road, it goes on above that. Rows are never removed.
 CREATE TABLE IF NOT EXISTS id_alloc_deleted (
   app_id     int       NOT NULL COMMENT '0..255',
   shard_id   int       NOT NULL COMMENT '0..63',
@@ -64,28 +63,25 @@ CREATE TABLE IF NOT EXISTS id_alloc_deleted (
   PRIMARY KEY (app_id, shard_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
-SET @shardid_tag = (SELECT CONCAT('(biz_tag ', column_type, ' CHARACTER SET ', character_set_name, ' COLLATE ', collation_name, ' NOT NULL, ')
-  FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'leaf_alloc' AND column_name = 'biz_tag');
-
-SET @shardid_sql = CONCAT('CREATE TABLE IF NOT EXISTS leaf_alloc_deleted ', @shardid_tag,
-    'max_id bigint NOT NULL COMMENT ''first ID not handed out before'', ',
-    'deleted_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (biz_tag)) ENGINE=InnoDB');
-PREPARE shardid_stmt FROM @shardid_sql;
-EXECUTE shardid_stmt;
-DEALLOCATE PREPARE shardid_stmt;
+CREATE TABLE IF NOT EXISTS leaf_alloc_deleted (
+  biz_tag    varchar(128) NOT NULL,
+  max_id     bigint       NOT NULL COMMENT 'first ID not handed out before',
+  deleted_at timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- How the IDs of a tag are shown as texts, such as ORD-20261122-00000001. A row is made with
 -- its tag and never changed nor removed: a tag that comes back under its name is shown as
 -- before. The numbers are in leaf_alloc, in the high bits of max_id the period.
-SET @shardid_sql = CONCAT('CREATE TABLE IF NOT EXISTS shardid_number ', @shardid_tag,
-    'pattern varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT ''literal text, date fields and {seq:N}'', ',
-    'reset_by varchar(8) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT ''day, month, year or none'', ',
-    'zone varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT ''in which days begin'', ',
-    'overflow varchar(8) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT ''widen or refuse'', ',
-    'created_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (biz_tag)) ENGINE=InnoDB');
-PREPARE shardid_stmt FROM @shardid_sql;
-EXECUTE shardid_stmt;
-DEALLOCATE PREPARE shardid_stmt;
+CREATE TABLE IF NOT EXISTS shardid_number (
+  biz_tag    varchar(128) NOT NULL,
+  pattern    varchar(128) NOT NULL COMMENT 'literal text, date fields and {seq:N}',
+  reset_by   varchar(8)   NOT NULL COMMENT 'day, month, year or none',
+  zone       varchar(64)  NOT NULL COMMENT 'in which days begin',
+  overflow   varchar(8)   NOT NULL COMMENT 'widen or refuse',
+  created_at timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The 64 rows of one app, all or none, above what the app had before it was deleted. The body
 -- is a single statement, so that it loads without DELIMITER. An appId outside 0..255 fails
