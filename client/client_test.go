@@ -161,17 +161,21 @@ func TestNumbers(t *testing.T) {
 func TestZeroValuesSayUseNew(t *testing.T) {
 	var c Client
 	for what, ask := range map[string]func() error{
-		"Source":     func() error { _, err := new(Source).Next(t.Context()); return err },
-		"Take":       func() error { _, err := new(Source).Take(t.Context(), 1); return err },
-		"Queue":      func() error { _, err := new(Queue).Next(t.Context(), "alice"); return err },
-		"Number":     func() error { _, err := new(Number).Next(t.Context()); return err },
-		"Queue()":    func() error { _, err := c.Queue(1).Take(t.Context(), "alice", 1); return err },
-		"Segment()":  func() error { _, err := c.Segment("a").Next(t.Context()); return err },
-		"Number()":   func() error { _, err := c.Number("a").Next(t.Context()); return err },
-		"Sequence()": func() error { _, err := c.Sequence("a").Next(t.Context(), "k"); return err },
-		"Current()":  func() error { _, err := c.Sequence("a").Current(t.Context(), "k"); return err },
-		"UID()":      func() error { _, err := c.UID().Next(t.Context()); return err },
-		"Close()":    c.Close,
+		"Source":      func() error { _, err := new(Source).Next(t.Context()); return err },
+		"Take":        func() error { _, err := new(Source).Take(t.Context(), 1); return err },
+		"Queue":       func() error { _, err := new(Queue).Next(t.Context(), "alice"); return err },
+		"Number":      func() error { _, err := new(Number).Next(t.Context()); return err },
+		"Queue()":     func() error { _, err := c.Queue(1).Take(t.Context(), "alice", 1); return err },
+		"Segment()":   func() error { _, err := c.Segment("a").Next(t.Context()); return err },
+		"Number()":    func() error { _, err := c.Number("a").Next(t.Context()); return err },
+		"Sequence()":  func() error { _, err := c.Sequence("a").Next(t.Context(), "k"); return err },
+		"Current()":   func() error { _, err := c.Sequence("a").Current(t.Context(), "k"); return err },
+		"UID()":       func() error { _, err := c.UID().Next(t.Context()); return err },
+		"Close()":     c.Close,
+		"Generator":   func() error { _, err := new(Generator).Next(); return err },
+		"Take(1)":     func() error { _, err := new(Generator).Take(1); return err },
+		"its Close":   new(Generator).Close,
+		"Generator()": func() error { _, err := c.Generator(t.Context(), "orders"); return err },
 	} {
 		if err := ask(); !errors.Is(err, ErrZero) {
 			t.Errorf("%s: %v", what, err)

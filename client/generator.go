@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"shardid/client/idgen"
@@ -14,7 +13,7 @@ import (
 
 var (
 	// ErrNoLease is in the error of a Generator that has no worker ID now, or no time left of
-	// it. The error says why, and since when.
+	// it. The error says why.
 	ErrNoLease = errors.New("shardid: no lease of a worker ID")
 	// ErrClockBack is in the error of a Generator whose clock was set back below the time of
 	// the last ID. It ends when the clock is there again.
@@ -30,6 +29,11 @@ const (
 	// starts bounds the random sequence that a new millisecond starts at, so that IDs of a low
 	// rate are not all divisible by a power of 2.
 	starts = 100
+	// A request that failed is repeated after firstRetry, then after pauses that double up to
+	// lastRetry, but not later than a quarter of the time between renewals.
+	firstRetry, lastRetry = time.Second, 10 * time.Second
+	// clocksApart is how far this machine's clock may be behind the database's.
+	clocksApart = 5 * time.Second
 )
 
 // Generator makes snowflakes in the process, with a worker ID of a name that it leases from
@@ -41,146 +45,293 @@ const (
 // is not ahead of the clock; after a millisecond that was used up it may lag by 100 ms.
 //
 // While no replica answers, a generator goes on for the name's hold, a minute by default. Then it
-// refuses with ErrNoLease, and goes on by itself when a replica answers. A process that is copied
+// refuses with ErrNoLease, and resumes by itself when a replica answers. A process that is copied
 // with its memory makes IDs twice, as the package's comment says.
 type Generator struct {
-	term  atomic.Pointer[term] // nil in a zero value
-	clock idgen.Clock
+	gen    *idgen.Generator // of the layout, which a name keeps; nil in a zero value
+	client *Client
+	name   string
+	layout layout
 
-	client  *Client
-	name    string
-	base    context.Context // of keep
+	base    context.Context // of renewals, until Close
 	cancel  context.CancelFunc
 	keeping sync.WaitGroup
-	hurry   chan struct{} // asks for a renewal now
+	hurry   chan struct{} // of one value: renew now
 	closing sync.Once
 	closed  error // of Close
 
-	// What follows belongs to keep, and then to Close.
-	lease lease
-	held  bool
-	last  int64  // the time of the last ID of the terms that ended, Unix ms
-	lost  string // since when there is no lease
-
-	mu    sync.Mutex    // guards what follows
-	cause error         // of the last request; nil: it succeeded
-	ahead time.Duration // how far the clock was ahead of the database's then
+	mu    sync.Mutex // guards what follows, which the goroutine that renews changes alone, and Close after it
+	lease *lease     // nil while there is none
+	cause error      // of the last request; nil: it succeeded
 }
 
-// term is a lease as the generator uses it, or used it when it has ended.
-type term struct {
-	gen   *idgen.Generator
-	lease lease
-	until atomic.Int64 // the last Unix ms that IDs may have
-	ended error        // why it has ended
+// Generator leases a worker ID of a name, within Options.Timeout. Then it waits for the first
+// instant whose IDs no earlier holder may have made, as long as ctx allows. That is at once, as a
+// rule; after the database went on from a copy that may lack leases it takes up to the name's hold
+// and 10 s.
+//
+// Errors: *Error, with CodeUnknown for a name that there is not; ErrTimeout, with the cause, such
+// as that no worker ID is free; ErrNoLease for a clock that is outside of the lease and more than
+// 5 s from that of the database; ErrClosed; the context's; others as of Source.Next.
+func (c *Client) Generator(ctx context.Context, name string) (*Generator, error) {
+	return c.newGenerator(ctx, name, idgen.SystemClock())
 }
 
-// newTerm is a term whose IDs are later than after, Unix ms, and as the lease allows, which was
-// checked.
-func newTerm(l lease, after int64, clock idgen.Clock) *term {
+func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Clock) (*Generator, error) {
+	if c.base == nil {
+		return nil, ErrZero
+	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	l, err := c.acquire(asking, name)
+	if c.base.Err() != nil {
+		return nil, ErrClosed
+	}
+	if err != nil {
+		return nil, err
+	}
 	gen, err := idgen.New(idgen.Options{
 		Unit: time.Millisecond, Epoch: l.Epoch, TimeBits: 63 - l.WorkerBits - l.SeqBits,
 		WorkerBits: l.WorkerBits, SeqBits: l.SeqBits, SequenceStart: min(starts, 1<<l.SeqBits),
 		Tolerance: tolerance, CatchUp: catchUp, Now: clock,
 	})
 	if err != nil {
-		panic(err)
+		return nil, fmt.Errorf("shardid: %w", err)
 	}
-	t := &term{gen: gen, lease: l}
-	gen.Begin(int(l.WorkerID), max(l.After, after))
-	t.extend(l.Until)
-	return t
+	g := &Generator{gen: gen, client: c, name: name, layout: l.layout, hurry: make(chan struct{}, 1)}
+	g.base, g.cancel = context.WithCancel(c.base)
+	g.begin(l)
+	c.mu.Lock()
+	isClosed := c.closed
+	if !isClosed {
+		c.generators[g] = struct{}{}
+		g.keeping.Go(func() { g.keep(l.renew()) })
+	}
+	c.mu.Unlock()
+	if isClosed {
+		return nil, errors.Join(ErrClosed, g.Close())
+	}
+	if err := g.awaitTime(ctx, l); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
 }
 
-// extend never takes back what was granted. Only the time of an ID ends a lease, whatever the
-// clocks do.
-func (t *term) extend(until int64) {
-	until = min(max(until, t.until.Load()), t.lease.maxMs())
-	t.until.Store(until)
-	t.gen.Extend(until, math.MaxInt64)
+// awaitTime waits until the clock is in the time of the first lease, or of one that follows.
+func (g *Generator) awaitTime(ctx context.Context, l lease) error {
+	longest := time.Duration(max(l.After-l.Now, 0))*time.Millisecond + clocksApart
+	for {
+		err := g.gen.Ready()
+		var r *idgen.RefusalError
+		isToCome := errors.As(err, &r) && (errors.Is(err, idgen.ErrTooEarly) && r.Wait <= longest ||
+			errors.Is(err, idgen.ErrNoLease) && r.Bound <= l.After) // it is being renewed up to its time
+		if err == nil || !isToCome {
+			return g.explain(err)
+		}
+		select {
+		case <-time.After(min(max(r.Wait, time.Millisecond), 50*time.Millisecond)):
+		case <-ctx.Done():
+			return fmt.Errorf("shardid: while the time of a worker ID was waited for: %w", ctx.Err())
+		}
+	}
 }
 
 // Next is one ID. At the most that the layout has in a millisecond it waits for the next, for
 // Options.Timeout at most. Errors: ErrNoLease, ErrClockBack, ErrTimeout, ErrClosed, ErrZero.
 func (g *Generator) Next() (int64, error) {
-	t := g.term.Load()
-	if t == nil {
+	if g.gen == nil {
 		return 0, ErrZero
 	}
-	if id, got, _, _ := t.gen.Take(1); got == 1 {
+	if id, got, _, _ := g.gen.Take(1); got == 1 {
 		return id, nil
 	}
-	first, _, err := g.some(1, nil)
-	return first, err
+	ids, err := g.Take(1)
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
 }
 
 // Take is n IDs, 1 to MaxTake, which rise, or an error as of Next. What it has when it fails is
 // lost. With few bits of sequence many IDs take longer than Options.Timeout.
 func (g *Generator) Take(n int) ([]int64, error) {
-	if g.term.Load() == nil {
+	if g.gen == nil {
 		return nil, ErrZero
 	}
 	if n < 1 || n > MaxTake {
 		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
 	}
 	ids := make([]int64, 0, n)
-	var waiting time.Time
+	var waiting time.Time // since when
 	for len(ids) < n {
-		first, got, err := g.some(n-len(ids), &waiting)
-		if err != nil {
-			return nil, err
+		first, got, wait, err := g.gen.Take(n - len(ids))
+		switch {
+		case err != nil:
+			return nil, g.explain(err)
+		case got > 0:
+			for id := first; id < first+int64(got); id++ {
+				ids = append(ids, id)
+			}
+			continue
+		case waiting.IsZero():
+			waiting = time.Now()
+		case time.Since(waiting) > g.client.opts.Timeout:
+			return nil, fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.layout.SeqBits)
 		}
-		for i := range int64(got) {
-			ids = append(ids, first+i)
-		}
+		time.Sleep(wait)
 	}
 	return ids, nil
 }
 
-// some is up to n consecutive IDs. It waits until Options.Timeout after since, which it sets when
-// it is zero; nil for a wait of this call alone.
-func (g *Generator) some(n int, since *time.Time) (first int64, got int, err error) {
-	if since == nil {
-		since = new(time.Time)
+// explain is the error of a caller, for one of gen.
+func (g *Generator) explain(err error) error {
+	var r *idgen.RefusalError
+	switch {
+	case !errors.As(err, &r):
+		return err // why there is no lease, or nil
+	case errors.Is(err, idgen.ErrClockBack), r.Now < g.layout.Epoch:
+		return fmt.Errorf("%w: the name %q: %w", ErrClockBack, g.name, err)
+	case errors.Is(err, idgen.ErrNoLease): // a machine that slept renews it now, whatever the timer says
+		select {
+		case g.hurry <- struct{}{}:
+		default:
+		}
 	}
+	err = fmt.Errorf("%w: the name %q: %w", ErrNoLease, g.name, err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.cause != nil {
+		return fmt.Errorf("%w: %w", err, g.cause)
+	}
+	return err
+}
+
+// WorkerID is that of the present lease; the next lease may have another one. It is -1 while a
+// lease that was lost is not replaced yet, and after Close.
+func (g *Generator) WorkerID() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lease == nil {
+		return -1
+	}
+	return int(g.lease.WorkerID)
+}
+
+// Close issues nothing more and releases the worker ID, within Options.Timeout. An error says that
+// it stays leased for a while. It may be called twice.
+func (g *Generator) Close() error {
+	if g.gen == nil {
+		return ErrZero
+	}
+	g.closing.Do(func() {
+		g.cancel()
+		g.keeping.Wait()
+		l := g.lease
+		g.end(ErrClosed, ErrClosed)
+		if l != nil {
+			// Where no ID was issued, After may still be above Until.
+			used := min(max(g.gen.LastIssued(), l.After), l.Until)
+			g.closed = g.client.release(context.Background(), *l, max(used, 1))
+		}
+		g.client.mu.Lock()
+		defer g.client.mu.Unlock()
+		delete(g.client.generators, g)
+	})
+	return g.closed
+}
+
+// closeAll closes generators together.
+func closeAll(generators []*Generator) error {
+	errs := make([]error, len(generators))
+	var all sync.WaitGroup
+	for i, g := range generators {
+		all.Go(func() { errs[i] = g.Close() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// keep renews the lease until Close, and replaces it when it is lost. When the last request
+// succeeded a caller may hurry the next, but not within firstRetry.
+func (g *Generator) keep(every time.Duration) {
+	var retry time.Duration // 0: the last request succeeded
 	for {
-		t := g.term.Load()
-		first, got, wait, err := t.gen.Take(n)
-		if err != nil {
-			return 0, 0, g.explain(t, err)
+		wait, hurry := every, g.hurry
+		if retry > 0 {
+			wait, hurry = min(retry, every/4), nil
 		}
-		if got > 0 {
-			return first, got, nil
+		early := min(wait, firstRetry)
+		if !g.pause(early, nil) || !g.pause(wait-early, hurry) {
+			return
 		}
-		switch {
-		case since.IsZero():
-			*since = time.Now()
-		case time.Since(*since) > g.client.opts.Timeout:
-			return 0, 0, fmt.Errorf("%w: more are asked for than %d in a millisecond",
-				ErrTimeout, 1<<t.lease.SeqBits)
+		if err := g.renewLease(); err != nil {
+			retry = min(max(2*retry, firstRetry), lastRetry)
+		} else {
+			retry, every = 0, g.lease.renew()
 		}
-		time.Sleep(wait)
 	}
 }
 
-// explain is the error of a caller, for one of a term.
-func (g *Generator) explain(t *term, err error) error {
-	var r *idgen.RefusalError
-	if !errors.As(err, &r) {
-		return err // why the term has ended
+// pause waits, and is false for no more.
+func (g *Generator) pause(wait time.Duration, hurry chan struct{}) bool {
+	select {
+	case <-time.After(wait):
+	case <-hurry:
+	case <-g.base.Done():
 	}
-	bound, left := formatMs(r.Bound), r.Wait.Round(time.Millisecond)
-	switch {
-	case errors.Is(err, idgen.ErrTooEarly):
-		return fmt.Errorf("%w whose time has begun: an earlier holder of worker ID %d of the name %q may have issued "+
-			"IDs of times up to %s, which the clock reaches in %v",
-			ErrNoLease, t.lease.WorkerID, t.lease.Name, bound, left)
-	case errors.Is(err, idgen.ErrClockBack):
-		return fmt.Errorf("%w: IDs of the name %q were issued up to %s, which the clock reaches in %v",
-			ErrClockBack, t.lease.Name, bound, left)
-	case r.Now < t.lease.Epoch:
-		return fmt.Errorf("%w: it says %s, and the IDs of the name %q begin at %s",
-			ErrClockBack, formatMs(r.Now), t.lease.Name, formatMs(t.lease.Epoch))
+	return g.base.Err() == nil
+}
+
+// renewLease renews the lease, or leases anew when there is none.
+func (g *Generator) renewLease() error {
+	if g.lease != nil {
+		l, err := g.client.renew(g.base, *g.lease)
+		if err == nil {
+			l.Until = max(l.Until, g.lease.Until) // what was granted is not taken back
+			g.setLease(&l, nil)
+			g.gen.Extend(l.Until, math.MaxInt64)
+			return nil
+		}
+		if !isLost(err) {
+			g.setLease(g.lease, err)
+			return err
+		}
+		g.loseLease(err)
 	}
-	return g.over(t, r.Now)
+	l, err := g.client.acquire(g.base, g.name)
+	if err == nil && l.layout != g.layout {
+		err = fmt.Errorf("shardid: the name has another layout now, %+v: it is not used", l.layout)
+	}
+	if err != nil {
+		g.loseLease(err)
+		return err
+	}
+	g.begin(l)
+	return nil
+}
+
+// begin takes up a lease. Its IDs are later than all before. Only the time of an ID ends a lease,
+// whatever the clocks do.
+func (g *Generator) begin(l lease) {
+	g.gen.Begin(int(l.WorkerID), l.After)
+	g.gen.Extend(l.Until, math.MaxInt64)
+	g.setLease(&l, nil)
+}
+
+// loseLease ends the lease for a cause, if there is one, and has callers told the latest cause.
+func (g *Generator) loseLease(cause error) {
+	g.end(fmt.Errorf("%w: the name %q: %w", ErrNoLease, g.name, cause), cause)
+}
+
+// end ends the lease: no ID of it is issued once this returns.
+func (g *Generator) end(reason, cause error) {
+	g.gen.End(reason)
+	g.setLease(nil, cause)
+}
+
+func (g *Generator) setLease(l *lease, cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lease, g.cause = l, cause
 }

@@ -81,26 +81,13 @@ func TestGeneratorsNeverRepeat(t *testing.T) {
 	}
 }
 
-// A call that takes too long ends.
-func TestGeneratorAtItsCap(t *testing.T) {
-	s := &lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 3}
-	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 100 * time.Millisecond})
-	g, err := c.Generator(t.Context(), "orders")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Take(MaxTake); !errors.Is(err, ErrTimeout) {
-		t.Error(err)
-	}
-}
-
 // During an outage a generator goes on to the end of its lease, then refuses and says why, and
-// goes on by itself: with its lease, or with a new one.
+// resumes by itself: with its lease, or with a new one.
 func TestGeneratorOutage(t *testing.T) {
 	t.Parallel()
-	for name, replaced := range map[string]bool{"a short one": false, "a long one": true} {
+	for name, hold := range map[string]time.Duration{"a short one": time.Minute, "a long one": 600 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			s := &lessor{hold: 600 * time.Millisecond, renew: 100 * time.Millisecond}
+			s := &lessor{hold: hold, renew: 100 * time.Millisecond}
 			g := newGenerator(t, s.start(t))
 			var ids []int64
 			next := func() error {
@@ -110,29 +97,22 @@ func TestGeneratorOutage(t *testing.T) {
 				}
 				return err
 			}
-			eventually(t, "two renewals", func() bool {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return next() == nil && len(s.spans) > 2
-			})
 			s.set(func() { s.status = http.StatusServiceUnavailable })
-			if !replaced {
-				time.Sleep(200 * time.Millisecond)
-			} else {
-				eventually(t, "the end of the lease", func() bool { return next() != nil })
-				err := next()
-				s.mu.Lock()
-				until := s.spans[len(s.spans)-1].Until
-				s.mu.Unlock()
-				var refused *Error
-				if _, last := s.check(t, ids); !errors.Is(err, ErrNoLease) || !errors.As(err, &refused) || !strings.Contains(err.Error(), formatMs(until)) || until-last > 200 {
-					t.Errorf("%v; the last ID at %s", err, formatMs(last))
-				}
+			eventually(t, "a failure", func() bool {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				return g.cause != nil
+			})
+			err := next()
+			for hold < time.Minute && err == nil {
+				err = next()
 			}
-			s.set(func() { s.status = 0 })
+			if (hold < time.Minute) != (errors.Is(err, ErrNoLease) && errors.Is(err, ErrTimeout)) {
+				t.Error(err)
+			}
+			s.set(func() { s.hold, s.status = time.Minute, 0 })
 			eventually(t, "IDs again", func() bool { return next() == nil })
-			worker, _ := s.check(t, ids)
-			if replaced != (worker > 0) || g.WorkerID() != int(worker) {
+			if worker, _ := s.check(t, ids); (hold < time.Minute) != (worker > 0) || g.WorkerID() != int(worker) {
 				t.Errorf("the worker ID is %d, %d", worker, g.WorkerID())
 			}
 		})
@@ -150,54 +130,43 @@ func TestGeneratorLosesItsLease(t *testing.T) {
 	s.set(func() { s.status = http.StatusConflict })
 	eventually(t, "the loss", func() bool {
 		_, err = g.Next()
-		return errors.Is(err, ErrNoLease) && strings.Contains(err.Error(), `for the name "orders" since 2`) && g.WorkerID() == -1
+		return errors.Is(err, ErrNoLease) && strings.Contains(err.Error(), "refused for a test") && g.WorkerID() == -1
 	})
-	s.set(func() { s.status = 0 })
-	eventually(t, "a new lease", func() bool { return g.WorkerID() == 1 })
+	s.set(func() { s.status, s.seqBits = 0, 11 })
+	eventually(t, "another layout", func() bool {
+		_, err = g.Next()
+		return errors.Is(err, ErrNoLease) && strings.Contains(err.Error(), "another layout") && g.WorkerID() == -1
+	})
+	s.set(func() { s.seqBits = 12 })
+	eventually(t, "a new lease", func() bool { return g.WorkerID() > 0 })
 	if id, err := g.Next(); err != nil || id < before {
 		t.Error(id, before, err)
 	}
-	if err := g.Close(); err != nil || s.released[1] == 0 {
-		t.Error(err, s.released)
-	}
-}
-
-// ahead sets the clock of a generator; the IDs before do not count.
-func ahead(g *Generator) *atomic.Int64 {
-	var by atomic.Int64
-	clock := g.clock
-	g.clock = func() (int64, time.Duration) {
-		wall, mono := clock()
-		return wall + by.Load(), mono
-	}
-	g.term.Store(newTerm(g.lease, 0, g.clock))
-	return &by
 }
 
 // Whatever the clock does, IDs rise and their times were granted.
 func TestGeneratorClock(t *testing.T) {
 	s := &lessor{hold: 10 * time.Second, renew: time.Minute}
-	g := newGenerator(t, s.start(t))
-	by := ahead(g)
+	var ahead atomic.Int64
+	g, err := newClient(t, Options{Addrs: []string{s.start(t)}}).newGenerator(t.Context(), "orders",
+		clockOff(func() time.Duration { return time.Duration(ahead.Load()) }))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ids := []int64{}
 	for _, c := range []struct {
 		set  time.Duration
 		fail error
-		text string
 	}{
-		{0, nil, ""}, {-3 * time.Millisecond, nil, ""},
-		{-time.Minute, ErrClockBack, "which the clock reaches in 59."},
-		{0, nil, ""}, {5 * time.Second, nil, ""},
-		{time.Second, ErrClockBack, "which the clock reaches in "},
-		{time.Hour, ErrNoLease, "or its machine, stood still"},
-		{6 * time.Second, nil, ""},
-		{-100 * 365 * 24 * time.Hour, ErrClockBack, ""},
+		{0, nil}, {-time.Minute, ErrClockBack}, {5 * time.Second, nil}, {time.Second, ErrClockBack},
+		{time.Hour, ErrNoLease}, {6 * time.Second, nil}, {-100 * 365 * 24 * time.Hour, ErrClockBack},
+		{100 * 365 * 24 * time.Hour, ErrNoLease},
 	} {
-		by.Store(int64(c.set))
+		ahead.Store(int64(c.set))
 		time.Sleep(2 * time.Millisecond) // a clock that is set shows a millisecond later
 		id, err := g.Next()
 		some, err2 := g.Take(5)
-		if !errors.Is(err, c.fail) || !errors.Is(err2, c.fail) || c.fail != nil && !strings.Contains(err.Error(), c.text) {
+		if !errors.Is(err, c.fail) || !errors.Is(err2, c.fail) {
 			t.Errorf("set by %v: %v, %v", c.set, err, err2)
 		}
 		if err == nil && err2 == nil {
@@ -205,7 +174,7 @@ func TestGeneratorClock(t *testing.T) {
 		}
 	}
 	s.check(t, ids)
-	if !slices.IsSorted(ids) || len(ids) != 5*6 {
+	if !slices.IsSorted(ids) || len(ids) != 3*6 {
 		t.Errorf("%d IDs, sorted %t", len(ids), slices.IsSorted(ids))
 	}
 }
@@ -231,33 +200,41 @@ func TestGeneratorWakesUp(t *testing.T) {
 // context or when the clock is wrong.
 func TestGeneratorWaitsForItsTime(t *testing.T) {
 	t.Parallel()
-	s := &lessor{hold: 400 * time.Millisecond, renew: 50 * time.Millisecond, after: time.Now().UnixMilli() + 1000}
+	s := &lessor{hold: time.Second, renew: 50 * time.Millisecond, after: time.Now().UnixMilli() + 2000}
 	c := newClient(t, Options{Addrs: []string{s.start(t)}})
 	g, err := c.Generator(t.Context(), "orders")
-	if err != nil || time.Now().UnixMilli() <= s.after {
+	if err != nil {
 		t.Fatal(err)
 	}
 	id, err := g.Next()
-	if worker, _ := s.check(t, []int64{id}); worker != 0 || err != nil {
-		t.Error(worker, err)
+	if s.check(t, []int64{id}); err != nil {
+		t.Error(err)
 	}
-	s.set(func() { s.after = time.Now().Add(time.Hour).UnixMilli() })
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if g, err := c.Generator(ctx, "orders"); g != nil || !errors.Is(err, context.DeadlineExceeded) || s.released[1] == 0 || s.released[1] > s.all[1].Until {
+	var last int
+	s.set(func() {
+		s.hold, s.after, last = time.Minute, time.Now().Add(time.Hour).UnixMilli(), len(s.all)
+		s.granted = func() { time.AfterFunc(100*time.Millisecond, cancel) }
+	})
+	_, err = c.Generator(ctx, "orders")
+	if !errors.Is(err, context.Canceled) || s.released[int64(last)] == 0 || s.released[int64(last)] > s.all[last].Until {
 		t.Error(err, s.released)
 	}
-	for _, l := range []lease{ // what a clock that is wrong gets
-		{After: time.Now().Add(time.Hour).UnixMilli(), Until: time.Now().Add(2 * time.Hour).UnixMilli(), Now: time.Now().Add(time.Hour).UnixMilli()},
-		{After: 1, Until: time.Now().Add(-time.Hour).UnixMilli(), Now: time.Now().Add(-2 * time.Hour).UnixMilli()},
-	} {
-		l.Name, l.Epoch, l.WorkerBits, l.SeqBits = "orders", testEpoch, 10, 12
-		g := &Generator{name: "orders", client: c, clock: idgen.SystemClock(), hurry: make(chan struct{}, 1)}
-		g.begin(l)
-		g.note(nil, l)
-		if err := g.usable(t.Context(), l); !errors.Is(err, ErrNoLease) || !strings.Contains(err.Error(), "clock") {
-			t.Error(err)
+	s.set(func() { s.after, s.granted = time.Now().UnixMilli()-1, nil })
+	for _, off := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
+		if _, err := c.newGenerator(t.Context(), "orders", clockOff(func() time.Duration { return off })); !errors.Is(err, ErrNoLease) {
+			t.Errorf("a clock that is off by %v: %v", off, err)
 		}
+	}
+}
+
+// clockOff is the machine's clock, set by so much.
+func clockOff(by func() time.Duration) idgen.Clock {
+	system := idgen.SystemClock()
+	return func() (int64, time.Duration) {
+		wall, mono := system()
+		return wall + int64(by()), mono
 	}
 }
 
@@ -318,12 +295,49 @@ func TestGeneratorCloses(t *testing.T) {
 	if _, err := c.Generator(t.Context(), "orders"); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	var zero Generator
-	_, err := zero.Next()
-	_, err2 := zero.Take(1)
-	_, err3 := new(Client).Generator(t.Context(), "orders")
-	if err != ErrZero || err2 != ErrZero || err3 != ErrZero || zero.Close() != ErrZero || zero.WorkerID() != -1 { //nolint:errorlint // it is that one
-		t.Error(err, err2, err3)
+}
+
+// What fails for good is told at once; what may pass is asked for until the timeout, as is more than the layout has.
+func TestGeneratorRefused(t *testing.T) {
+	s := &lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 3, status: http.StatusNotFound}
+	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: time.Second})
+	var refused *Error
+	_, err := c.Generator(t.Context(), "orders")
+	if !errors.As(err, &refused) || refused.Code != CodeUnknown || errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+	s.set(func() { s.status = http.StatusServiceUnavailable })
+	if _, err := c.Generator(t.Context(), "orders"); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+	s.set(func() { s.status = 0 })
+	g, err := c.Generator(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Take(MaxTake); !errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+}
+
+// With what no shardid answers IDs could repeat, or be negative.
+func TestLeaseIsChecked(t *testing.T) {
+	good := lease{layout: layout{testEpoch, 10, 12}, Name: "orders", Secret: "x", RenewMs: 1, WorkerID: 1023}
+	if err := good.check("orders"); err != nil {
+		t.Fatal(err)
+	}
+	for i, spoil := range []func(*lease){
+		func(l *lease) { l.Name = "other" }, func(l *lease) { l.Secret = "" }, func(l *lease) { l.RenewMs = 0 },
+		func(l *lease) { l.WorkerID = 1024 }, func(l *lease) { l.WorkerID = -1 },
+		func(l *lease) { l.WorkerBits = 0 }, func(l *lease) { l.WorkerBits = 1 << 40 },
+		func(l *lease) { l.SeqBits = 0 }, func(l *lease) { l.SeqBits = 15 }, func(l *lease) { l.Epoch = -1 },
+		func(l *lease) { l.After = -1 }, func(l *lease) { l.After = testEpoch + 1<<41 },
+	} {
+		l := good
+		spoil(&l)
+		if err := l.check("orders"); err == nil {
+			t.Errorf("%d: %+v is good", i, l)
+		}
 	}
 }
 
@@ -345,12 +359,5 @@ func BenchmarkGenerator(b *testing.B) {
 				}
 			}
 		})
-	})
-	b.Run("hundred", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := g.Take(100); err != nil {
-				b.Fatal(err)
-			}
-		}
 	})
 }

@@ -16,34 +16,36 @@ const maxBits = 24
 // lease is the right to issue IDs with a worker ID of a name: IDs whose time t, in Unix ms, has
 // After < t ≤ Until, whatever the clock of the holder is.
 type lease struct {
-	Name       string `json:"name"`
-	WorkerID   int64  `json:"workerId"`
-	Secret     string `json:"secret"`
-	Epoch      int64  `json:"epoch,string"` // Unix ms
-	WorkerBits uint   `json:"workerBits"`
-	SeqBits    uint   `json:"seqBits"`
-	After      int64  `json:"after,string"`
-	Until      int64  `json:"until,string"`
-	Now        int64  `json:"now,string"` // the database's clock when it granted or renewed, Unix ms
-	RenewMs    int64  `json:"renewMs"`    // wait so long before the next renewal
+	layout
+	Name     string `json:"name"`
+	WorkerID int64  `json:"workerId"`
+	Secret   string `json:"secret"`
+	After    int64  `json:"after,string"`
+	Until    int64  `json:"until,string"`
+	Now      int64  `json:"now,string"` // the database's clock when it granted or renewed, Unix ms
+	RenewMs  int64  `json:"renewMs"`    // wait so long before the next renewal
 }
 
-// maxMs is the last Unix ms that an ID of the layout can have.
-func (l lease) maxMs() int64 { return l.Epoch + 1<<(63-l.WorkerBits-l.SeqBits) - 1 }
+// layout is that of the IDs of a name.
+type layout struct {
+	Epoch      int64 `json:"epoch,string"` // Unix ms
+	WorkerBits uint  `json:"workerBits"`
+	SeqBits    uint  `json:"seqBits"`
+}
 
 func (l lease) renew() time.Duration { return time.Duration(l.RenewMs) * time.Millisecond }
 
 // check refuses what no shardid answers, and with which IDs could repeat or be negative.
 func (l lease) check(name string) error {
-	if l.Name != name || l.Secret == "" || l.WorkerBits < 1 || l.SeqBits < 1 || l.WorkerBits > maxBits || l.SeqBits > maxBits || l.WorkerBits+l.SeqBits > maxBits ||
-		l.WorkerID < 0 || l.WorkerID >= 1<<l.WorkerBits || l.Epoch < 0 || l.After < 0 || l.After > l.maxMs() || l.RenewMs < 1 {
+	if l.Name != name || l.Secret == "" || l.RenewMs < 1 || l.Epoch < 0 || l.After < 0 ||
+		l.WorkerBits < 1 || l.WorkerBits > maxBits || l.SeqBits < 1 || l.SeqBits > maxBits-l.WorkerBits ||
+		l.WorkerID < 0 || l.WorkerID >= 1<<l.WorkerBits || l.After >= l.Epoch+1<<(63-l.WorkerBits-l.SeqBits) {
 		l.Secret = "…"
 		return fmt.Errorf("the lease %+v", l)
 	}
 	return nil
 }
 
-// leasePath is where the leases of a name are asked for.
 func leasePath(name string) string { return "/v1/leases/" + url.PathEscape(name) }
 
 func (l lease) path() string { return leasePath(l.Name) + "/" + strconv.FormatInt(l.WorkerID, 10) }
@@ -61,10 +63,12 @@ func (c *Client) acquire(ctx context.Context, name string) (l lease, err error) 
 // renew is the lease with a later Until. It takes half of the time between renewals at most, so
 // that it can be repeated.
 func (c *Client) renew(ctx context.Context, l lease) (lease, error) {
-	q := question{method: http.MethodPost, path: l.path() + "/renew", form: url.Values{"secret": {l.Secret}}.Encode()}
+	form := url.Values{"secret": {l.Secret}}.Encode()
+	q := question{method: http.MethodPost, path: l.path() + "/renew", form: form}
 	next, err := c.askLease(ctx, q, l.Name, min(c.opts.Timeout, l.renew()/2))
-	if err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret || next.Epoch != l.Epoch || next.WorkerBits != l.WorkerBits || next.SeqBits != l.SeqBits) {
-		err = fmt.Errorf("shardid: worker ID %d was renewed, and the answer is about %d with another secret or layout: it is not used", l.WorkerID, next.WorkerID)
+	if err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret || next.layout != l.layout) {
+		err = fmt.Errorf("shardid: worker ID %d was renewed, and the answer is about %d with another secret or layout: "+
+			"it is not used", l.WorkerID, next.WorkerID)
 	}
 	return next, err
 }
@@ -95,7 +99,8 @@ func (c *Client) release(ctx context.Context, l lease, lastUsed int64) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("worker ID %d of the name %q was not released and stays leased until %s: %w", l.WorkerID, l.Name, formatMs(l.Until), err)
+		return fmt.Errorf("worker ID %d of the name %q was not released and stays leased until %s: %w",
+			l.WorkerID, l.Name, time.UnixMilli(l.Until).UTC().Format(time.RFC3339), err)
 	}
 	return nil
 }
@@ -104,8 +109,4 @@ func (c *Client) release(ctx context.Context, l lease, lastUsed int64) error {
 func isLost(err error) bool {
 	var refused *Error
 	return errors.As(err, &refused) && (refused.Code == CodeLeaseLost || refused.Code == CodeUnknown)
-}
-
-func formatMs(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }

@@ -17,8 +17,9 @@ const testEpoch = 1288834974657
 // lessor answers /v1/leases. Set the fields before its first request, or by set.
 type lessor struct {
 	hold, renew time.Duration
-	seqBits     uint  // 0 for 12
-	after       int64 // of new leases at least, Unix ms
+	seqBits     uint   // 0 for 12
+	after       int64  // of new leases at least, Unix ms
+	granted     func() // told of each new lease; may be nil
 
 	mu       sync.Mutex
 	status   int           // of a refusal of all requests; 0: none
@@ -26,7 +27,6 @@ type lessor struct {
 	all      []*lease      // by worker ID
 	spans    []lease       // all that was granted
 	released map[int64]int64
-	requests []string
 }
 
 func (s *lessor) set(change func()) {
@@ -55,17 +55,21 @@ func (s *lessor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 	status, a := http.StatusOK, answer{}
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/leases/orders"), "/")
 	switch {
 	case s.status != 0:
-		status, a = s.status, answer{Code: map[int]int{404: CodeUnknown, 409: CodeLeaseLost}[s.status], Message: "refused for a test"}
+		a = answer{Code: map[int]int{404: CodeUnknown, 409: CodeLeaseLost}[s.status], Message: "refused for a test"}
+		status = s.status
 	case len(path) == 1:
 		a.Lease = s.grant()
 	default:
 		worker, _ := strconv.ParseInt(path[1], 10, 64)
-		if l := s.all[worker]; l.Secret == "" || l.Secret != r.FormValue("secret") || l.Until <= time.Now().UnixMilli() {
+		l := &lease{}
+		if worker < int64(len(s.all)) {
+			l = s.all[worker]
+		}
+		if l.Secret == "" || l.Secret != r.FormValue("secret") || l.Until <= time.Now().UnixMilli() {
 			status, a = http.StatusConflict, answer{Code: CodeLeaseLost, Message: "the lease is lost"}
 		} else if r.Method == http.MethodDelete {
 			l.Secret = ""
@@ -89,9 +93,13 @@ func (s *lessor) grant() *lease {
 	if s.seqBits == 0 {
 		s.seqBits = 12
 	}
+	if s.granted != nil {
+		s.granted()
+	}
 	now := time.Now().UnixMilli()
 	l := &lease{
-		Name: "orders", WorkerID: int64(len(s.all)), Secret: "secret-" + strconv.Itoa(len(s.all)), Epoch: testEpoch, WorkerBits: 24 - max(s.seqBits, 12), SeqBits: s.seqBits,
+		layout: layout{testEpoch, 24 - max(s.seqBits, 12), s.seqBits},
+		Name:   "orders", WorkerID: int64(len(s.all)), Secret: "secret-" + strconv.Itoa(len(s.all)),
 		After: s.after, Until: now + s.hold.Milliseconds(), Now: now, RenewMs: s.renew.Milliseconds(),
 	}
 	s.all, s.spans = append(s.all, l), append(s.spans, *l)
@@ -113,7 +121,7 @@ func (s *lessor) check(tb testing.TB, ids []int64) (worker, ms int64) {
 			granted = granted || l.WorkerID == worker && l.After < ms && ms <= l.Until
 		}
 		if !granted || seen[id] || id <= 0 {
-			tb.Fatalf("the ID %d of the worker ID %d at %s: granted %t, issued before %t", id, worker, formatMs(ms), granted, seen[id])
+			tb.Fatalf("the ID %d of worker ID %d and time %d: granted %t, issued before %t", id, worker, ms, granted, seen[id])
 		}
 		seen[id] = true
 	}

@@ -66,54 +66,32 @@ func granted(t testing.TB, sequenceStart int) (*Generator, *hand) {
 
 func parts(id int64) (ms, worker, seq int64) { return id>>22 + leafEpoch, id >> 12 & 1023, id & 4095 }
 
+// A unit has as many IDs as its sequence has numbers. Then the next one is waited for.
 func TestUnitIsUsedUp(t *testing.T) {
-	t.Run("one by one", func(t *testing.T) {
-		g, h := granted(t, 0)
-		for i := range int64(4096) {
-			id, got, _, err := g.Take(1)
-			if ms, worker, seq := parts(id); err != nil || got != 1 || ms != someday || worker != 7 || seq != i {
-				t.Fatalf("ID %d: %d (%d ms, worker %d, sequence %d), %d, %v", i, id, ms, worker, seq, got, err)
-			}
-		}
-		if _, got, wait, err := g.Take(1); got != 0 || err != nil || wait != time.Millisecond {
-			t.Fatalf("the 4097th: got %d, wait %v, %v", got, wait, err)
-		}
-		h.set(someday + 1)
-		if id, _, _, _ := g.Take(1); id>>12 != (someday+1-leafEpoch)<<10|7 || id&4095 != 0 {
-			t.Errorf("after a full millisecond the next begins at sequence 0, not %d", id&4095)
-		}
-	})
-	t.Run("at once, from a start that leaves room", func(t *testing.T) {
-		for _, start := range []int{0, 100, 4096} {
-			g, h := granted(t, start)
-			if first, got, _, err := g.Take(math.MaxInt); got != 4096 || first&4095 != 0 || err != nil {
-				t.Errorf("start %d: first sequence %d, got %d, %v", start, first&4095, got, err)
-			}
-			h.set(someday + 150)
-			if first, got, _, err := g.Take(4000); got != 4000 || first&4095 > 96 || err != nil {
-				t.Errorf("start %d: 4000 from sequence %d, got %d, %v", start, first&4095, got, err)
-			}
-		}
-	})
-	t.Run("a second", func(t *testing.T) {
+	for _, c := range []struct {
+		options func(Clock) Options
+		now     int64 // Unix ms
+		first   int64
+		all     int
+		wait    time.Duration
+	}{
+		{leaf, someday, (someday-leafEpoch)<<22 | 7<<12, 4096, time.Millisecond},
+		{baidu, someday + 300, (someday/1000-1_767_225_600)<<35 | 7<<13, 8192, 700 * time.Millisecond},
+	} {
 		h := &hand{}
-		h.set(someday + 300)
-		g := mustNew(t, baidu(h.now))
+		h.set(c.now)
+		g := mustNew(t, c.options(h.now))
 		begin(g, 7, 0)
-		first, got, _, err := g.Take(10_000)
-		if got != 8192 || first != (someday/1000-1_767_225_600)<<35|7<<13 || err != nil {
+		if first, got, _, err := g.Take(10_000); first != c.first || got != c.all || err != nil {
 			t.Errorf("%d, %d, %v", first, got, err)
 		}
-		if _, got, wait, err := g.Take(1); got != 0 || wait != 700*time.Millisecond || err != nil {
+		if _, got, wait, err := g.Take(1); got != 0 || wait != c.wait || err != nil {
 			t.Errorf("%d, wait %v, %v", got, wait, err)
 		}
-		h.set(someday + 5000)
-		if id, _, _, err := g.Take(1); id>>35 != someday/1000+5-1_767_225_600 || err != nil {
-			t.Errorf("without CatchUp the time of an ID is the clock's: %d, %v", id, err)
-		}
-	})
+	}
 }
 
+// A new unit starts at a random sequence, low enough that what is asked for fits.
 func TestSequenceStartsAtRandom(t *testing.T) {
 	g, h := granted(t, 100)
 	seen := map[int64]bool{}
@@ -127,6 +105,12 @@ func TestSequenceStartsAtRandom(t *testing.T) {
 	}
 	if len(seen) < 90 {
 		t.Errorf("%d different starts in 2000 milliseconds, want nearly 100", len(seen))
+	}
+	for i, n := range []int{math.MaxInt, 4000} {
+		h.set(someday + 3000*int64(i+1))
+		if first, got, _, err := g.Take(n); got != min(n, 4096) || first&4095 > int64(4096-got) || err != nil {
+			t.Errorf("%d of %d from sequence %d, %v", got, n, first&4095, err)
+		}
 	}
 }
 
