@@ -200,7 +200,7 @@ func (a *App) wireRESP() {
 	}
 	o := resp.Options{
 		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log, Registry: a.registry,
-		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
+		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText,
 	}
 	if a.tracer != nil {
 		o.Trace = a.tracer.Command

@@ -92,17 +92,6 @@ type Request struct {
 	Texts    bool         // will do where a tag has those in place of IDs
 }
 
-// Command is a command of a Redis client that asked for IDs and has been answered.
-type Command struct {
-	Name    string
-	Key     []byte // without the gatePass, which may name a person; valid during the call
-	Count   int    // IDs that it asked for
-	Code    int    // of the answer, 0 for IDs
-	Took    time.Duration
-	TraceID string // "" without tracing
-	Token   string // its name, "" for none
-}
-
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
 func (s *Issuer) Enabled(mode access.Modes) error {
 	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||

@@ -94,13 +94,11 @@ func (t *Tracer) Handler(next http.Handler, traced func(*http.Request) bool) htt
 }
 
 // Command begins the span of a Redis client's command for IDs of a mode, "" for none. It
-// returns the context of what is done for it, the ID of its trace, and what ends the span
-// with the code of the answer.
-func (t *Tracer) Command(ctx context.Context, command, mode string) (traced context.Context, id string,
-	end func(code int)) {
+// returns the context of what is done for it, and what ends the span with the code of the answer.
+func (t *Tracer) Command(ctx context.Context, command, mode string) (traced context.Context, end func(code int)) {
 	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(command+" "+mode), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(semconv.NetworkProtocolName("resp"), commandKey.String(command), modeKey.String(mode)))
-	return ctx, span.SpanContext().TraceID().String(), func(code int) {
+	return ctx, func(code int) {
 		span.SetAttributes(codeKey.Int(code))
 		if issuer.Failed(code) {
 			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(code)))

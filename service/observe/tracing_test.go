@@ -27,7 +27,7 @@ func TestCommand(t *testing.T) {
 		{"INCR", "", "INCR", -6, false},
 	} {
 		tracer, spans := recording()
-		ctx, id, end := tracer.Command(t.Context(), c.command, c.mode)
+		ctx, end := tracer.Command(t.Context(), c.command, c.mode)
 		_, inner := tracer.tracer.Start(ctx, "inner")
 		inner.End()
 		end(c.code)
@@ -38,7 +38,7 @@ func TestCommand(t *testing.T) {
 		got := values(span)
 		if span.Name != c.name || got[commandKey] != c.command || got[modeKey] != c.mode ||
 			got[codeKey] != int64(c.code) ||
-			(span.Status.Code == codes.Error) != c.failed || spans.GetSpans()[0].Parent.TraceID().String() != id {
+			(span.Status.Code == codes.Error) != c.failed || spans.GetSpans()[0].Parent.SpanID() != span.SpanContext.SpanID() {
 			t.Errorf("%+v: %q %v, status %v", c, span.Name, got, span.Status)
 		}
 	}

@@ -123,7 +123,6 @@ func (c *conn) hello(args [][]byte) {
 			}
 			args = args[3:]
 		case option == "SETNAME" && len(args) >= 2:
-			c.name = said(args[1])
 			args = args[2:]
 		default:
 			c.fail(-6, "HELLO takes a version, AUTH with user and token, and SETNAME with a name")
@@ -184,7 +183,7 @@ func (c *conn) selectDB(args [][]byte) {
 }
 
 func (c *conn) reset([][]byte) {
-	c.resp3, c.name, c.token, c.multi = false, "", nil, nil
+	c.resp3, c.token, c.multi = false, nil, nil
 	c.setIntegers()
 	c.simple("RESET")
 }
@@ -198,29 +197,20 @@ func (c *conn) leave([][]byte) {
 // is ever invalidated: only GET of a sequence is read twice, and docs/api.md says not to cache it.
 func (c *conn) client(args [][]byte) {
 	switch option := string(upper(args[0])); {
-	case option == "SETNAME" && len(args) == 2:
-		c.name = said(args[1])
-		c.simple("OK")
 	case option == "SETINFO" && len(args) == 3:
 		if string(upper(args[1])) == "LIB-NAME" {
-			c.library = said(args[2])
+			c.library = string(args[2][:min(len(args[2]), 128)]) // a client that is waited for holds little
 			c.setIntegers()
 		}
 		c.simple("OK")
-	case option == "GETNAME":
-		c.work.out = appendBulk(c.work.out, c.name)
 	case option == "ID":
 		c.work.out = appendInteger(c.work.out, c.id)
-	case slices.Contains([]string{"TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH"}, option):
+	case slices.Contains([]string{"SETNAME", "TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH"}, option):
 		c.simple("OK")
 	default:
-		c.fail(issuer.CodeNoRoute,
-			"CLIENT has SETNAME, GETNAME, SETINFO, ID, TRACKING, CACHING, NO-EVICT and NO-TOUCH here")
+		c.fail(issuer.CodeNoRoute, "CLIENT has SETNAME, SETINFO, ID, TRACKING, CACHING, NO-EVICT and NO-TOUCH here")
 	}
 }
-
-// said is what is kept of a name that a client gives: a client that is waited for holds little.
-func said(name []byte) string { return string(name[:min(len(name), 128)]) }
 
 // info answers INFO with what clients, exporters and shardid bench look at, whatever the section.
 func (c *conn) info([][]byte) {

@@ -23,7 +23,6 @@ type conn struct {
 	work   *scratch // nil while the client is waited for
 
 	resp3    bool
-	name     string             // of CLIENT SETNAME
 	library  string             // of CLIENT SETINFO LIB-NAME
 	integers integers           // by these
 	token    *access.Credential // of AUTH

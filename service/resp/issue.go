@@ -17,9 +17,9 @@ import (
 
 // issue answers INCR key, LPOP key and LPOP key count. A large batch has its turn until its answer has been sent.
 func (c *conn) issue(name string, args [][]byte) {
-	began, opts := c.began(), &c.server.opts
+	began, modes := c.began(), c.server.opts.Issuer
 	r, format, token, err := c.request(name, args)
-	ctx, traceID, end := c.trace(name, r.Mode)
+	ctx, end := c.trace(name, r.Mode)
 	if err == nil && r.Count > issuer.Large {
 		var pass func()
 		if pass, err = c.takeTurn(ctx, r); err == nil {
@@ -29,7 +29,7 @@ func (c *conn) issue(name string, args [][]byte) {
 	var ids []int64
 	var texts []string
 	if err == nil {
-		ids, texts, err = opts.Issuer.Issue(ctx, token, r, c.work.ids[:0])
+		ids, texts, err = modes.Issue(ctx, token, r, c.work.ids[:0])
 	}
 	if err == nil && c.integers == refused && name == "INCR" && ids[0] > exact {
 		err = c.rounds()
@@ -55,10 +55,6 @@ func (c *conn) issue(name string, args [][]byte) {
 	if ids != nil {
 		c.work.ids = ids
 	}
-	if opts.Observe != nil {
-		opts.Observe(issuer.Command{Name: name, Key: shownKey(r, args, code), Count: r.Count, Code: code, Took: took,
-			TraceID: traceID, Token: token.Name()})
-	}
 	c.count(r.Mode, code, took, end)
 }
 
@@ -82,11 +78,11 @@ func (c *conn) takeTurn(ctx context.Context, r issuer.Request) (pass func(), err
 }
 
 // trace begins the span of a command for IDs, where there are spans. end may be nil.
-func (c *conn) trace(name string, mode access.Modes) (ctx context.Context, traceID string, end func(code int)) {
+func (c *conn) trace(name string, mode access.Modes) (ctx context.Context, end func(code int)) {
 	if trace := c.server.opts.Trace; trace != nil {
 		return trace(c.server.base, name, mode.String())
 	}
-	return c.server.base, "", nil
+	return c.server.base, nil
 }
 
 // count counts the answer to a command for IDs, and ends its span. Errors have been counted.
@@ -210,25 +206,6 @@ func quote(value []byte) string {
 		return strconv.Quote(string(value[:most])) + "…"
 	}
 	return strconv.Quote(string(value))
-}
-
-// shownKey is what the log may say of the key of a command that was answered with code: an app without the gatePass
-// and a sequence without its key, which may name persons; and no tag and no space of a command that failed, as it
-// may be a secret that was sent in the wrong place.
-func shownKey(r issuer.Request, args [][]byte, code int) []byte {
-	switch {
-	case len(args) == 0:
-		return nil
-	case r.Mode == access.Queue:
-		return fmt.Appendf(nil, "queue:%d", r.App)
-	case r.Mode == access.Sequence && code == 0:
-		return append([]byte("sequence:"), r.Space...)
-	case r.Mode == access.Sequence || r.Mode == access.Segment && code != 0:
-		return append([]byte(r.Mode.String()), ":(hidden)"...)
-	case r.Mode == 0:
-		return []byte("(hidden)")
-	}
-	return args[0]
 }
 
 // failed answers with an error and gives its code.

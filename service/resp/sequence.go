@@ -10,7 +10,6 @@ import (
 
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/issuer"
 )
 
 // maxGathered is how many commands for sequences are asked for together.
@@ -32,10 +31,9 @@ type gathered struct {
 
 // sequenceCommand is INCR, INCRBY or GET.
 type sequenceCommand struct {
-	name    string
-	ask     model.SequenceAsk
-	traceID string
-	end     func(code int) // of its span; nil without tracing
+	name string
+	ask  model.SequenceAsk
+	end  func(code int) // of its span; nil without tracing
 }
 
 // forget empties it, and keeps the room.
@@ -62,7 +60,7 @@ func (c *conn) gather(name []byte, args [][]byte) bool {
 		return false
 	}
 	var ctx context.Context
-	ctx, one.traceID, one.end = c.trace(one.name, access.Sequence)
+	ctx, one.end = c.trace(one.name, access.Sequence)
 	g := &c.work.gathered
 	if len(g.commands) == 0 {
 		g.ctx, g.began = ctx, c.began()
@@ -112,16 +110,10 @@ func (c *conn) flushSequences() {
 		c.server.opts.Issuer.AskSequence(g.ctx, g.token, g.asks)
 	}
 	c.work.ended = time.Since(c.server.begun)
-	took, observe := c.work.ended-g.began, c.server.opts.Observe
+	took := c.work.ended - g.began
 	for i := range g.commands {
 		one := &g.commands[i]
-		code := c.answerSequence(one)
-		if observe != nil {
-			shown := shownKey(issuer.Request{Mode: access.Sequence, Space: one.ask.Space}, [][]byte{nil}, code)
-			observe(issuer.Command{Name: one.name, Key: shown, Count: int(one.ask.Count), Code: code, Took: took,
-				TraceID: one.traceID, Token: g.token.Name()})
-		}
-		c.count(access.Sequence, code, took, one.end)
+		c.count(access.Sequence, c.answerSequence(one), took, one.end)
 	}
 	g.forget()
 }

@@ -15,8 +15,6 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/issuer"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // startSequences is start with the fake sequences that it serves.
@@ -29,21 +27,6 @@ func startSequences(t *testing.T, change func(*Options)) (f *fakeSequence, addr 
 		}
 	})
 	return f, addr
-}
-
-// Any bytes are a key, and each counts on its own.
-func TestSequenceKeys(t *testing.T) {
-	f, addr := startSequences(t, nil)
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer c.Close()
-	keys := []string{"room42", "\x00", "a\nb", "a\r\n$1\r\nb", ":", "a:b:c", "%2F", "\xff\xfe", "群聊", " "}
-	for round := range int64(3) {
-		for _, key := range keys {
-			check.Equal(t, c.Incr(t.Context(), "sequence:chat:"+key).Val(), round+1, key)
-			check.Equal(t, c.Get(t.Context(), "sequence:chat:"+key).Val(), fmt.Sprint(round+1), key)
-		}
-	}
-	check.Equal(t, len(f.of), len(keys), "keys")
 }
 
 // What has come together is asked for in one call, and answered in order, also where an error or

@@ -1,9 +1,7 @@
 package resp
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -52,21 +50,6 @@ func TestStopDrains(t *testing.T) {
 	}
 }
 
-// A pipeline of a hundred thousand is answered in order.
-func TestLongPipeline(t *testing.T) {
-	_, addr := start(t, &fake{}, nil)
-	c := dial(t, addr, "")
-	const n = 100_000
-	go func() { _, _ = io.WriteString(c, strings.Repeat(encode("INCR", "snowflake"), n)) }()
-	in := bufio.NewReader(c)
-	for i := range n {
-		line, err := in.ReadString('\n')
-		if err != nil || line != fmt.Sprintf(":%d\r\n", i+1) {
-			t.Fatalf("answer %d: %q, %v", i+1, line, err)
-		}
-	}
-}
-
 // A connection without a required token, one that sends no command or half of one, and one whose client
 // does not read, end; a large batch keeps its turn until then. Others go on.
 func TestWhatIsSlowEnds(t *testing.T) {
@@ -83,11 +66,8 @@ func TestWhatIsSlowEnds(t *testing.T) {
 		cut    float64
 	}{
 		"no token":               {fresh, true, encode("PING"), 1},
-		"a wrong token":          {fresh, true, encode("AUTH", "wrong") + "*", 1},
 		"a token, then nothing":  {idle, true, encode("AUTH", token), 0},
-		"nothing":                {idle, false, "", 0},
 		"half a command":         {idle, false, encode("PING") + "*2\r\n$4\r\nECH", 0},
-		"reads nothing":          {active, false, large, 1},
 		"reads nothing of MULTI": {active, false, encode("MULTI") + large + encode("EXEC"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,24 +100,16 @@ func TestWhatIsSlowEnds(t *testing.T) {
 	}
 }
 
-// A client that asks now and then, or is slow to read a long pipeline, is not taken for one that is slow.
-func TestWhoGoesOnStays(t *testing.T) {
+// A client that needs long to read a long pipeline is not taken for one that does not read.
+func TestWhoReadsStays(t *testing.T) {
 	const limit = 500 * time.Millisecond
 	limits := guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}
 	g := guard.New(limits, slog.New(slog.DiscardHandler), nil)
 	_, addr := startOn(t, g.Listen, &fake{}, func(o *Options) { o.ConnState = g.SetState })
 	c := dial(t, addr, "")
-	in := bufio.NewReader(c)
-	for range 6 {
-		_, _ = io.WriteString(c, encode("PING"))
-		if line, err := in.ReadString('\n'); line != "+PONG\r\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
-		time.Sleep(limit / 2)
-	}
 	go func() { _, _ = io.WriteString(c, strings.Repeat(encode("LPOP", "snowflake", "10000"), 60)) }()
 	for range 6 { // of some 7 MB
-		if _, err := io.CopyN(io.Discard, in, 1<<20); err != nil {
+		if _, err := io.CopyN(io.Discard, c, 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(limit / 4)
