@@ -12,6 +12,8 @@ import (
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // state is what the alarms look at that no metric tells.
@@ -123,7 +125,7 @@ func (a *App) wireObserve() error {
 }
 
 // metrics exports the counters of what is enabled to Prometheus.
-func (a *App) metrics() func(context.Context) ([]byte, error) {
+func (a *App) metrics() prometheus.Gatherer {
 	sources := observe.Sources{
 		Version: versionString(), Registry: a.registry,
 		Queue: func() (queue.Stats, []queue.View) { return a.queue.Stats(), a.queue.Seen() },
@@ -137,5 +139,5 @@ func (a *App) metrics() func(context.Context) ([]byte, error) {
 	if a.uid != nil {
 		sources.UID = func() (uid.Stats, uid.Status) { return a.uid.Stats(), a.uid.Status() }
 	}
-	return observe.Text(sources)
+	return observe.Gatherer(sources)
 }

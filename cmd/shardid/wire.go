@@ -230,7 +230,7 @@ func (a *App) apiOptions() httpapi.Options {
 		Registry: a.registry,
 		Reads: httpapi.Reads{
 			Metrics: a.metrics(), Status: a.status, History: a.monitor, Replicas: a.replicas.View,
-			Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
+			Names: a.db.Names, Spaces: a.db.Spaces,
 		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}

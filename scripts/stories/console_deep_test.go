@@ -30,7 +30,6 @@ import (
 	"shardid/scripts/testserver"
 
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 )
 
 // beyond names what reaches over the right edge of the page.
@@ -72,7 +71,7 @@ func TestConsoleNarrow(t *testing.T) {
 	}))
 	t.Cleanup(crowd.Close)
 	b := browse(t, crowd.URL, 390)
-	if n := eval[int](b, `$$('.app').length`); n != 256 {
+	if n := eval[int](b, `$$('#app-rows tr').length`); n != 256 {
 		t.Errorf("%d apps are shown, want 256", n)
 	}
 	b.fits("light", 320, 768, 1024, 1920, 390)
@@ -81,8 +80,8 @@ func TestConsoleNarrow(t *testing.T) {
 		t.Errorf("alarms: %q, want the critical one, as it is written, first", order)
 	}
 	b.set("#app-order", "low")
-	b.until("app 77 is the emptiest", `$('.app .id').textContent === '77'`)
-	b.run(`$('.app').click()`)
+	b.until("app 77 is the emptiest", `$('#app-rows a').textContent === '77'`)
+	b.run(`$('#app-rows a').click()`)
 	b.until("empty, low and full lists differ, and not by colour alone",
 		`new Set([5, 26, 20].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
 		&& getComputedStyle($('[data-shard="5"]')).backgroundImage.includes('gradient')`)
@@ -152,9 +151,8 @@ func manyApps(limit int64) string {
 		"queue":{"issued":1,"apps":[` + strings.Join(apps, ",") + `]}}`
 }
 
-// TestConsoleNamesAndSpaces: names with how much of each is leased, and the holders of the one that is chosen;
-// spaces with their step, made, changed and deleted. While the database is away what was read stays, and the
-// page says why; afterwards it goes on by itself.
+// TestConsoleNamesAndSpaces: names with how much of each is leased; spaces with their step, made, changed and deleted.
+// While the database is unreachable what was read stays, and the page says why; afterwards it resumes by itself.
 func TestConsoleNamesAndSpaces(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -166,34 +164,20 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	b.says("#name-none", "shardid names add")
 	b.says("#space-none", "shardid spaces add")
 	must(t, on, "names", "add", "--name", "orders", "--worker-bits", "2", "--hold", "5m")
-	script, _, _ := strings.Cut(hostile, "超") // a holder has at most 128 bytes
 	lease := func(holder string) answer {
 		t.Helper()
 		a, err := d.do(http.MethodPost, "/v1/leases/orders?instance="+url.QueryEscape(holder))
 		check.Must(t, err)
 		return a
 	}
-	for _, holder := range []string{script, "pod-1", ""} {
+	for _, holder := range []string{"pod-1", "pod-2", "pod-3", ""} {
 		lease(holder)
 	}
-	const name = `row('#name-rows', 'orders')`
-	b.until("3 of 4 worker IDs are leased", name+`?.innerText.includes('3 of 4') === true`)
-	b.run(name + `.querySelector('button').click()`)
-	b.until("the holders are shown", `$$('#holder-rows tr').length === 3`)
-	holders := eval[[]string](b, `$$('#holder-rows tr')
-		.map((r) => r.children[0].innerText + ' ' + r.children[1].textContent).sort()`)
-	if !slices.Equal(holders, []string{"0 " + script, "1 pod-1", "2 –"}) {
-		t.Errorf("holders: %q", holders)
-	}
-	if eval[bool](b, `'broken' in window || document.images.length > 0`) {
-		t.Error("what a holder calls itself became code")
-	}
-	lease("pod-2")
+	b.until("all worker IDs are leased", `row('#name-rows', 'orders')?.innerText.includes('4 of 4') === true`)
 	if a := lease(""); a.status != 503 || a.Code != -8 {
 		t.Errorf("no worker ID is left: %d %s, want code -8", a.status, a.body)
 	}
 	b.says("#alarm-list", `the name "orders" is leased`)
-	b.until("all holders are shown", `$$('#holder-rows tr').length === 4`)
 
 	space := func(button string) string {
 		return `row('#space-rows', 'chat')?.querySelector('button[aria-label^="` + button + `"]')`
@@ -218,8 +202,8 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	for _, away := range []string{"#name-away", "#space-away"} {
 		b.says(away, "This cannot be read now")
 	}
-	if rows := eval[int](b, `$$('#name-rows tr, #holder-rows tr, #space-rows tr').length`); rows != 6 {
-		t.Errorf("of what was read %d rows are left, want 6", rows)
+	if rows := eval[int](b, `$$('#name-rows tr, #space-rows tr').length`); rows != 2 {
+		t.Errorf("of what was read %d rows are left, want 2", rows)
 	}
 	s.db.Restart()
 	b.until("the database is back", `!shown('#name-away') && !shown('#space-away')`)
@@ -255,7 +239,7 @@ func TestConsoleFleet(t *testing.T) {
 		})
 	}
 	shows("three replicas", replicas...)
-	b.says("#fleet-sum", "3 replicas, 3 ready, ")
+	b.says("#replica-sum", "3 replicas, 3 ready, ")
 	if self := eval[string](b, `$$('#replica-rows tr')
 		.find((r) => !r.querySelector('.badge').hidden).querySelector('a').href`); self != replicas[0].url+"/" {
 		t.Errorf("this page is said to be of %s, want %s", self, replicas[0].url)
@@ -273,7 +257,7 @@ func TestConsoleFleet(t *testing.T) {
 	replicas[1].stops(syscall.SIGTERM, startLimit)
 	shows("the stopped one is gone", replicas[0])
 	server.Kill()
-	b.says("#fleet-note", "cannot be read")
+	b.says("#replica-none", "cannot be read")
 	shows("its own replica", replicas[0])
 	b.clean("status of 503")
 }
@@ -283,7 +267,7 @@ func TestConsoleFleet(t *testing.T) {
 // must not have.
 const foreign = `(() => {
 	const data = ['[lang=en]', '#language', '#version', '#replica-rows th', '#replica-rows td:nth-last-child(2)',
-		'#snowflake dd', '#uid dd', '#decode-kinds dd', 'script', 'style', 'noscript'].join();
+		'#snowflake dd', '#uid dd', 'script', 'style', 'noscript'].join();
 	const visible = (e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(data);
 	const found = [document.title];
 	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -306,7 +290,7 @@ const texts = `import('/console/%s.js').then(({ text }) => {
 		return [path + '(' + written.split(', ').map(used) + ')'];
 	};
 	// What the server names is named in Chinese only; a test of httpapi knows the names.
-	return list({ ...text, alarms: {}, conditions: {}, refusals: {} }, '').sort();
+	return list({ ...text, alarms: {}, conditions: {}, codes: {} }, '').sort();
 })`
 
 // languages are what browsers ask for, and what a page in each language must not have.
@@ -361,18 +345,16 @@ func TestConsoleLanguages(t *testing.T) {
 			tourForms(b, pure)
 
 			b.open(d.url)
-			for _, next := range []string{language.other, language.tag} { // there and back, each time over a reload
+			for _, next := range []string{language.other, language.tag} { // there and back
 				b.click("#language")
-				is := fmt.Sprintf(`link() === 'live' && document.documentElement.lang === %q`, next)
-				b.until("the language is "+next, is)
-				b.open(d.url)
-				b.until("it is remembered", is)
+				b.until("the language is "+next,
+					fmt.Sprintf(`link() === 'live' && document.documentElement.lang === %q`, next))
 			}
 			b.says("#queue-title", language.queue)
 
 			server.Kill()
-			b.until("the store is away", `says('#alarm-list').includes('ShardidStoreAway') && !$('#fleet-note').hidden`)
-			b.run(`$('#fleet-note').lang = 'en'`) // it has the server's message
+			b.until("the store is away", `says('#alarm-list').includes('ShardidStoreAway') && !$('#replica-none').hidden`)
+			b.run(`$('#replica-none').lang = 'en'`) // it has the server's message
 			pure("without Redis")
 			d.Kill()
 			b.until("the server is away", `link() === 'away' && says('#stale') !== ''`)
@@ -388,8 +370,6 @@ func tour(b *tab, look func(view string)) {
 	b.until("the names are there", `row('#tag-rows', '1/2') && row('#space-rows', '7') && says('#app-name') === '7 42'`)
 	b.click("#well summary")
 	look("the page")
-	b.run(`$('[data-shard="20"]').focus()`)
-	look("a list")
 	for _, theme := range []string{"light", "dark"} {
 		b.fits(theme, 320, 390, 768, 1024, 1300)
 		look(theme)
@@ -399,9 +379,6 @@ func tour(b *tab, look func(view string)) {
 	if len(broken) > 0 {
 		b.t.Errorf("texts of buttons are broken: %q", broken)
 	}
-	b.run(`$('#name-rows button').click()`)
-	b.until("no holder", `shown('#holder-none')`)
-	look("no holder")
 	for _, search := range []string{"#app-search", "#tag-search", "#space-search"} {
 		b.set(search, "x")
 	}
@@ -410,15 +387,9 @@ func tour(b *tab, look func(view string)) {
 	for _, search := range []string{"#app-search", "#tag-search", "#space-search"} {
 		b.set(search, "")
 	}
-	b.run(`$$('.app')[1].click()`)
+	b.run(`$$('#app-rows a')[1].click()`)
 	b.says("#app-name", "9 99")
 	look("an app with a limit")
-	for _, id := range []string{"", "x", "9223372036854775808", "16385"} {
-		b.fill("#decode-id", id+" ")
-		b.do(chromedp.KeyEvent(kb.Enter))
-		b.until("decoded "+id, `says('#decode-error') !== '' || $$('#decode-kinds dd').length > 0`)
-		look("decoding " + id)
-	}
 }
 
 // tourForms makes, changes and deletes an app, a tag and a space, all at the width of a phone.
@@ -459,7 +430,6 @@ func tourForms(b *tab, look func(view string)) {
 	b.dialog("#new-tag", "#admin-tag")
 	b.fill("#admin-tag", "5/6")
 	b.fill("#admin-pattern", "{yyyy}{MM}{dd}-{seq:6}")
-	b.says("#admin-pattern-hint", "-000001")
 	done("the new tag")
 	press := func(table, name string, button int, field string) {
 		b.t.Helper()

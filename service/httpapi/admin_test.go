@@ -365,7 +365,6 @@ func badAdminRequests() (all []exchange) {
 	add(post, appsTarget, "something follows", `{"id":7,"name":"x"}{}`)
 	add(post, appsTarget, "id is missing", `{"name":"x"}`)
 	add(post, appsTarget, "name is missing", `{"id":7}`)
-	add(post, appsTarget, "id is given twice", `{"id":7,"name":"x","id":7}`)
 	add(post, appsTarget, `unknown field "ID"`, `{"id":7,"name":"x","ID":8}`)
 	add(post, appsTarget, "name must be a string, not 7", `{"id":7,"name":7}`)
 	add(post, appsTarget, "name must not be a list or an object", `{"id":7,"name":["x"]}`)

@@ -15,14 +15,13 @@ import (
 // Values of the headers that answers have, made once. They are shared by all answers: to
 // change one, replace the slice.
 var (
-	typeJSON       = []string{"application/json; charset=utf-8"}
-	typeText       = []string{"text/plain; charset=utf-8"}
-	typeHTML       = []string{"text/html; charset=utf-8"}
-	typeYAML       = []string{"application/yaml"}
-	typePrometheus = []string{"text/plain; version=0.0.4; charset=utf-8"}
-	noStore        = []string{"no-store"}
-	revalidate     = []string{"no-cache"} // a browser keeps a file, and asks each time
-	nosniff        = []string{"nosniff"}
+	typeJSON   = []string{"application/json; charset=utf-8"}
+	typeText   = []string{"text/plain; charset=utf-8"}
+	typeHTML   = []string{"text/html; charset=utf-8"}
+	typeYAML   = []string{"application/yaml"}
+	noStore    = []string{"no-store"}
+	revalidate = []string{"no-cache"} // a browser keeps a file, and asks each time
+	nosniff    = []string{"nosniff"}
 )
 
 // counted is how long a body net/http gives its length by itself, in bytes; a
@@ -50,16 +49,13 @@ func (a *API) write(c *gin.Context, status int, contentType []string, body []byt
 	return err
 }
 
-// writeJSON sends what is encoded.
-func (a *API) writeJSON(c *gin.Context, body []byte) {
-	a.writeBody(c, http.StatusOK, typeJSON, body)
-}
+// route answers a request with what becomes a JSON object, or an error of the error table. The router has checked the
+// method, and the group's guard who asks; it reads the parameters and the body. ctx is bounded by readTimeout for GET
+// and HEAD, which read a store at most.
+type route func(ctx context.Context, c *gin.Context) (any, error)
 
-// serveJSON makes the handler of a route that answers with a JSON object: what route
-// returns, with that status, or its error by the error table. The router has checked the
-// method and the group's guard who asks; route reads the parameters and the body. ctx
-// is bounded by readTimeout for GET and HEAD, which read a store at most.
-func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Context) (any, error)) gin.HandlerFunc {
+// serveJSON makes the handler of a route, which answers with that status.
+func (a *API) serveJSON(status int, answers route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx := c.Request.Context()
 		if reads(c) {
@@ -67,13 +63,13 @@ func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Conte
 			ctx, cancel = context.WithTimeout(ctx, a.reading)
 			defer cancel()
 		}
-		answer, err := route(ctx, c)
+		answer, err := answers(ctx, c)
 		var body []byte
 		if err == nil {
 			body, err = encodeJSON(answer) // what cannot be encoded is a fault of ours
 		}
 		if err != nil {
-			a.failStore(c, err)
+			a.fail(c, err)
 			return
 		}
 		a.writeBody(c, status, typeJSON, body)

@@ -54,8 +54,8 @@ type Segments interface {
 	View(row model.Tag) segment.View // of a tag that the table has, used or not
 }
 
-// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log and, of Reads, Metrics, Names, Holders
-// and Spaces are required.
+// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log and Reads but for Segments and Tags are
+// required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Reads
@@ -80,23 +80,20 @@ type Options struct {
 
 // Reads is what the pages show. Errors of those that read the database: *model.StoreError, or the context's.
 type Reads struct {
-	// Metrics reads what /metrics shows, in Prometheus' text format.
-	Metrics func(context.Context) ([]byte, error)
+	Metrics prometheus.Gatherer // for /metrics
 	// Segments is what this replica holds of tags, for /cache; Tags is what the database holds, for /cache and
 	// /db. Both are nil with the segment mode disabled.
 	Segments Segments
 	Tags     func(context.Context) ([]model.Tag, error)
-	// Names are the names of worker IDs, for /api/names, and Holders those of one, at most limit; an error of
-	// Holders may be model.ErrUnknownName.
-	Names   func(context.Context) ([]model.NameUse, error)
-	Holders func(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
+	// Names are the names of worker IDs, for /api/names.
+	Names func(context.Context) ([]model.NameUse, error)
 	// Spaces are those of sequences, for /api/sequences.
 	Spaces func(context.Context) ([]model.SpaceUse, error)
-	// Status fills what only the services know of /api/status; nil: nothing.
+	// Status fills what only the services know of /api/status.
 	Status func(context.Context) Status
-	// History is what happened in the last minutes, for /api/history; nil: nothing.
+	// History is what happened in the last minutes, for /api/history.
 	History History
-	// Replicas is the deployment as this replica sees it, for /api/replicas; nil: nothing.
+	// Replicas is the deployment as this replica sees it, for /api/replicas.
 	Replicas func(context.Context) monitor.View
 }
 
@@ -105,7 +102,6 @@ type API struct {
 	opts      Options
 	engine    *gin.Engine
 	errors    []apiError
-	pages     pages
 	reading   time.Duration // how long an answer waits for what it reads from a store
 	now       func() time.Time
 	startedAt time.Time   // when New was called
@@ -126,7 +122,7 @@ const maxURLBytes = 8192
 // New builds the routes.
 func New(opts Options) *API {
 	a := newBare(opts)
-	a.pages, a.maxURL = newPages(), maxURLBytes
+	a.maxURL = maxURLBytes
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
@@ -135,7 +131,7 @@ func New(opts Options) *API {
 	return a
 }
 
-// newBare makes an API without pages, modes and routes.
+// newBare makes an API without modes and routes.
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
 	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
@@ -154,6 +150,7 @@ func (a *API) route() *gin.Engine {
 	e.Use(a.middleware()...)
 	e.NoRoute(a.noRoute)
 	e.NoMethod(a.noMethod)
+	page := func(r route) gin.HandlerFunc { return a.monitoring(a.serveJSON(http.StatusOK, r)) }
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/livez":              a.livez,
 		"/readyz":             a.readyz,
@@ -162,16 +159,15 @@ func (a *API) route() *gin.Engine {
 		"/decode":             a.serveJSON(http.StatusOK, a.decode),
 		"/api/uid/parse/*uid": a.serveJSON(http.StatusOK, a.parseUID),
 		"/openapi.yaml":       a.openAPI,
-		"/":                   func(c *gin.Context) { a.writeAsset(c, a.pages.console) },
-		"/console/*file":      a.file(func() map[string]asset { return a.pages.assets }),
+		"/":                   func(c *gin.Context) { writeAsset(c, consoleAssets()["console.html"]) },
+		"/console/*file":      a.file(consoleAssets),
 		"/docs/*file":         a.file(manual),
 		"/metrics":            a.monitoring(a.metrics()),
-		"/api/status":         a.monitoring(a.status()),
-		"/api/history":        a.monitoring(a.serveJSON(http.StatusOK, a.history)),
-		"/api/replicas":       a.monitoring(a.page(a.readReplicas, a.writeJSON)),
-		"/api/names":          a.monitoring(a.namesPage()),
-		"/api/names/:name":    a.monitoring(a.holdersPage()),
-		"/api/sequences":      a.monitoring(a.spacesPage()),
+		"/api/status":         page(a.status()),
+		"/api/history":        page(a.history),
+		"/api/replicas":       page(a.replicas()),
+		"/api/names":          page(a.namesPage()),
+		"/api/sequences":      page(a.spacesPage()),
 	} {
 		routeGet(e, path, handler)
 	}
@@ -199,7 +195,7 @@ func routeGet(r gin.IRoutes, path string, handler gin.HandlerFunc) {
 	r.HEAD(path, handler)
 }
 
-// routeIDs adds the paths of each mode for IDs.
+// routeIDs adds the paths of each mode for IDs. HEAD has none: an ID that nobody reads would be lost.
 func (a *API) routeIDs(e *gin.Engine) {
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/get":                    a.ids(access.Queue, &ofGet, nil),
@@ -216,7 +212,7 @@ func (a *API) routeIDs(e *gin.Engine) {
 		"/tinyid/id/nextSegmentId":       a.timed(access.Segment, a.tinyidRun(false)),
 		"/tinyid/id/nextSegmentIdSimple": a.timed(access.Segment, a.tinyidRun(true)),
 	} {
-		routeGet(e, path, handler)
+		e.GET(path, handler)
 		e.POST(path, handler)
 	}
 }

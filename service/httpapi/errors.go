@@ -92,8 +92,8 @@ var (
 	errNoRoute    = coded(errors.New("no such path"), issuer.CodeNoRoute, http.StatusNotFound)
 	errNoMethod   = coded(errors.New("no such method"), issuer.CodeNoRoute, http.StatusMethodNotAllowed)
 	errInternal   = coded(errors.New("internal error"), issuer.CodeInternal, 0)
-	// errStoreAway: a page that only reads a store could not. Nothing about IDs is
-	// wrong, so it has the code of what is not there yet.
+	// errStoreAway: a store could not be read, and nothing about IDs is wrong. So it has the code of what is not
+	// there yet.
 	errStoreAway = coded(errors.New("the store cannot be read"), -1, 0)
 	// errGaveUp: the request ended first. A client that has only closed its
 	// sending half still reads the answer, and must not take it for an ID.
@@ -140,6 +140,13 @@ func (a *API) explain(c *gin.Context, err error) (apiError, string) {
 			return e, a.PublicText(err)
 		}
 	}
+	store, away := errors.AsType[*model.StoreError](err)
+	switch {
+	case away:
+		return errStoreAway, a.PublicText(store)
+	case errors.Is(err, context.DeadlineExceeded):
+		return errStoreAway, "a store has not answered in time: try again"
+	}
 	a.fault(c, "request failed", "error", err)
 	return errInternal, internalError
 }
@@ -154,23 +161,6 @@ func (a *API) PublicText(err error) string {
 	}
 	at := max(0, strings.Index(text, store.Error()))
 	return text[:at] + store.Store + " cannot be used: " + reasonHidden
-}
-
-// failStore is fail for a page that reads a store: the store's own message is
-// shown, as its reader is the operator. A deadline is that of the reading.
-func (a *API) failStore(c *gin.Context, err error) {
-	var store *model.StoreError
-	asked := errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, errNoRoute.err)
-	switch gone := c.Request.Context().Err(); {
-	case gone != nil && !asked:
-		a.fail(c, gone) // whatever ended a reading that others wait for too
-	case errors.As(err, &store):
-		a.writeError(c, errStoreAway, store.Error())
-	case errors.Is(err, context.DeadlineExceeded):
-		a.writeError(c, errStoreAway, "the database has not answered within "+a.reading.String())
-	default:
-		a.fail(c, err)
-	}
 }
 
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken

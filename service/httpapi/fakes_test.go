@@ -64,14 +64,6 @@ func (q *fakeQueue) Next(ctx context.Context, app int, gatePass string, count in
 
 func (q *fakeQueue) Ready() error { return q.ready }
 
-// readiness is that of the queue, if it has one.
-func readiness(q issuer.Queue) func() error {
-	if r, ok := q.(interface{ Ready() error }); ok {
-		return r.Ready
-	}
-	return well
-}
-
 // broken is a fakeQueue that answers with err.
 func broken(err error) *fakeQueue {
 	return &fakeQueue{next: func(context.Context) error { return err }}
@@ -172,32 +164,31 @@ func disableModes(o *Options) {
 }
 
 // newAPI is the API over a queue, with everything else well.
-func newAPI(q issuer.Queue) *API {
-	return newAPIOf(func(o *Options) { o.Queue, o.Modes[0].Ready = q, readiness(q) })
+func newAPI(q *fakeQueue) *API {
+	api, _ := logging(q, func(*Options) {})
+	return api
 }
 
 // newAPIOf is the API with something else than testOptions.
 func newAPIOf(change func(*Options)) *API {
-	opts, _ := testOptions(&fakeQueue{}, nil, io.Discard)
-	change(&opts)
-	return New(opts)
+	api, _ := logging(&fakeQueue{}, change)
+	return api
 }
 
 // logging is an API and its log.
-func logging(q issuer.Queue, change func(*Options)) (*API, *strings.Builder) {
+func logging(q *fakeQueue, change func(*Options)) (*API, *strings.Builder) {
 	log := &strings.Builder{}
 	opts, _ := testOptions(q, nil, log)
-	if change != nil {
-		change(&opts)
-	}
+	change(&opts)
 	return New(opts), log
 }
 
-func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
+func testOptions(q *fakeQueue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000},
 		uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
-	store := &fakeAdmin{}
+	store, metrics := &fakeAdmin{}, prometheus.NewRegistry()
+	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "shardid_test"}))
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
@@ -208,10 +199,11 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 				Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
 		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
+		Modes:    []Mode{{ModeQueue, q.Ready}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		LogLevel: store,
-		Reads: Reads{Metrics: fakeMetrics, Names: store.Names, Holders: store.Holders, Spaces: store.Spaces,
-			Segments: heldOf(fakeViews()...), Tags: fakeTags},
+		Reads: Reads{Metrics: metrics, Names: store.Names, Spaces: store.Spaces,
+			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
+			History: fakeHistory{}},
 	}, modes
 }
 
@@ -258,11 +250,6 @@ func fakeTags(context.Context) ([]model.Tag, error) {
 		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded},
 		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded},
 	}, nil
-}
-
-// fakeMetrics stands for what cmd passes in.
-func fakeMetrics(context.Context) ([]byte, error) {
-	return []byte("shardid_queue_issued_total 1\n"), nil
 }
 
 const everyMode = access.Queue | access.Segment | access.Snowflake | access.UID | access.Sequence | access.Lease

@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"errors"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -56,7 +54,7 @@ func parse(p *protocol, query string) (asked, error) {
 	if err != nil {
 		return asked{}, err
 	}
-	return p.read(&gin.Context{Request: accepted()}, of(0), given)
+	return p.read(&gin.Context{Request: &http.Request{}}, of(0), given)
 }
 
 func sameAs(t *testing.T, p asked, values url.Values) {
@@ -72,46 +70,4 @@ func sameAs(t *testing.T, p asked, values url.Values) {
 		len(values["appId"]) > 0 && (format == "text") != (p.form == asLines) {
 		t.Fatalf("read %+v, url.ParseQuery %+v", p, want)
 	}
-}
-
-// Whatever follows /api/segment/get/ is one segment that is the tag, or nothing is
-// issued.
-func FuzzTag(f *testing.F) {
-	for _, x := range idExchanges() {
-		if rest, ok := strings.CutPrefix(x.target, "/api/segment/get/"); ok && len(rest) < 200 {
-			f.Add(rest)
-		}
-	}
-	for _, rest := range []string{"a%2Fb", "a%2fb/c", "%2F/", "/", "//", "a/../b", "%252F", "a%00", "*key", "%c3%28",
-		"a.b:c_d", "a%2F%2Fb", "a%2526", "a+b", "a%20b", "..", "%2e", "%E5%BC%A0%e4%b8%89", "a;b", "%3F", "*", ":key"} {
-		f.Add(rest)
-	}
-	opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
-	api := New(opts)
-	api.maxURL = 1 << 20
-	f.Fuzz(func(t *testing.T, rest string) {
-		u, err := url.ParseRequestURI("/api/segment/get/" + rest)
-		if err != nil || strings.ContainsAny(rest, "?#") {
-			return // net/http answers it, or it is not about the tag
-		}
-		before := modes.segment.calls
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
-		if len(rest) > 1 {
-			rest = strings.TrimSuffix(rest, "/") // as Spring has it
-		}
-		tag, _ := url.PathUnescape(rest)
-		switch issued := modes.segment.calls > before; {
-		case strings.Contains(rest, "/"):
-			if w.Code != 404 || issued {
-				t.Fatalf("%q, more than a segment: %d %s", rest, w.Code, w.Body)
-			}
-		case model.CheckTag(tag) != nil:
-			if w.Code != 400 || issued {
-				t.Fatalf("%q, no tag: %d %s", rest, w.Code, w.Body)
-			}
-		case w.Code != 200 || !issued || modes.segment.tag != tag:
-			t.Fatalf("%q: %d %s, the service got %q", rest, w.Code, w.Body, modes.segment.tag)
-		}
-	})
 }

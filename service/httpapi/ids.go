@@ -95,18 +95,11 @@ type buffer struct {
 // issue answers with the IDs, or with texts of a tag with a pattern if those will do. A large batch
 // has its turn until the client has read the answer, but for what a buffer of its connection holds.
 // A buffer whose answer a client did not take is not used again, because HTTP/2 may still be sending
-// it. After an error nothing was written. HEAD issues nothing, and has no length: nobody knows that of
-// the next ID.
+// it. After an error nothing was written.
 func (a *API) issue(c *gin.Context, q asked) error {
 	contentType := typeJSON
 	if q.form >= asDigits {
 		contentType = typeText // nothing that could be taken for a page
-	}
-	if c.Request.Method == http.MethodHead {
-		h := c.Writer.Header()
-		h["Content-Type"], h["Cache-Control"] = contentType, noStore
-		c.Status(http.StatusOK)
-		return a.opts.Enabled(q.Mode)
 	}
 	done, err := a.opts.Turn(c.Request.Context(), q.Request)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestDocumentationLinks(t *testing.T) {
 	}
 	rules, err := os.ReadFile("../monitor/alarms.go")
 	check.Must(t, err)
-	alarms, chinese := map[string]bool{}, string(api.pages.assets["zh.js"].body)
+	alarms, chinese := map[string]bool{}, string(consoleAssets()["zh.js"].body)
 	for _, condition := range []string{
 		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad,
 		segment.ConditionReload,
@@ -86,7 +86,7 @@ func TestDocumentationLinks(t *testing.T) {
 		}
 		check.Has(t, chinese, found[1]+": ['", "zh.js")
 	}
-	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.pages.assets["health.js"].body), -1) {
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(consoleAssets()["health.js"].body), -1) {
 		if !alarms[found[1]] {
 			t.Errorf("the console knows %s, which is no alarm", found[1])
 		}

@@ -35,24 +35,15 @@ func TestRequestIDs(t *testing.T) {
 		want   string // "" for a new one
 	}{
 		{"none", nil, ""},
-		{"given", []string{requestIDHeader, "a-1"}, "a-1"},
-		{"in other letters", []string{"x-request-ID", "a-1"}, "a-1"},
-		{"longest", []string{requestIDHeader, long}, long},
+		{"longest", []string{"x-request-ID", long}, long},
 		{"too long", []string{requestIDHeader, long + "x"}, ""},
 		{"empty", []string{requestIDHeader, ""}, ""},
-		{"space", []string{requestIDHeader, "a 1"}, ""},
 		{"line end", []string{requestIDHeader, "a\r\nSet-Cookie: x"}, ""},
-		{"DEL", []string{requestIDHeader, "a\x7f"}, ""},
 		{"beyond ASCII", []string{requestIDHeader, "é"}, ""},
 		{"two", []string{requestIDHeader, "a", requestIDHeader, "b"}, ""},
 		{"trace", []string{"traceparent", someParent}, someTrace},
-		{"trace of a later version", []string{"traceparent", "01-" + someTrace + "-b7ad6b7169203331-01-more"},
-			someTrace},
 		{"both", []string{"traceparent", someParent, requestIDHeader, "a-1"}, "a-1"},
 		{"no trace", []string{"traceparent", "00-00000000000000000000000000000000-b7ad6b7169203331-01"}, ""},
-		{"trace with a line end", []string{"traceparent",
-			"00-0af7651916cd43dd8448eb211c8031\r\n-b7ad6b7169203331-01"}, ""},
-		{"short trace", []string{"traceparent", "00-abc-b7ad6b7169203331-01"}, ""},
 		{"two traces", []string{"traceparent", someParent, "traceparent", someParent}, ""},
 	} {
 		served := askAs(newAPI(&fakeQueue{}), http.MethodGet, alice, c.header...).Header()[requestIDHeader]
@@ -85,9 +76,7 @@ func TestRequestsHaveSpans(t *testing.T) {
 		{"refused", "/get", "/get", &fakeQueue{}, 400, -6},
 		{"failed", alice, "/get", broken(model.ErrQueueEmpty), 503, -4},
 		{"fault", alice, "/get", panicking("boom"), 500, -11},
-		{"key", segmentURL, "/api/segment/get/*key", &fakeQueue{}, 200, 0},
 		{"live", "/livez", "", &fakeQueue{}, 200, 0},
-		{"mode ready", "/readyz/uid", "", &fakeQueue{}, 404, 0},
 		{"metrics", "/metrics", "", &fakeQueue{}, 200, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,43 +109,28 @@ func TestRequestsHaveSpans(t *testing.T) {
 	}
 }
 
-// accessLines are the lines that requests have.
-func accessLines(mode string, targets ...string) (lines []string) {
-	api, log := logging(&fakeQueue{}, func(o *Options) { o.AccessLog = mode })
-	for _, target := range targets {
-		askAs(api, http.MethodGet, target, "traceparent", someParent)
-	}
-	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, "msg=request ") {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// The mode of the log says which requests have a line.
+// The mode of the log says which requests have a line. It has what is needed to find a request, nothing of what that
+// asked for, and the name of its token.
 func TestAccessLog(t *testing.T) {
-	good, bad := slices.Repeat([]string{alice}, 250), slices.Repeat([]string{"/get?appId=1&gatePass="}, 3)
 	for mode, want := range map[string]int{"": 0, AccessOff: 0, AccessErrors: 3, AccessSampled: 3 + 3, AccessAll: 253} {
-		if got := accessLines(mode, append(bad, good...)...); len(got) != want {
-			t.Errorf("%q: %d lines, want %d", mode, len(got), want)
+		api, log := logging(&fakeQueue{}, func(o *Options) { closed(o); o.AccessLog = mode })
+		bad := exchange{target: "/nope" + strings.Repeat("x", 3000), token: "orders"}
+		good := exchange{target: alice, token: "orders", header: []string{"traceparent", someParent}}
+		for _, x := range slices.Concat(slices.Repeat([]exchange{bad}, 3), slices.Repeat([]exchange{good}, 250)) {
+			x.ask(api)
+		}
+		check.Equal(t, strings.Count(log.String(), "msg=request "), want, "lines", mode)
+		for line := range strings.Lines(log.String()) {
+			check.Equal(t, len(line) < 2*maxLogged+300, true, "short", mode)
+			if !strings.Contains(line, "path=/get ") {
+				continue
+			}
+			for _, want := range []string{"level=INFO", "method=GET", "status=200", "code=0", "ms=", "bytes=",
+				"trace_id=" + someTrace, "token=orders-token"} {
+				check.Has(t, line, want)
+			}
 		}
 	}
-}
-
-// A line has what is needed to find a request, and nothing of what it asked for; it names the token.
-func TestAccessLine(t *testing.T) {
-	line := strings.Join(accessLines(AccessAll, alice), "")
-	for _, want := range []string{"level=INFO", "method=GET", "path=/get ", "status=200", "code=0", "ms=", "bytes=37",
-		"trace_id=" + someTrace} {
-		check.Has(t, line, want)
-	}
-	if long := accessLines(AccessAll, "/"+strings.Repeat("x", 3000)); len(long) != 1 || len(long[0]) > 2*maxLogged+300 {
-		t.Errorf("%d bytes", len(long[0]))
-	}
-	api, log := logging(&fakeQueue{}, func(o *Options) { closed(o); o.AccessLog = AccessAll })
-	check.Equal(t, exchange{target: alice, token: "orders"}.ask(api).Code, http.StatusOK)
-	check.Has(t, log.String(), "token=orders-token")
 }
 
 // A caller that is refused again and again does not fill the disk, nor does a fault that every request meets; each
@@ -169,7 +143,6 @@ func TestLogIsBounded(t *testing.T) {
 	}{
 		{"refused", "/get", "msg=request ", &fakeQueue{}, 400, errorLines},
 		{"failed", alice, "level=ERROR", broken(errFault), 500, faultLines},
-		{"panic", alice, "level=ERROR", panicking("boom"), 500, faultLines},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			api, log := logging(c.q, func(o *Options) { o.AccessLog = AccessErrors })
@@ -227,14 +200,12 @@ func TestForeignPage(t *testing.T) {
 		{"another page", "10.0.0.5:8080", "http://evil.example", "", `a page of "http://evil.example"`},
 		{"another page, of the same site", "ids.example", "https://www.ids.example", "same-site", "a page of"},
 		{"a page of nowhere", "10.0.0.5", "null", "", `a page of "null"`},
-		{"a broken origin", "10.0.0.5", "http://%zz", "", "a page of"},
 		{"another port", "localhost:8080", "http://localhost:3000", "", "a page of"},
 		{"the console", "localhost:8080", "http://localhost:8080", "same-origin", ""},
 		{"the console of an old browser", "LOCALHOST:8080", "http://localhost:8080", "", ""},
 		{"the console behind a proxy that changes the host", "127.0.0.1:8080", "https://ids.example", "same-origin",
 			""},
 		{"the same of an old browser", "127.0.0.1:8080", "https://ids.example", "", "have it send the Host on"},
-		{"another site", "ids.example", "", "cross-site", "another site"},
 	} {
 		r := &http.Request{Host: c.host, Header: http.Header{}}
 		for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {

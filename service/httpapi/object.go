@@ -39,8 +39,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 	return body, nil
 }
 
-// readObject reads the body. The fields that may be there are known by their exact
-// names; one given twice is refused, because two readers could take different values.
+// readObject reads the body. The fields that may be there are known by their exact names.
 func readObject(c *gin.Context, known ...string) *object {
 	body, err := readBody(c)
 	if err != nil {
@@ -51,55 +50,25 @@ func readObject(c *gin.Context, known ...string) *object {
 
 // parseObject is readObject of a body that was read.
 func parseObject(body []byte, known []string) *object {
-	o := &object{values: map[string]any{}}
-	if utf8.Valid(body) {
-		o.parse(body, known)
-	} else {
-		o.refuse("the body is not UTF-8")
-	}
-	return o
-}
-
-func (o *object) parse(body []byte, known []string) {
-	fields := strings.Join(known, ", ")
+	o := &object{}
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.UseNumber()
-	if first, err := in.Token(); err != nil || first != json.Delim('{') {
-		o.refuse("the body must be a JSON object with some of %s", fields)
-		return
-	}
-	for in.More() {
-		token, err := in.Token()
-		if err != nil {
-			o.refuse("the body is not JSON: %w", err)
-			return
-		}
-		name, _ := token.(string)
-		_, twice := o.values[name]
-		switch {
-		case !slices.Contains(known, name):
-			o.refuse("unknown field %s: there are %s", quote(name), fields)
-			return
-		case twice:
-			o.refuse("%s is given twice", name)
-			return
-		}
-		value, err := in.Token()
-		if err != nil {
-			o.refuse("%s: the body is not JSON: %w", name, err)
-			return
-		}
-		if _, nested := value.(json.Delim); nested {
-			o.refuse("%s must not be a list or an object", name)
-			return
-		}
-		o.values[name] = value
-	}
-	if _, err := in.Token(); err != nil { // its end
-		o.refuse("the body is not JSON: %w", err)
+	fields := strings.Join(known, ", ")
+	if err := in.Decode(&o.values); err != nil || o.values == nil || !utf8.Valid(body) {
+		o.refuse("the body must be a JSON object with some of %s, in UTF-8", fields)
 	} else if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		o.refuse("something follows the JSON object")
 	}
+	for name, value := range o.values {
+		switch value.(type) {
+		case map[string]any, []any:
+			o.refuse("%s must not be a list or an object", name)
+		}
+		if !slices.Contains(known, name) {
+			o.refuse("unknown field %s: there are %s", quote(name), fields)
+		}
+	}
+	return o
 }
 
 // refuse keeps the first error.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -14,16 +13,17 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"shardid/model"
+	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // consoleFiles are the operators' console: a page, and the files that it asks for.
@@ -34,23 +34,18 @@ var consoleFiles embed.FS
 //go:embed web/monitor.html
 var monitorHTML string
 
-//go:embed web/monitor.css
-var monitorCSS string
+// monitorPages are Leaf's two monitor pages for a browser, by the last part of their paths.
+var monitorPages = template.Must(template.New("").Parse(monitorHTML))
 
 // openAPI describes the interface to programs; a test holds the answers to it.
 //
 //go:embed openapi.yaml
 var openAPI string
 
-// pages is what the pages for people are made of. They hold nothing of a caller: figures
-// come from the routes that the console asks.
-type pages struct {
-	console    asset              // the console's page
-	assets     map[string]asset   // the files that it asks for, by name
-	consoleCSP []string           // Content-Security-Policy of the console and the documentation
-	monitor    *template.Template // of Leaf's two monitor pages
-	monitorCSP []string
-}
+// pageCSP is the Content-Security-Policy of all pages: they load their own files, ask their own server, and nothing
+// else. There is no inline script or style, and no frame around them.
+var pageCSP = []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 
 // asset is a file with its headers.
 type asset struct {
@@ -59,35 +54,22 @@ type asset struct {
 	tag         string // strong ETag, of the content
 }
 
-// newPages makes them once, as they are the same for every API.
-var newPages = sync.OnceValue(func() pages {
-	style := sha256.Sum256([]byte(monitorCSS))
-	const isolated = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	p := pages{
-		assets: map[string]asset{},
-		// The console loads its own files and asks its own server, and nothing else: no
-		// inline script or style, no frame around it.
-		consoleCSP: []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-			"connect-src 'self'; " + isolated},
-		// A monitor page has a style of its own and would let no script run.
-		monitorCSP: []string{"default-src 'none'; style-src 'sha256-" +
-			base64.StdEncoding.EncodeToString(style[:]) + "'; " + isolated},
-		monitor: template.Must(template.New("monitor").Parse(monitorHTML)),
-	}
+// consoleAssets are the files of the console, by name. They hold nothing of a caller: figures come from the routes that
+// the console asks.
+var consoleAssets = sync.OnceValue(func() map[string]asset {
+	assets := map[string]asset{}
 	err := fs.WalkDir(consoleFiles, "web", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		body, err := consoleFiles.ReadFile(name)
-		p.assets[path.Base(name)] = newAsset(name, body)
+		assets[path.Base(name)] = newAsset(name, body)
 		return err
 	})
 	if err != nil { // not with files that are part of the program
 		panic(fmt.Sprintf("read the embedded console: %v", err))
 	}
-	p.console = p.assets["console.html"]
-	delete(p.assets, "console.html")
-	return p
+	return assets
 })
 
 func newAsset(name string, body []byte) asset {
@@ -112,7 +94,7 @@ func (a *API) file(folder func() map[string]asset) gin.HandlerFunc {
 			a.noRoute(c)
 			return
 		}
-		a.writeAsset(c, file)
+		writeAsset(c, file)
 	}
 }
 
@@ -121,32 +103,30 @@ func (a *API) openAPI(c *gin.Context) {
 }
 
 // writeAsset sends a file, or 304 to a browser that has it.
-func (a *API) writeAsset(c *gin.Context, file asset) {
-	h := c.Writer.Header()
-	h["Content-Security-Policy"] = a.pages.consoleCSP
-	h["Cache-Control"] = revalidate
-	h["X-Content-Type-Options"] = nosniff
+func writeAsset(c *gin.Context, file asset) {
+	h := isolate(c)
+	h["Cache-Control"], h["X-Content-Type-Options"], h["Content-Type"] = revalidate, nosniff, file.contentType
 	h.Set("ETag", file.tag)
-	isolate(h)
-	for _, field := range c.Request.Header.Values("If-None-Match") {
-		for tag := range strings.SplitSeq(field, ",") {
-			// A proxy that compresses makes a tag weak, which is as good here.
-			if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == file.tag {
-				c.Status(http.StatusNotModified)
-				return
-			}
-		}
-	}
-	h["Content-Type"] = file.contentType
-	h["Content-Length"] = []string{strconv.Itoa(len(file.body))}
-	_, _ = c.Writer.Write(file.body) // a failed write means the client has gone
+	http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(file.body))
 }
 
 // isolate adds what keeps a page out of others' pages, and its address, which may be
 // internal, out of requests to others. Other answers load nothing and link nowhere.
-func isolate(h http.Header) {
+func isolate(c *gin.Context) http.Header {
+	h := c.Writer.Header()
+	h["Content-Security-Policy"] = pageCSP
 	h["Referrer-Policy"] = []string{"no-referrer"}
 	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
+	return h
+}
+
+// metrics answers in Prometheus' text format.
+func (a *API) metrics() gin.HandlerFunc {
+	h := promhttp.HandlerFor(a.opts.Metrics, promhttp.HandlerOpts{CoalesceGather: true})
+	return func(c *gin.Context) {
+		c.Writer.Header()["Cache-Control"] = noStore
+		h.ServeHTTP(c.Writer, c.Request)
+	}
 }
 
 const (
@@ -185,71 +165,97 @@ func once[T any](a *API, read func(context.Context) (T, error)) func(context.Con
 	}
 }
 
-// page answers with a body that is costly to make, and is made once in readingAge.
-func (a *API) page(
-	read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte),
-) gin.HandlerFunc {
+const (
+	// thingsShown is how many tags, names or spaces a page shows unless it is asked for another number.
+	thingsShown = 1000
+	// mostThings is the most.
+	mostThings = 5000
+)
+
+// window says which tags, names or spaces a page shows: those that contain a text, in any case.
+type window struct {
+	search string
+	limit  int
+}
+
+// windowed answers with the window that the query asks for, of what is read once in readingAge. Errors:
+// model.ErrInvalidArgument, and those of read.
+func windowed[T any](a *API, read func(context.Context) (T, error), show func(window, T) any) route {
 	get := once(a, read)
-	return func(c *gin.Context) { a.answer(c, get, write) }
-}
-
-// answer answers with a body that is made, or says why there is none.
-func (a *API) answer(
-	c *gin.Context, get func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte),
-) {
-	body, err := get(c.Request.Context())
-	if err != nil {
-		a.failStore(c, err)
-		return
-	}
-	write(c, body)
-}
-
-// metrics answers in Prometheus' text format, which every scraper reads.
-func (a *API) metrics() gin.HandlerFunc {
-	write := func(c *gin.Context, body []byte) { a.writeBody(c, http.StatusOK, typePrometheus, body) }
-	plain := a.page(a.opts.Metrics, write)
-	zipped := a.page(func(ctx context.Context) ([]byte, error) {
-		body, err := a.opts.Metrics(ctx)
-		var out bytes.Buffer
-		z := gzip.NewWriter(&out)
-		_, _ = z.Write(body) // a buffer takes everything
-		_ = z.Close()        // likewise
-		return out.Bytes(), err
-	}, func(c *gin.Context, body []byte) {
-		c.Header("Content-Encoding", "gzip")
-		write(c, body)
-	})
-	return func(c *gin.Context) {
-		c.Header("Vary", "Accept-Encoding")
-		if q, _ := quality(c.GetHeader("Accept-Encoding"), "gzip"); q > 0 {
-			zipped(c)
-			return
+	return func(ctx context.Context, c *gin.Context) (any, error) {
+		w := window{limit: thingsShown}
+		given, err := readQuery(c.Request.URL.RawQuery, "search", "limit")
+		if err == nil && given[1].given {
+			w.limit, err = parseRange("limit", given[1].text, 1, mostThings)
 		}
-		plain(c)
+		if err != nil {
+			return nil, err
+		}
+		w.search = strings.ToLower(given[0].text)
+		what, err := get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return show(w, what), nil
 	}
 }
 
-// table is one of Leaf's monitor pages as a browser shows it.
-type table struct {
-	Title   string
-	Note    string
-	Columns []column
-	Rows    [][]string
-	Total   int // 0 when the rows are all
-	Style   template.CSS
+// rowsIn gives the rows that a window shows, each as show does. When those are not all that the search finds, total is
+// how many it does.
+func rowsIn[Row, Item any](
+	w window, rows []Row, name func(Row) string, show func(Row) Item,
+) (shown []Item, total int) {
+	found, shown := 0, []Item{} // none is [], not null
+	for _, row := range rows {
+		if w.search != "" && !strings.Contains(strings.ToLower(name(row)), w.search) {
+			continue
+		}
+		if found++; found <= w.limit {
+			shown = append(shown, show(row))
+		}
+	}
+	if found > w.limit {
+		total = found
+	}
+	return shown, total
 }
 
-type column struct {
-	Name   string
-	Number bool
+// byName answers with a window of the rows that read gives, by name: {"code":0,MANY:[…],"total":N}.
+func byName[Row, Item any](
+	a *API, many string, read func(context.Context) ([]Row, error), name func(Row) string, show func(Row) Item,
+) route {
+	sorted := func(ctx context.Context) ([]Row, error) {
+		all, err := read(ctx)
+		all = slices.SortedFunc(slices.Values(all), func(x, y Row) int { return cmp.Compare(name(x), name(y)) })
+		return all, err // databases have other orders
+	}
+	return windowed(a, sorted, func(w window, all []Row) any {
+		shown, total := rowsIn(w, all, name, show)
+		answer := map[string]any{"code": 0, many: shown}
+		if total > 0 {
+			answer["total"] = total
+		}
+		return answer
+	})
+}
+
+// namesPage shows all names, and how much of each is leased.
+func (a *API) namesPage() route {
+	name := func(u model.NameUse) string { return u.Name.Name }
+	return byName(a, "names", a.opts.Names, name, admin.NewNameItem)
+}
+
+// spacesPage shows all spaces, and how much of each has been used.
+func (a *API) spacesPage() route {
+	name := func(u model.SpaceUse) string { return u.Name }
+	return byName(a, "spaces", a.opts.Spaces, name, admin.NewSpaceItem)
 }
 
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot
 // be read it shows those that are used.
 func (a *API) cache() gin.HandlerFunc {
 	tags := func(ctx context.Context) ([]model.Tag, error) {
-		tags, err := a.sortedTags(ctx)
+		tags, err := a.opts.Tags(ctx)
 		if err == nil {
 			return tags, nil
 		}
@@ -259,26 +265,7 @@ func (a *API) cache() gin.HandlerFunc {
 		}
 		return tags, nil
 	}
-	view := func(t model.Tag) segment.View { return a.opts.Segments.View(t) }
-	return leafPage(a, a.opts.Segments != nil, tags, view, func(views []segment.View) table {
-		t := table{
-			Title: "Segments",
-			Note: "What this replica holds of each tag: two buffers, of which pos is in use. " +
-				"IDs from value up to max, without max, are left.",
-			Columns: []column{
-				{"name", false}, {"init", false}, {"next", false}, {"pos", true},
-				{"value0", true}, {"max0", true}, {"step0", true}, {"value1", true}, {"max1", true}, {"step1", true},
-			},
-		}
-		for _, v := range views {
-			row := []string{v.Name, strconv.FormatBool(v.InitOK), strconv.FormatBool(v.NextReady)}
-			for _, n := range []int64{int64(v.Pos), v.Value0, v.Max0, v.Step0, v.Value1, v.Max1, v.Step1} {
-				row = append(row, strconv.FormatInt(n, 10))
-			}
-			t.Rows = append(t.Rows, row)
-		}
-		return t
-	})
+	return monitorPage(a, "cache", tags, func(t model.Tag) segment.View { return a.opts.Segments.View(t) })
 }
 
 // dbTag is a row of leaf_alloc, named as Leaf's LeafAlloc.
@@ -293,70 +280,37 @@ type dbTag struct {
 
 // db shows the rows of leaf_alloc, Leaf's page of that name.
 func (a *API) db() gin.HandlerFunc {
-	row := func(t model.Tag) dbTag { return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt} }
-	return leafPage(a, a.opts.Tags != nil, a.sortedTags, row, func(rows []dbTag) table {
-		t := table{
-			Title: "leaf_alloc",
-			Note: "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are " +
-				"in " + time.Local.String() + ".",
-			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"update_time", false},
-				{"description", false}},
-		}
-		for _, r := range rows {
-			t.Rows = append(t.Rows, []string{
-				r.Key, strconv.FormatInt(r.MaxID, 10), strconv.FormatInt(r.Step, 10),
-				local(r.UpdateTime, time.DateTime), r.Description,
-			})
-		}
-		return t
+	return monitorPage(a, "db", a.opts.Tags, func(t model.Tag) dbTag {
+		return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt}
 	})
 }
 
-// sortedTags are the tags of the database, by name.
-func (a *API) sortedTags(ctx context.Context) ([]model.Tag, error) {
-	tags, err := a.opts.Tags(ctx)
-	return slices.SortedFunc(slices.Values(tags), func(x, y model.Tag) int { return cmp.Compare(x.Name, y.Name) }), err
-}
-
-// leafPage answers with tags in the form that the client wants. That of a browser is
-// escaped, without a script, and has a policy that would let none run. Of the tags that are
-// shown it has the items.
-func leafPage[Item any](a *API, enabled bool, tags func(context.Context) ([]model.Tag, error),
-	item func(model.Tag) Item, show func([]Item) table,
+// monitorPage answers with tags in the form that the client wants: JSON, or the HTML of that name, which is escaped
+// and has no script.
+func monitorPage[Item any](
+	a *API, name string, tags func(context.Context) ([]model.Tag, error), show func(model.Tag) Item,
 ) gin.HandlerFunc {
-	itemsIn := func(w window, all []model.Tag) ([]Item, int) {
-		shown, total := rowsIn(w, all, func(t model.Tag) string { return t.Name })
-		return items(shown, item), total
-	}
-	program := windowed(a, tags, func(w window, all []model.Tag) ([]byte, error) {
-		shown, total := itemsIn(w, all)
-		return encodeJSON(struct {
-			Code  int    `json:"code"`
-			Tags  []Item `json:"tags"`
-			Total int    `json:"total,omitempty"`
-		}{0, shown, total})
-	}, a.writeJSON)
-	browser := windowed(a, tags, func(w window, all []model.Tag) ([]byte, error) {
-		shown, total := itemsIn(w, all)
-		t := show(shown)
-		t.Total = total
-		t.Style = template.CSS(monitorCSS) //nolint:gosec // embedded, nothing of a caller is in it
-		var body bytes.Buffer
-		err := a.pages.monitor.Execute(&body, t)
-		return body.Bytes(), err
-	}, func(c *gin.Context, body []byte) {
-		c.Writer.Header()["Content-Security-Policy"] = a.pages.monitorCSP
-		isolate(c.Writer.Header())
-		a.writeBody(c, http.StatusOK, typeHTML, body)
-	})
+	read := byName(a, "tags", tags, func(t model.Tag) string { return t.Name }, show)
+	program := a.serveJSON(http.StatusOK, read)
 	return func(c *gin.Context) {
 		switch {
-		case !enabled:
+		case a.opts.Tags == nil:
 			a.fail(c, issuer.Disabled(ModeSegment))
-		case wantsJSON(c.Request, "text/html"):
+			return
+		case wantsJSON(c.Request):
 			program(c)
-		default:
-			browser(c)
+			return
 		}
+		var body bytes.Buffer
+		answer, err := read(c.Request.Context(), c)
+		if err == nil {
+			err = monitorPages.ExecuteTemplate(&body, name, answer)
+		}
+		if err != nil {
+			a.fail(c, err)
+			return
+		}
+		isolate(c)
+		a.writeBody(c, http.StatusOK, typeHTML, body.Bytes())
 	}
 }

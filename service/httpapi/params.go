@@ -86,7 +86,7 @@ func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	q, err := readBatch(q, given)
 	q.form = asDigits
-	switch prefersJSON := wantsJSON(c.Request, "text/plain"); {
+	switch prefersJSON := wantsJSON(c.Request); {
 	case q.batch && prefersJSON:
 		q.form = asArray
 	case q.batch:
@@ -282,53 +282,17 @@ func quote(value string) string {
 	return strconv.Quote(value)
 }
 
-// onlyText says whether an Accept header takes text/plain and no JSON at all. A client
-// that takes both gets JSON, whatever it prefers: those of Spring name text first and read
-// an object.
+// onlyText says whether an Accept header takes text and nothing that JSON could be. A client that takes both gets
+// JSON, whatever it prefers: those of Spring name text first and read an object.
 func onlyText(r *http.Request) bool {
 	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
-	if !strings.Contains(accept, "text/") {
-		return false
-	}
-	text, _ := quality(accept, "text/plain", "text/*")
-	json, _ := quality(accept, "application/json", "application/*", "*/*")
-	return text > 0 && json == 0
+	return (strings.Contains(accept, "text/plain") || strings.Contains(accept, "text/*")) &&
+		!strings.Contains(accept, "json") && !strings.Contains(accept, "application/*") &&
+		!strings.Contains(accept, "*/*")
 }
 
-// wantsJSON says whether an Accept header prefers JSON to another type of text,
-// for the answers that are that text by default: no header means the text, and so
-// does one that does not name JSON. The higher quality wins, of equals the first.
-func wantsJSON(r *http.Request, text string) bool {
-	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
-	if !strings.Contains(accept, "application/json") && !strings.Contains(accept, "application/*") {
-		return false
-	}
-	want, wantAt := quality(accept, "application/json", "application/*")
-	other, otherAt := quality(accept, text, "text/*", "*/*")
-	return want > 0 && (want > other || want == other && wantAt < otherAt)
-}
-
-// quality is how much an Accept header wants a media type, and the place of the
-// range that says so: of the given ranges, most specific first, the first that
-// occurs, and of several of it the one with the highest quality. It is 0 when none does.
-// A quality that is no number in 0…1 counts as 0.
-func quality(accept string, ranges ...string) (q float64, place int) {
-	best, at := len(ranges), 0
-	for part := range strings.SplitSeq(accept, ",") {
-		kind, params, _ := strings.Cut(part, ";") // "text/plain;q=0.5"
-		i, this := slices.Index(ranges, strings.TrimSpace(kind)), 1.0
-		for p := range strings.SplitSeq(params, ";") {
-			if text, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
-				var err error
-				if this, err = strconv.ParseFloat(text, 64); err != nil || !(this >= 0 && this <= 1) { // NaN too
-					this = 0
-				}
-			}
-		}
-		if i >= 0 && (i < best || i == best && this > q) {
-			best, q, place = i, this, at
-		}
-		at++
-	}
-	return q, place
+// wantsJSON says whether an Accept header names JSON first, for the answers that are text by default.
+func wantsJSON(r *http.Request) bool {
+	accept := strings.ToLower(strings.TrimSpace(r.Header.Get("Accept")))
+	return strings.HasPrefix(accept, "application/json") || strings.HasPrefix(accept, "application/*")
 }

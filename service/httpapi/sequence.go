@@ -18,7 +18,7 @@ var (
 // routeSequences adds the routes of sequences.
 func (a *API) routeSequences(e *gin.Engine) {
 	ids := a.ids(access.Sequence, &ofSequence, nil)
-	routeGet(e, "/v1/sequence/:space/ids", ids)
+	e.GET("/v1/sequence/:space/ids", ids)
 	e.POST("/v1/sequence/:space/ids", ids)
 	routeGet(e, "/v1/sequence/:space/current", a.ids(access.Sequence, &ofCurrent, nil))
 }

@@ -252,23 +252,20 @@ type SnowflakeStatus struct {
 }
 
 // status is what the console shows, with a window of the tags.
-func (a *API) status() gin.HandlerFunc {
-	return windowed(a, a.readStatus, func(w window, s Status) ([]byte, error) {
+func (a *API) status() route {
+	return windowed(a, a.readStatus, func(w window, s Status) any {
 		if all := s.Segment; all != nil {
-			shown, total := rowsIn(w, all.Tags, func(v segment.View) string { return v.Name })
 			part := *all
-			part.Tags, part.Total = append([]segment.View{}, shown...), total // none is [], not null
+			part.Tags, part.Total = rowsIn(w, all.Tags, func(v segment.View) string { return v.Name },
+				func(v segment.View) segment.View { return v })
 			s.Segment = &part
 		}
-		return encodeJSON(s)
-	}, a.writeJSON)
+		return s
+	})
 }
 
-func (a *API) readStatus(ctx context.Context) (s Status, err error) {
-	if a.opts.Status != nil {
-		s = a.opts.Status(ctx)
-	}
-	ready := a.readiness()
+func (a *API) readStatus(ctx context.Context) (Status, error) {
+	s, ready := a.opts.Status(ctx), a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
 	s.Alarms = append([]monitor.Alarm{}, s.Alarms...) // none is [], not null
@@ -295,13 +292,10 @@ func (a *API) modeStatus() map[string]ModeStatus {
 	return all
 }
 
-// readReplicas is how all replicas of the deployment are doing.
-func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
-	view := monitor.View{Replicas: []monitor.Record{}}
-	if a.opts.Replicas != nil {
-		view = a.opts.Replicas(ctx)
-	}
-	return encodeJSON(view)
+// replicas is how all replicas of the deployment are doing.
+func (a *API) replicas() route {
+	read := once(a, func(ctx context.Context) (monitor.View, error) { return a.opts.Replicas(ctx), nil })
+	return func(ctx context.Context, _ *gin.Context) (any, error) { return read(ctx) }
 }
 
 // history answers what happened in the last minutes: of the whole replica or, with an app, of that one.
@@ -310,17 +304,12 @@ func (a *API) history(_ context.Context, c *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	app := 0
-	if given[0].given {
-		if app, err = parseRange("app", given[0].text, 0, model.Apps-1); err != nil {
-			return nil, err
-		}
+	if !given[0].given {
+		return a.opts.History.History(), nil
 	}
-	switch {
-	case a.opts.History == nil:
-		return monitor.NewChart(), nil
-	case given[0].given:
-		return a.opts.History.AppHistory(uint8(app)), nil
+	app, err := parseRange("app", given[0].text, 0, model.Apps-1)
+	if err != nil {
+		return nil, err
 	}
-	return a.opts.History.History(), nil
+	return a.opts.History.AppHistory(uint8(app)), nil
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -43,32 +42,6 @@ func fullStatus(context.Context) Status {
 	}
 }
 
-// What the services say is passed on, and what the API knows is added.
-func TestStatus(t *testing.T) {
-	api := newAPIOf(func(o *Options) {
-		o.Status, o.UID, o.Modes = fullStatus, nil, o.Modes[:3]
-		o.Modes[2].Ready = func() error { return model.ErrNoLease }
-	})
-	api.now = func() time.Time { return loaded }
-	body := ask(api, http.MethodGet, "/api/status").Body.String()
-	for _, want := range []string{
-		`"ready":false,"message":"starting: snowflake: no worker ID is held","modes":{`,
-		`"queue":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
-		`"snowflake":{"enabled":true,"ready":false,"since":"2026-11-20T00:18:00Z","error":"no worker ID is held"}`,
-		`"uid":{"enabled":false,"ready":false}`, `"stores":[{"name":"database","ok":true,`,
-		`"alarms":[{"name":"ShardidStarved",`, `"witness":{"state":"named","heldSince":"2026-11-20T00:18:00Z"},`,
-		`{"issued":7,"pops":6,"refills":65,"held":3,"wasted":{"purged":9},"apps":[{"appId":1,"name":"test","step":1000,`,
-		`"maxLimitIdStr":"9223372036854775807"}]`, `"value0Str":"9007199254740993","max0Str":"9007199254741993",`,
-	} {
-		check.Has(t, body, want)
-	}
-	var s Status // as shardid status reads it back
-	if err := json.Unmarshal([]byte(body), &s); err != nil || s.Queue.Apps[0].MaxID != math.MaxInt64 ||
-		s.UID.LastSecond != uid.Second(loaded.Unix()) {
-		t.Errorf("%v, read %+v", err, s)
-	}
-}
-
 func fakeReplicas(context.Context) monitor.View {
 	return monitor.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []monitor.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,
@@ -76,8 +49,6 @@ func fakeReplicas(context.Context) monitor.View {
 		WorkerID: -1, Alarms: map[string]int{"critical": 1}, AgeSeconds: 2.5,
 	}}}
 }
-
-func withReplicas(o *Options) { o.Replicas = fakeReplicas }
 
 const replicasJSON = `{"self":"a","shared":true,"message":"redis: away","replicas":[{"instance":"a","host":"h",` +
 	`"url":"http://10.0.0.5:8080/","version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":true,` +
@@ -100,8 +71,6 @@ func (fakeHistory) AppHistory(app uint8) monitor.Chart {
 func chart(series map[string][]monitor.Value) monitor.Chart {
 	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: series}
 }
-
-func withHistory(o *Options) { o.History = fakeHistory{} }
 
 // historyJSON is the body with the samples of that history.
 func historyJSON(series string) string {
@@ -210,7 +179,7 @@ func TestReadinessAtTheStart(t *testing.T) {
 	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
 }
 
-// A check says since when its mode is as it is.
+// A check says since when its mode is as it is: whoever asks first learns when it changed, not when they asked.
 func TestReadinessSince(t *testing.T) {
 	var snowflake error
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -220,15 +189,12 @@ func TestReadinessSince(t *testing.T) {
 		ready error
 		want  string
 	}{
-		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"},{"name":"uid","ok":true,`},
-		{model.ErrNoLease,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
-		{model.ErrClockBack,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
-		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T03:00:00Z"}`},
+		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"}`},
+		{model.ErrNoLease, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
+		{model.ErrClockBack, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
 	} {
 		snowflake = step.ready
-		api.Watch() // whoever asks first learns when it changed, not when they asked
+		api.Watch()
 		now = now.Add(time.Minute)
 		check.Has(t, ask(api, "GET", "/readyz").Body.String(), step.want)
 		now = now.Add(time.Hour - time.Minute)

@@ -45,12 +45,7 @@ func (a *API) tinyidIDs(simple bool) gin.HandlerFunc {
 // tinyidRun issues a run of a tag to the tinyid client, which counts on its own from above
 // currentId to maxId, and fetches its next run at loadingId.
 func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
-	ids := a.tinyidIDs(simple)
 	return func(c *gin.Context) {
-		if c.Request.Method == http.MethodHead {
-			ids(c) // issues nothing
-			return
-		}
 		q, err := a.readTinyid(c)
 		var first, last int64
 		if err == nil {

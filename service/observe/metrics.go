@@ -1,9 +1,6 @@
 package observe
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -17,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/common/expfmt"
 )
 
 // Sources are what is exported beside what the services count in the registry themselves. The functions must
@@ -31,26 +27,13 @@ type Sources struct {
 	UID      func() (uid.Stats, uid.Status)
 }
 
-// Text adds the sources to the registry and returns a function that reads all metrics, and those of the
-// process, in Prometheus' text format and is safe for concurrent use.
-func Text(s Sources) func(context.Context) ([]byte, error) {
+// Gatherer adds the sources to the registry, and gathers all metrics and those of the process. Safe for concurrent use.
+func Gatherer(s Sources) prometheus.Gatherer {
 	s.Registry.MustRegister(&collector{s})
 	process := prometheus.NewRegistry() // of which alarms and charts need nothing
 	process.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return func(context.Context) ([]byte, error) {
-		families, err := prometheus.Gatherers{process, s.Registry}.Gather()
-		if err != nil {
-			return nil, fmt.Errorf("read the metrics: %w", err)
-		}
-		var out bytes.Buffer
-		for _, family := range families {
-			if _, err := expfmt.MetricFamilyToText(&out, family); err != nil {
-				return nil, fmt.Errorf("write the metrics: %w", err)
-			}
-		}
-		return out.Bytes(), nil
-	}
+	return prometheus.Gatherers{process, s.Registry}
 }
 
 // collector exports the sources at each scrape.

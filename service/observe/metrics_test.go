@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -29,6 +31,7 @@ import (
 	"shardid/service/worker"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
 	names "github.com/prometheus/common/model"
 	"go.uber.org/goleak"
@@ -98,9 +101,10 @@ func full() Sources {
 // text is what Prometheus reads.
 func text(t *testing.T, s Sources) string {
 	t.Helper()
-	body, err := Text(s)(t.Context())
-	check.Must(t, err)
-	return string(body)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(Gatherer(s), promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	check.Equal(t, w.Code, http.StatusOK, w.Body)
+	return w.Body.String()
 }
 
 // Every source is exported, with its value, and nothing else of ours is. The buckets of one

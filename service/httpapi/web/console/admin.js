@@ -4,7 +4,7 @@
 
 import { $, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
-import { digits, firstNumber } from './format.js';
+import { digits } from './format.js';
 import { AnswerError, ask } from './net.js';
 
 const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
@@ -56,20 +56,15 @@ export class Admin {
       event.preventDefault();
       this.#submit();
     });
-    $('admin-form').addEventListener('input', () => { this.#guard(); this.#preview(); });
+    $('admin-form').addEventListener('input', () => this.#guard());
     $('admin-cancel').addEventListener('click', () => $('admin').close());
     $('admin').addEventListener('close', () => $('admin-fields').replaceChildren());
-  }
-
-  /** What a thing is called: an app has an ID and a name. */
-  label(kind, key, called) {
-    return text.admin[kind](key, called);
   }
 
   /** Makes an app, tag, name or space. */
   create(kind) {
     const { path, create } = kinds[kind];
-    const what = (sent) => this.label(kind, sent.get(create[0][0]), sent.get('name'));
+    const what = (sent) => text.admin[kind](sent.get(create[0][0]), sent.get('name'));
     this.#open({ does: 'create', kind, path, fields: create, title: text.admin.titles[kind], what });
   }
 
@@ -82,7 +77,7 @@ export class Admin {
   }
 
   #openOne(kind, key, called, { title, ...task }) {
-    const label = this.label(kind, key, called);
+    const label = text.admin[kind](key, called);
     this.#open({ kind, path: `${kinds[kind].path}/${encodeURIComponent(key)}`, name: called, title: title(label), what: () => label, ...task });
   }
 
@@ -139,14 +134,6 @@ export class Admin {
     return [...rows, ...confirm];
   }
 
-  /** Shows the first text of a pattern, as the server would make it now. */
-  #preview() {
-    const { pattern, zone } = $('admin-form').elements;
-    if (!pattern) return;
-    const shown = pattern.value && firstNumber(pattern.value, zone.value);
-    setText($('admin-pattern-hint'), shown ? text.admin.preview(shown) : text.admin.hints.pattern);
-  }
-
   /** Wants the name where something cannot be taken back: a deletion, and IDs that repeat. */
   #guard() {
     const { does, name } = this.#task;
@@ -172,7 +159,7 @@ export class Admin {
     const confirm = this.#guard() ? task.name : undefined;
     await this.#busy(async () => {
       const sent = this.#values();
-      if (task.does === 'edit' && sent.size === 0) throw new AnswerError(0, 0, text.admin.nothing);
+      if (task.does === 'edit' && sent.size === 0) throw new AnswerError(0, text.admin.nothing);
       const method = { create: 'POST', edit: 'PATCH', remove: 'DELETE' }[task.does];
       const body = task.does === 'remove' ? undefined : toJSON(sent);
       const { answer } = await ask(task.path, { method, body, confirm, token: this.#token });
@@ -191,7 +178,7 @@ export class Admin {
       let { value } = $('admin-form').elements[name];
       if (attributes['data-kind'] === 'number') {
         value = value.replace(/[\s,_]/g, '');
-        if (!/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, 0, text.admin.wholeNumber(text.admin.fields[label], value));
+        if (!/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, text.admin.wholeNumber(text.admin.fields[label], value));
       }
       if (attributes.of && $('admin-form').elements[attributes.of].value === '') continue;
       if (this.#task.does === 'create' && value === '' && !attributes.required) continue;

@@ -1,7 +1,7 @@
 // The curves of the last 15 minutes, drawn by uPlot. Their figures are also text: the
-// legend of each chart shows the latest ones, or those under the pointer.
+// legend of each chart shows those under the pointer, or the latest.
 
-import { $, el, setAttribute, setText } from './dom.js';
+import { $, el, setAttribute } from './dom.js';
 import { text } from './text.js';
 import { clock, rate, short } from './format.js';
 
@@ -11,7 +11,7 @@ const shortest = 60;
 
 const milliseconds = (n) => (Number.isFinite(n) ? text.milliseconds(n < 10 ? n.toFixed(2) : short(n)) : text.unknown);
 
-/** The charts of the section; a series without a value, such as one of a disabled mode, is left out. */
+/** The charts of the section; a series without a value, such as one of a disabled mode, is not drawn. */
 const layout = [
   { title: text.charts.issued, unit: text.charts.units.ids, write: rate, of: ofModes('issued') },
   { title: text.charts.p99, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p99Ms') },
@@ -23,8 +23,9 @@ function ofModes(name) {
   return Object.entries(text.modes).map(([mode, label]) => [`${mode}.${name}`, label]);
 }
 
-/** Each curve of a chart has a colour and dashes of its own. */
+/** Each curve of a chart has a colour and dashes of its own, and the legend signs like them. */
 const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [12, 3]];
+const signs = ['solid', 'dashed', 'dotted', 'double', 'groove'];
 
 /** The time of day below a chart, in UTC, in whole minutes where they are apart. */
 function times(_, ticks, axis, space, increment) {
@@ -41,25 +42,13 @@ function colour(name) {
   return value;
 }
 
-function legendEntry(index, label) {
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  for (const [name, value] of [['viewBox', '0 0 24 4'], ['class', 'dash'], ['data-curve', index], ['aria-hidden', 'true']]) svg.setAttribute(name, value);
-  const line = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-  line.setAttribute('d', 'M0 2h24');
-  line.setAttribute('stroke-dasharray', dashes[index].join(' '));
-  svg.append(line);
-  return el('li', {}, svg, el('span', {}, label), el('strong'));
-}
-
 /** One chart in a figure. Safe to show() before the page has a size. */
 export class Chart {
   #axis;
   #height;
   #write;
   #plot = null;
-  #place = el('div', { class: 'plot', 'aria-hidden': 'true' });
-  #legend = el('ul', { class: 'legend' });
-  #when = el('span', { class: 'when' });
+  #place = el('div', { class: 'plot' });
   #none = el('p', { class: 'hint' }, text.charts.none);
   #curves = []; // those that are drawn
   #data = null;
@@ -69,7 +58,7 @@ export class Chart {
     this.#write = write;
     this.#height = height;
     this.#axis = el('span', { class: 'unit' }, unit);
-    figure.append(el('figcaption', {}, title, this.#when), this.#axis, this.#place, this.#none, this.#legend);
+    figure.append(el('figcaption', {}, title), this.#axis, this.#place, this.#none);
     new ResizeObserver(() => this.#resize()).observe(this.#place);
   }
 
@@ -82,22 +71,13 @@ export class Chart {
     setAttribute(this.#none, 'hidden', any);
     setAttribute(this.#place, 'hidden', !any);
     setAttribute(this.#axis, 'hidden', !any);
-    setAttribute(this.#legend, 'hidden', !any);
     if (!any) return;
     this.#data = [times, ...found.map(({ values }) => values)];
-    if (this.#curves.map(({ index }) => index).join() !== found.map(({ index }) => index).join()) this.#build(found);
-    else this.#plot?.setData(this.#data);
-    this.#tell();
-  }
-
-  /** Draws anew when the system has another theme. */
-  recolour() {
-    if (this.#data) this.#build(this.#curves);
-  }
-
-  #build(curves) {
-    this.#curves = curves;
-    this.#legend.replaceChildren(...curves.map(({ index, label }) => legendEntry(index, label)));
+    if (this.#curves.map(({ index }) => index).join() === found.map(({ index }) => index).join()) {
+      this.#plot?.setData(this.#data);
+      return;
+    }
+    this.#curves = found;
     this.#plot?.destroy();
     this.#plot = null;
     this.#resize();
@@ -119,33 +99,26 @@ export class Chart {
       width,
       height: this.#height,
       padding: [8, 20, 0, 0],
-      legend: { show: false },
+      legend: { markers: { dash: (_, i) => signs[this.#curves[i - 1].index] } },
       cursor: { y: false, points: { size: 6 }, drag: { setScale: false }, sync: { key: 'shardid' } },
       scales: { x: { range: (_, min, max) => [Math.max(max - longest, Math.min(min, max - shortest)), max] }, y: { range: (_, min, max) => [0, Math.max(max ?? 0, this.#write === milliseconds ? 0.1 : 1) * 1.1] } },
       axes: [
         { stroke: text, grid, ticks: grid, font, space: 70, size: 26, values: times },
         { stroke: text, grid, ticks: grid, font, space: 28, size: 44, values: (_, ticks) => ticks.map((n) => short(n)) },
       ],
-      series: [{}, ...this.#curves.map(({ index }) => this.#curve(index))],
-      hooks: { setCursor: [() => this.#tell()] },
+      series: [{ label: 'UTC', value: (plot, _, i, at) => clock(new Date(valueAt(plot, i, at) * 1000)) }, ...this.#curves.map((curve) => this.#curve(curve))],
     };
   }
 
-  #curve(index) {
-    return { stroke: colour(`--curve-${index}`), width: 1.8, dash: dashes[index], spanGaps: false, points: { show: false } };
+  #curve({ index, label }) {
+    const value = (plot, _, i, at) => { const n = valueAt(plot, i, at); return n == null ? text.unknown : this.#write(n); };
+    return { label, value, stroke: colour(`--curve-${index}`), width: 1.8, dash: dashes[index], spanGaps: false, points: { show: false } };
   }
+}
 
-  /** Writes the figures under the pointer, or the latest. */
-  #tell() {
-    const [times, ...curves] = this.#data;
-    const pointed = this.#plot?.cursor.idx;
-    const at = pointed ?? times.length - 1;
-    setText(this.#when, pointed == null ? '' : `${clock(new Date(times[at] * 1000))} UTC`);
-    for (const [i, entry] of [...this.#legend.children].entries()) {
-      const value = curves[i]?.[at];
-      setText(entry.lastChild, value == null ? text.unknown : this.#write(value));
-    }
-  }
+/** What the legend shows of a curve: the value under the pointer, or the latest. */
+function valueAt(plot, i, at) {
+  return plot.data[i].at(at ?? -1);
 }
 
 /** The charts of the section of rates. */
@@ -158,9 +131,5 @@ export class Rates {
 
   show(history) {
     for (const [chart, keys] of this.#charts) chart.show(history, keys);
-  }
-
-  recolour() {
-    for (const [chart] of this.#charts) chart.recolour();
   }
 }

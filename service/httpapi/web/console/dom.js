@@ -8,7 +8,7 @@ export const $ = (id) => document.getElementById(id);
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
 
-/** Makes an element; children are nodes or texts, null is left out. */
+/** Makes an element; children are nodes or texts, null is none. */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -56,9 +56,6 @@ export function draw(place, part) {
     place.prepend(el('p', { class: 'error failed', role: 'alert' }, text.failed(String(err))));
   }
 }
-
-/** Whether a part of the page shows an error in place of its figures. */
-export const anyFailed = () => document.querySelector('.failed') !== null;
 
 /**
  * A list whose elements stay the same while their keys do: focus, scroll position
@@ -110,8 +107,8 @@ export class KeyedList {
 }
 
 /**
- * Fills a description list with [term, text or element, state] rows; null rows are
- * left out, and a state puts its sign before the text.
+ * Fills a description list with [term, text or element, state] rows; null is no row,
+ * and a state puts its sign before the text.
  */
 export function describe(list, rows) {
   if (!lists.has(list)) lists.set(list, new KeyedList(list, createTerm, fillTerm));

@@ -25,13 +25,12 @@ export const text = {
   page: {
     skip: 'Skip to the content', sections: 'Sections', others: 'Other pages', docs: 'documentation',
     health: 'Health', replicas: 'Replicas', queue: 'Queue', rates: 'Rates', modes: 'Modes', decode: 'Decode',
-    renewed: 'The server has been replaced by another version.', load: 'Load its console',
     single: 'These embedded stores are for one replica: a second one with stores of its own issues the same IDs. For more, use MySQL and Redis.',
     lock: 'This server shows its status to those with a token.', show: 'Show',
     memory: "It is kept in this page's memory only, until you leave or reload it.",
-    newApp: 'New app', searchApps: 'Search apps', searchAppsBy: 'Search apps by ID or name', apps: 'Apps',
+    newApp: 'New app', searchApps: 'Search apps', apps: 'Apps',
     order: 'Order of the apps', orders: { id: 'by ID', low: 'emptiest first', rate: 'busiest first' },
-    heatmap: 'Indices in each of the 64 lists. Move with the arrow keys.',
+    heatmap: 'Indices in each of the 64 lists',
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags',
@@ -41,10 +40,11 @@ export const text = {
 
   manual: { console: 'Console', runbook: 'Runbook', running: 'Running shardid', neverTwice: 'Never twice' },
 
-  // What the server names, by its names, and what it refuses, by status. Its own words are English: they need no others here.
+  // What the server names, by its names, and what it refuses, by the code of the error table. Its own words are
+  // English: they need no others here.
   alarms: {}, // [title, meaning]
   conditions: {},
-  refusals: {},
+  codes: {},
 
   net: {
     late: (seconds) => `no answer within ${seconds} s`,
@@ -54,7 +54,7 @@ export const text = {
   },
 
   link: {
-    connecting: 'connecting', live: 'live', broken: 'live, but a part of the page cannot be drawn', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
+    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
     nothingYet: 'Nothing has come from the server yet.',
     old: (age) => `What is shown is ${age} old.`,
     away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
@@ -74,8 +74,8 @@ export const text = {
       store: (name, address) => ({ database: 'the database', redis: 'Redis', zookeeper: 'ZooKeeper' }[name] + (address && ` at ${address}`)),
       away: (stores, silent) => `${text.all(stores)} ${silent ? `${plural(stores.length, 'is', 'are')} unreachable` : 'cannot be used'}`,
       hit: (modes, code) => `${text.all(modes)} callers get ${code}`,
-      on: (modes, held) => `${text.all(modes)} ${plural(modes.length, 'goes', 'go')} on${held ? ', for as long as what is held lasts' : ''}`,
-      none: 'all callers are served, for as long as what is held lasts',
+      on: (modes, held) => `${text.all(modes)} ${plural(modes.length, 'keeps', 'keep')} issuing${held ? ' until the IDs held by the replicas run out' : ''}`,
+      none: 'all callers are served until the IDs held by the replicas run out',
       whole: (cause, parts) => [cause, parts.join('; ')].filter(Boolean).map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`).join(' '),
     },
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
@@ -98,6 +98,7 @@ export const text = {
   },
 
   queue: {
+    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate' },
     sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
     badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap', scrambled: 'scrambled' },
     unreadable: 'not seen yet',
@@ -106,9 +107,8 @@ export const text = {
     low: (n) => `${n} low`,
     unused: (n) => (n === 64 ? 'not used yet' : `${n} not used yet`),
     lowest: (n) => `lowest ${n}`,
-    total: (n) => `${n} indices in all`,
     noneFound: 'no app is called so',
-    noApp: 'No app is provisioned yet.',
+    none: 'No app is provisioned yet.',
     facts: {
       rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
       limit: 'Highest ID', beyond: 'Beyond it', highest: 'Highest index', left: 'Left', exhausted: 'Limit reached by', unconfirmed: 'Wait for confirm',
@@ -128,8 +128,6 @@ export const text = {
   list: {
     unknown: 'unknown', unused: 'not used yet', empty: 'empty',
     cell: (shard, words) => `shard ${shard}: ${words}`,
-    share: (share) => `${share} of a step`,
-    unreadable: 'no list was seen yet',
   },
 
   charts: {
@@ -142,7 +140,7 @@ export const text = {
   tags: {
     columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
     sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
-    jumped: (n) => `${n} IDs left out`,
+    jumped: (n) => `${n} IDs skipped`,
     label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
     left: (n) => `${n} left`,
     notLoaded: 'not loaded',
@@ -153,22 +151,13 @@ export const text = {
   },
 
   names: {
-    columns: { name: 'Name', epoch: 'Epoch', widths: 'Bits', hold: 'Hold', leased: 'Leased', show: 'Show' },
+    columns: { name: 'Name', epoch: 'Epoch', widths: 'Bits', hold: 'Hold', leased: 'Leased' },
     sum: (names, leased) => `${names} ${plural(names, 'name', 'names')}${leased && `, ${leased} worker ${plural(leased, 'ID', 'IDs')} leased`}`,
     widths: (time, worker, seq) => `${time} time, ${worker} worker ID, ${seq} sequence`,
     leased: (n, all) => `${n} of ${all}`,
     leasedOf: (name) => `leased of ${name}`,
-    holders: 'Holders', holdersOf: (name) => `Holders of ${name}`,
     none: 'There is no name yet: New name makes one, and so does shardid names add.',
     noneFound: 'no name is called so',
-  },
-
-  holders: {
-    columns: { worker: 'Worker ID', instance: 'Instance', state: 'State', until: 'IDs up to', renewed: 'Last renewal' },
-    title: (name) => `Holders of ${name}`,
-    leased: 'leased', ended: 'ended',
-    none: 'No worker ID of it has been leased yet.',
-    more: (n) => `and ${n} more, whose leases ended first: shardid workers lists all`,
   },
 
   sequences: {
@@ -185,7 +174,7 @@ export const text = {
       state: 'State', worker: 'Worker ID', registry: 'Registry', address: 'Address', bound: 'Time bound', trusted: 'Trusted for',
       clock: 'Clock', issued: 'Issued', error: 'Registry says',
     },
-    states: { serving: 'worker ID is held', offline: 'registry is away, goes on from its file', waiting: 'waits for a worker ID' },
+    states: { serving: 'worker ID is held', offline: 'registry is unreachable, issues by its file', waiting: 'waits for a worker ID' },
     none: 'none',
     registrys: "the registry's",
   },
@@ -204,15 +193,7 @@ export const text = {
   against: (time, behind, what) => `${time} ${behind ? 'behind' : 'ahead of'} ${what}`,
   lifetime: 'IDs last another',
 
-  decode: {
-    label: 'An ID of any mode', example: 'such as 16385', submit: 'Decode',
-    hint: 'An ID does not tell its mode, so it is read as each of them. IDs of the segment mode are plain numbers and have no parts.',
-    kinds: { queue: 'Queue', snowflake: 'Snowflake', uid: 'UID' },
-    parts: { region: 'region', index: 'index', shardId: 'shard', appId: 'app', timestamp: 'timestamp', time: 'time', workerId: 'worker ID', sequenceId: 'sequence', sequence: 'sequence' },
-    empty: 'Enter an ID: its decimal digits.',
-    digits: 'An ID has decimal digits only.',
-    tooLarge: 'That is no ID of ours: they are below 2^63, 9,223,372,036,854,775,808.',
-  },
+  decode: { label: 'An ID', example: 'such as 16385', kind: 'Mode', submit: 'Decode' },
 
   admin: {
     token: "Administrator's token", cancel: 'Cancel',
@@ -224,23 +205,22 @@ export const text = {
     titles: { app: 'A new app', tag: 'A new segment tag', name: 'A new name of worker IDs', space: 'A new space of sequences', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
     submits: { token: 'Continue', create: 'Create', edit: 'Change', remove: 'Delete' },
     fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', epoch: 'Epoch', workerBits: 'Worker bits', seqBits: 'Sequence bits', hold: 'Hold', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
-    hints: { maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', hold: 'how long a holder goes on without shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
+    hints: { maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', hold: 'how long a holder may issue without reaching shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
     choices: {
       limitPolicy: { reject: 'reject: no ID is issued', wrap: 'wrap: IDs repeat' },
       scramble: { false: 'order and number', true: 'nothing: they are scrambled, for ever' },
       reset: { day: 'each day', month: 'each month', year: 'each year', none: 'never' },
     },
-    preview: (first) => `the first is ${first}`,
     wrapWarning: 'With wrap, IDs repeat from the limit on.',
     warnings: {
-      app: 'Its callers get no ID any more (-2). What was handed out is remembered: an app made again under this ID goes on above it, so no ID comes twice. Never give the ID to another application.',
-      tag: 'Its callers get no ID any more (-2). What was handed out is remembered: a tag made again under this name goes on above it, so no ID comes twice.',
-      name: 'Nobody gets a worker ID of it any more (-2), and it is refused while one is leased. Its layout and its leases are remembered: a name made again goes on above them.',
-      space: 'Its callers get no number any more (-2). Its numbers are remembered: a space made again under this name goes on above them, so no number comes twice.',
+      app: 'Its callers get no ID any more (-2). Its highest index is remembered: an app made again under this ID resumes above it, so no ID repeats. Never give the ID to another application.',
+      tag: 'Its callers get no ID any more (-2). Its highest ID is remembered: a tag made again under this name resumes above it, so no ID repeats.',
+      name: 'Nobody gets a worker ID of it any more (-2), and it is refused while one is leased. Its layout and its leases are remembered: a name made again resumes after them.',
+      space: 'Its callers get no number any more (-2). Its numbers are remembered: a space made again under this name resumes above them, so no number repeats.',
     },
     wholeNumber: (label, value) => `${label} must be a whole number, not ${JSON.stringify(value)}`,
     nothing: 'Nothing is changed yet.',
     busy: 'asking the server …',
-    done: { create: (what, when) => `Made ${what}. It counts ${when}.`, edit: (what, when) => `Changed ${what}. It counts ${when}.`, remove: (what, when) => `Deleted ${what}. It counts ${when}.` },
+    done: { create: (what, when) => `Made ${what}. In effect ${when}.`, edit: (what, when) => `Changed ${what}. In effect ${when}.`, remove: (what, when) => `Deleted ${what}. In effect ${when}.` },
   },
 };

@@ -19,19 +19,6 @@ export function digits(decimal) {
   return decimal && whole.format(BigInt(decimal));
 }
 
-/** The first text of a pattern on today's date in a time zone; '' when the browser does not know the zone. */
-export function firstNumber(pattern, zone) {
-  let date;
-  try {
-    date = new Intl.DateTimeFormat('en-CA', { timeZone: zone || 'UTC', year: 'numeric', month: '2-digit', day: '2-digit' }).format(new Date());
-  } catch {
-    return '';
-  }
-  const [yyyy, MM, dd] = date.split('-');
-  const fields = { yyyyMMdd: yyyy + MM + dd, yyyyMM: yyyy + MM, yyyy, MM, dd };
-  return pattern.replace(/\{(?:seq:(\d{1,2})|(\w+))\}/g, (whole, width, field) => (width ? '1'.padStart(Number(width), '0') : fields[field] ?? whole));
-}
-
 /** A few characters: 812, 1.2K, 34K, 5.6M, 0.05; in Chinese 1.2万. */
 export function short(n) {
   return Number.isFinite(n) ? compact.format(n) : text.unknown;

@@ -1,34 +1,29 @@
 // The console: asks its replica for as long as the page is seen, and hands the answers
 // to the sections.
 
-import { $, anyFailed, draw, setAttribute, setText } from './dom.js';
+import { $, draw, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { age, duration } from './format.js';
 import { Poller } from './net.js';
 import { Admin } from './admin.js';
-import { Decoder } from './decode.js';
 import { Fleet } from './fleet.js';
 import { Health } from './health.js';
 import { Modes } from './modes.js';
 import { Queue } from './queue.js';
 import { Rates } from './charts.js';
-import { Names, Sequences, Tags } from './things.js';
+import { Tags, names, sequences } from './things.js';
 
 /** How often the server is asked, in milliseconds. */
 const statusPeriod = 2000;
 const replicasPeriod = 3000;
-const historyPeriod = 5000;
+const listPeriod = 5000; // of the history, of names and of spaces
 const tagsPeriod = 30000;
-const namesPeriod = 5000;
-const spacesPeriod = 5000;
 
 class Console {
   #token = ''; // shown to the monitoring routes; in memory only
-  #version = null; // of the server that this page came from
-  #apps = [];
   #on = {}; // the modes, of the latest status
   #seen = 0; // when the latest status came, in milliseconds of this page
-  #away = null; // since when the server is away, likewise; null while it is there
+  #away = null; // since when the server is unreachable, likewise; null while it is there
   #next = 0; // when it is asked again
 
   #admin = new Admin(() => this.#token, (path, answer) => this.#administered(path, answer));
@@ -36,37 +31,30 @@ class Console {
   #fleet = new Fleet();
   #modes = new Modes();
   #tags = new Tags(this.#admin, () => this.#tagList.wake());
-  #names = new Names(this.#admin, { names: () => this.#nameList.wake(), holders: () => this.#askHolders() });
+  #names = names(this.#admin, () => this.#nameList.wake());
   #rates = new Rates();
-  #sequences = new Sequences(this.#admin, () => this.#spaces.wake());
+  #sequences = sequences(this.#admin, () => this.#spaces.wake());
   #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
 
   #status = this.#poller(statusPeriod, () => `api/status${this.#tags.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
-  #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)), () => {});
-  #tagList = this.#poller(tagsPeriod, () => `db${this.#tags.query}`, ({ tags, total }) => this.#tags.showAll(tags, total), () => {});
-  #nameList = this.#poller(namesPeriod, () => this.#names.path, (page) => this.#names.show(page), (err) => this.#names.fail(err));
-  #holders = this.#poller(namesPeriod, () => this.#names.holdersPath, (answer, now) => this.#names.showHolders(answer, now), (err) => this.#names.failHolders(err));
-  #spaces = this.#poller(spacesPeriod, () => this.#sequences.path, (page) => this.#sequences.show(page), (err) => this.#sequences.fail(err));
-  #history = this.#poller(historyPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)), () => {});
-  #appHistory = this.#poller(historyPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)), () => {});
+  #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)));
+  #tagList = this.#poller(tagsPeriod, () => `db${this.#tags.query}`, ({ tags, total }) => this.#tags.showAll(tags, total));
+  #nameList = this.#poller(listPeriod, () => this.#names.list.path, (page) => this.#names.show(page), (err) => this.#names.list.fail(err));
+  #spaces = this.#poller(listPeriod, () => this.#sequences.list.path, (page) => this.#sequences.show(page), (err) => this.#sequences.list.fail(err));
+  #history = this.#poller(listPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)));
+  #appHistory = this.#poller(listPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)));
 
-  #poller(period, path, answer, failure) {
+  #poller(period, path, answer, failure = () => {}) {
     return new Poller(period, path, () => this.#token, { answer, failure });
   }
 
   start() {
-    new Decoder(() => this.#token, (id) => this.#apps.find((app) => app.appId === id)?.name ?? '');
     document.addEventListener('visibilitychange', () => this.#watch());
     window.addEventListener('online', () => this.#watch());
     $('retry').addEventListener('click', () => this.#watch());
     $('lock').addEventListener('submit', (event) => this.#unlock(event));
     setInterval(() => this.#tick(), 1000);
     this.#watch();
-  }
-
-  recolour() {
-    this.#queue.recolour();
-    this.#rates.recolour();
   }
 
   /** Asks while the page is seen, and only then. */
@@ -81,12 +69,11 @@ class Console {
   }
 
   #show(status, now) {
-    const resumed = !['live', 'broken'].includes(document.body.dataset.link);
+    const resumed = document.body.dataset.link !== 'live';
     this.#seen = Date.now();
     this.#away = null;
     setAttribute($('lock'), 'hidden', true);
     this.#head(status, now);
-    this.#apps = status.queue?.apps ?? [];
     this.#on = status.modes ?? {};
     draw($('health'), () => this.#health.show(status, now));
     draw($('queue'), () => this.#queue.show(status.queue));
@@ -94,31 +81,25 @@ class Console {
     this.#tags.show(status.segment, now);
     setAttribute($('sequences'), 'hidden', !this.#on.sequence?.enabled);
     setAttribute(document.body, 'data-admin', status.administration);
-    if (anyFailed()) this.#link('broken', text.link.broken);
-    else this.#link('live', text.link.live);
+    this.#link('live', text.link.live);
     if (resumed) this.#wakeOthers();
   }
 
   #holdOthers() {
-    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#holders, this.#spaces, this.#history, this.#appHistory]) poller.hold();
+    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#spaces, this.#history, this.#appHistory]) poller.hold();
   }
 
   #wakeOthers() {
-    for (const poller of [this.#replicas, this.#nameList, this.#history]) poller.wake();
-    this.#wakeModes();
-    this.#askHolders();
+    for (const poller of [this.#replicas, this.#history]) poller.wake();
+    this.#wakeLists();
     if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
   }
 
-  /** Asks for what modes have that are enabled. */
-  #wakeModes() {
+  /** Asks for what is provisioned, of modes that are enabled. */
+  #wakeLists() {
+    this.#nameList.wake();
     if (this.#on.segment?.enabled) this.#tagList.wake();
     if (this.#on.sequence?.enabled) this.#spaces.wake();
-  }
-
-  #askHolders() {
-    if (this.#names.holdersPath) this.#holders.wake();
-    else this.#holders.hold();
   }
 
   #head(status, now) {
@@ -126,8 +107,6 @@ class Console {
     setText($('region'), status.region ? text.region(status.region.id, status.region.bits) : '');
     const up = age(status.startedAt, now);
     setText($('uptime'), up && text.link.up(up));
-    this.#version ??= status.version;
-    setAttribute($('renewed'), 'hidden', status.version === this.#version);
     setAttribute($('single'), 'hidden', Boolean(status.witness)); // a database server always has one, if only its want
   }
 
@@ -168,7 +147,7 @@ class Console {
     setAttribute(document.body, 'data-link', state);
   }
 
-  /** Counts the seconds while the server is away. */
+  /** Counts the seconds while the server is unreachable. */
   #tick() {
     if (this.#away === null || document.hidden) return;
     const since = this.#seen === 0 ? text.link.nothingYet : text.link.old(duration(Math.round((Date.now() - this.#seen) / 1000)));
@@ -177,28 +156,13 @@ class Console {
   }
 
   #administered(path, answer) {
-    if (path === 'admin/apps') this.#queue.select(answer.id);
+    if (path === 'admin/apps') location.hash = `app=${answer.id}`;
     this.#status.wake();
-    this.#nameList.wake();
-    this.#wakeModes();
+    this.#wakeLists();
   }
 }
 
-/** The button of the other language: the page is loaded again in it. */
-function languageButton() {
-  const other = text.locale === 'zh-CN' ? 'en' : 'zh-CN';
-  setAttribute($('language'), 'lang', other);
-  $('language').addEventListener('click', () => {
-    try {
-      localStorage.setItem('shardid.language', other);
-      location.reload();
-    } catch {
-      location.search = `lang=${other}`; // Storage is forbidden: the choice is in the address.
-    }
-  });
-}
-
-const page = new Console();
-languageButton();
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => page.recolour());
-page.start();
+const [tag, lang] = text.locale === 'zh-CN' ? ['en', 'en'] : ['zh-CN', 'zh'];
+setAttribute($('language'), 'lang', tag);
+setAttribute($('language'), 'href', `?lang=${lang}`);
+new Console().start();

@@ -4,10 +4,9 @@ import { text } from './text.js';
 
 /** An answer with an error, or none at all: then status is 0. */
 export class AnswerError extends Error {
-  constructor(status, code, message) {
+  constructor(status, message) {
     super(message);
     this.status = status;
-    this.code = code;
   }
 }
 
@@ -24,7 +23,7 @@ async function request(path, { token = '', method = 'GET', body, confirm, signal
   try {
     return await fetch(path, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
   } catch (err) {
-    throw new AnswerError(0, 0, err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable);
+    throw new AnswerError(0, err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable);
   }
 }
 
@@ -35,10 +34,11 @@ export async function ask(path, options) {
   try {
     answer = await response.json();
   } catch {
-    throw new AnswerError(response.status, 0, text.net.notJSON(response.status));
+    throw new AnswerError(response.status, text.net.notJSON(response.status));
   }
   if (!response.ok) {
-    throw new AnswerError(response.status, answer?.code ?? 0, text.refusals[response.status] ?? answer?.message ?? text.net.status(response.status));
+    const message = answer?.message ?? text.net.status(response.status);
+    throw new AnswerError(response.status, text.codes[answer?.code]?.(message) ?? message);
   }
   return { answer, now: Date.parse(response.headers.get('Date')) || Date.now() };
 }

@@ -1,13 +1,13 @@
 // A panel with a table of things: how many there are, a button for a new one, a search, and a row for each with what
-// an administrator may do with it. Segment tags, names of worker IDs, their holders and spaces of sequences are
-// shown by it. What was read last stays while it cannot be read again.
+// an administrator may do with it. All tables of the console are made by it. What was read last stays while it cannot
+// be read again.
 
 import { KeyedList, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { count } from './format.js';
 
-/** Rows that are drawn at most; the search finds the others. */
-export const mostRows = 200;
+/** Rows that are drawn at most: as many as there may be apps. The search finds the others. */
+export const mostRows = 256;
 
 /** A bar for a share, with words beside it and, for a buffer, below it. */
 export function gauge() {
@@ -21,6 +21,11 @@ export function fillGauge(node, share, label, words, below = '', inUse = share >
   setAttribute(node, 'data-use', inUse);
   setText(left, words);
   setText(next, below);
+}
+
+/** A column whose cells are what of(item) says. */
+export function column(name, of, number = false) {
+  return { name, number, fill: (cell, item) => setText(cell, of(item)) };
 }
 
 export class Table {
@@ -38,10 +43,11 @@ export class Table {
 
   /**
    * Builds it in a panel. id begins the ids of its parts, and texts has columns, none and noneFound. Of the columns
-   * the first is the head of a row; make() gives what is in a cell, and fill(cell, item) fills it. With a search
-   * there is a box for it, and with a kind the buttons that open admin's dialogs for such things.
+   * the first is the head of a row; make(key) gives what is in a cell, and fill(cell, item) fills it. With a search
+   * there is a box for it. With a kind there are the buttons that open admin's dialogs for such things: for a new one,
+   * and with edits for each.
    */
-  constructor(panel, { id, title, texts, columns, keyOf, search, kind, add, admin }) {
+  constructor(panel, { id, title = '', texts, columns, keyOf, search, kind, add, admin, edits = Boolean(kind) }) {
     this.#columns = columns;
     this.#panel = panel;
     this.#texts = texts;
@@ -55,10 +61,12 @@ export class Table {
     create?.addEventListener('click', () => admin.create(kind));
     const body = el('tbody', { id: `${id}-rows` });
     const heads = columns.map(({ name, number }) => el('th', { scope: 'col', class: number && 'number' }, texts.columns[name]));
-    if (kind) heads.push(el('th', { scope: 'col', class: 'admin' }, text.admin.column));
+    if (edits) heads.push(el('th', { scope: 'col', class: 'admin' }, text.admin.column));
     this.#table = el('table', { class: 'cards', hidden: true }, el('thead', {}, el('tr', {}, ...heads)), body);
-    panel.append(el('div', { class: 'heading' }, this.#title, this.#sum, create, search && this.#search), this.#away, this.#table, this.#none);
-    this.#rows = new KeyedList(body, (key) => this.#createRow(key, kind, admin), (row, item) => this.#fillRow(row, item));
+    panel.append(el('div', { class: 'heading' }, title && this.#title, this.#sum, create, search && this.#search), this.#away, el('div', { class: 'rows' }, this.#table), this.#none);
+    this.#rows = new KeyedList(body, (key) => this.#createRow(key, edits && kind, admin), (row, item) => {
+      for (const [i, { fill }] of columns.entries()) fill(row.children[i], item);
+    });
   }
 
   #createRow(key, kind, admin) {
@@ -68,20 +76,16 @@ export class Table {
       return el('td', { 'data-name': this.#texts.columns[name], class: number && 'number' }, ...children);
     });
     const button = (words, label, open) => {
-      const made = el('button', { type: 'button', class: 'quiet', 'aria-label': label(admin.label(kind, key)) }, words);
-      made.addEventListener('click', () => open(kind, key));
+      const made = el('button', { type: 'button', class: 'quiet', 'aria-label': label(text.admin[kind](key, key)) }, words);
+      made.addEventListener('click', open);
       return made;
     };
     if (kind) {
       cells.push(el('td', { class: 'admin', 'data-name': text.admin.column }, el('span', { class: 'buttons' },
-        button(text.admin.edit, text.admin.editOf, (...what) => admin.edit(...what)),
-        button(text.admin.remove, text.admin.removeOf, (...what) => admin.remove(...what)))));
+        button(text.admin.edit, text.admin.editOf, () => admin.edit(kind, key)),
+        button(text.admin.remove, text.admin.removeOf, () => admin.remove(kind, key)))));
     }
     return el('tr', {}, ...cells);
-  }
-
-  #fillRow(row, item) {
-    for (const [i, { fill }] of this.#columns.entries()) fill(row.children[i], item);
   }
 
   /** What is searched. */
@@ -110,15 +114,16 @@ export class Table {
     });
   }
 
+  /** Hides a column, or shows it. */
+  hide(name, hidden) {
+    const at = this.#columns.findIndex((column) => column.name === name);
+    for (const row of this.#table.rows) setAttribute(row.children[at], 'hidden', hidden);
+  }
+
   /** Says above what was read why it cannot be read again; with null it can. */
   fail(err) {
     setText(this.#away.firstElementChild, err ? text.away : '');
     setText(this.#away.lastElementChild, err ? err.message : '');
     setAttribute(this.#away, 'hidden', err === null);
   }
-}
-
-/** A column whose cells are what of(item) says. */
-export function column(name, of, number = false) {
-  return { name, number, fill: (cell, item) => setText(cell, of(item)) };
 }

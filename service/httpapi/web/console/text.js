@@ -1,4 +1,4 @@
-// The texts in the language of the page, which choices.js has set. The page's HTML has none of
+// The texts in the language of the page, which language.js has set. The page's HTML has none of
 // its own: it names those that stand there, by their keys.
 
 import { text as english } from './en.js';

@@ -1,5 +1,4 @@
-// The tables of what is provisioned beside apps: segment tags, names of worker IDs with the holders of one of them,
-// and spaces of sequences.
+// The tables of what is provisioned beside apps: segment tags, names of worker IDs, and spaces of sequences.
 
 import { $, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
@@ -9,7 +8,6 @@ import { Table, column, fillGauge, gauge, mostRows } from './table.js';
 /** The server counts up to a year how long a tag lasts, in seconds. */
 const year = 365 * 86400;
 
-const iso = (ms) => new Date(Number(ms)).toISOString();
 const ago = (time, now) => (about(time, now) ? text.ago(about(time, now)) : text.unknown);
 const searching = (words) => (words ? `search=${encodeURIComponent(words)}` : '');
 
@@ -93,121 +91,59 @@ export class Tags {
   }
 }
 
-/** The names of worker IDs, and the holders of one of them. */
-export class Names {
-  #chosen = '';
-  #now = 0;
-  #wake;
-  #names;
-  #holders;
-  #shown = null; // the latest page of names
-
-  /** wake.names() and wake.holders() are called when these are to be asked for again. */
-  constructor(admin, wake) {
-    this.#wake = wake;
-    this.#names = new Table($('names'), {
-      id: 'name', kind: 'name', admin, title: text.page.names, add: text.page.newName, search: text.page.searchNames, texts: text.names, keyOf: ({ name }) => name,
-      columns: [
-        column('name', ({ name }) => name),
-        column('epoch', ({ epoch }) => instant(iso(epoch))),
-        column('widths', ({ workerBits, seqBits }) => text.names.widths(63 - workerBits - seqBits, workerBits, seqBits)),
-        column('hold', ({ hold }) => duration(parseFloat(hold))),
-        { name: 'leased', make: () => [gauge()], fill: (cell, item) => fillGauge(cell.firstChild, item.leased / item.workers, text.names.leasedOf(item.name), text.names.leased(count(item.leased), count(item.workers))) },
-        { name: 'show', make: (name) => [this.#holdersButton(name)], fill: (cell, { name }) => setAttribute(cell.firstChild, 'aria-expanded', name === this.#chosen ? 'true' : 'false') },
-      ],
-    });
-    this.#names.onSearch(wake.names);
-    const place = el('div', { id: 'holders', hidden: true });
-    $('names').append(place);
-    this.#holders = new Table(place, {
-      id: 'holder', texts: text.holders, keyOf: ({ workerId }) => workerId,
-      columns: [
-        column('worker', ({ workerId }) => digits(String(workerId))),
-        column('instance', ({ instance }) => instance || text.unknown),
-        column('state', ({ leased }) => (leased ? text.holders.leased : text.holders.ended)),
-        column('until', ({ until }) => instant(iso(until))),
-        column('renewed', ({ renewed, granted }) => ago(renewed ?? granted, this.#now)),
-      ],
-    });
-  }
-
-  #holdersButton(name) {
-    const button = el('button', { type: 'button', class: 'quiet', 'aria-controls': 'holders', 'aria-label': text.names.holdersOf(name) }, text.names.holders);
-    button.addEventListener('click', () => this.#choose(name));
-    return button;
-  }
-
-  /** The path of the names, with what is searched. */
-  get path() {
-    return `api/names?limit=${mostRows}&${searching(this.#names.searched)}`;
-  }
-
-  /** The path of the holders of the chosen name; '' without one. */
-  get holdersPath() {
-    return this.#chosen && `api/names/${encodeURIComponent(this.#chosen)}`;
-  }
-
-  show(page) {
-    this.#shown = page;
-    const { names, total = names.length } = page;
-    const leased = names.reduce((sum, item) => sum + item.leased, 0);
-    this.#names.show(names, { many: total, sum: this.#names.searched ? null : text.names.sum(total, total > names.length ? '' : count(leased)) });
-  }
-
-  showHolders({ name, holders }, now) {
-    if (name !== this.#chosen) return; // another was chosen meanwhile
-    this.#now = now;
-    this.#holders.show(holders, { title: text.holders.title(name) });
-    setAttribute($('holders'), 'hidden', false);
-  }
-
-  /** Says that the names cannot be read, above those that were. */
-  fail(err) {
-    this.#names.fail(err);
-  }
-
-  failHolders(err) {
-    if (err.status === 404) this.#choose(this.#chosen); // the name was deleted
-    else this.#holders.fail(err);
-  }
-
-  #choose(name) {
-    this.#chosen = name === this.#chosen ? '' : name;
-    setAttribute($('holders'), 'hidden', true);
-    if (this.#shown) this.show(this.#shown);
-    this.#wake.holders();
-  }
-}
-
-/** The spaces of sequences. */
-export class Sequences {
+/** A table of what a path lists, with what is searched: asked for again and again. */
+class Listed {
   #table;
+  #path;
 
-  /** admin opens the dialogs; wake() is called when the spaces are to be asked for again. */
-  constructor(admin, wake) {
-    this.#table = new Table($('sequences'), {
-      id: 'space', kind: 'space', admin, title: text.page.sequences, add: text.page.newSpace, search: text.page.searchSpaces, texts: text.sequences, keyOf: ({ space }) => space,
-      columns: [
-        column('space', ({ space }) => space),
-        column('step', ({ step }) => count(step), true),
-        { name: 'used', make: () => [gauge()], fill: (cell, item) => fillGauge(cell.firstChild, item.used / item.sections, text.sequences.usedOf(item.space), text.sequences.used(count(item.used), count(item.sections))) },
-        column('highest', ({ highest }) => count(highest), true),
-      ],
-    });
+  /** wake() is called when another thing is searched. */
+  constructor(path, wake, panel, options) {
+    this.#path = path;
+    this.#table = new Table(panel, options);
     this.#table.onSearch(wake);
   }
 
-  /** The path of the spaces, with what is searched. */
   get path() {
-    return `api/sequences?limit=${mostRows}&${searching(this.#table.searched)}`;
+    return `${this.#path}?limit=${mostRows}&${searching(this.#table.searched)}`;
   }
 
-  show({ spaces, total = spaces.length }) {
-    this.#table.show(spaces, { many: total, sum: this.#table.searched ? null : text.sequences.sum(count(total)) });
+  /** Shows items; sum(many) stands beside the title, unless something is searched. */
+  show(items, many, sum) {
+    this.#table.show(items, { many, sum: this.#table.searched ? null : sum(many) });
   }
 
-  /** Says that the spaces cannot be read, above those that were. */
+  /** Says that they cannot be read, above those that were. */
   fail(err) {
     this.#table.fail(err);
   }
+}
+
+/** The names of worker IDs. */
+export function names(admin, wake) {
+  const list = new Listed('api/names', wake, $('names'), {
+    id: 'name', kind: 'name', admin, title: text.page.names, add: text.page.newName, search: text.page.searchNames, texts: text.names, keyOf: ({ name }) => name,
+    columns: [
+      column('name', ({ name }) => name),
+      column('epoch', ({ epoch }) => instant(new Date(Number(epoch)).toISOString())),
+      column('widths', ({ workerBits, seqBits }) => text.names.widths(63 - workerBits - seqBits, workerBits, seqBits)),
+      column('hold', ({ hold }) => duration(parseFloat(hold))),
+      { name: 'leased', make: () => [gauge()], fill: (cell, item) => fillGauge(cell.firstChild, item.leased / item.workers, text.names.leasedOf(item.name), text.names.leased(count(item.leased), count(item.workers))) },
+    ],
+  });
+  const leasedOf = (all) => all.reduce((sum, item) => sum + item.leased, 0);
+  return { list, show: ({ names: all, total = all.length }) => list.show(all, total, (many) => text.names.sum(many, many > all.length ? '' : count(leasedOf(all)))) };
+}
+
+/** The spaces of sequences. */
+export function sequences(admin, wake) {
+  const list = new Listed('api/sequences', wake, $('sequences'), {
+    id: 'space', kind: 'space', admin, title: text.page.sequences, add: text.page.newSpace, search: text.page.searchSpaces, texts: text.sequences, keyOf: ({ space }) => space,
+    columns: [
+      column('space', ({ space }) => space),
+      column('step', ({ step }) => count(step), true),
+      { name: 'used', make: () => [gauge()], fill: (cell, item) => fillGauge(cell.firstChild, item.used / item.sections, text.sequences.usedOf(item.space), text.sequences.used(count(item.used), count(item.sections))) },
+      column('highest', ({ highest }) => count(highest), true),
+    ],
+  });
+  return { list, show: ({ spaces, total = spaces.length }) => list.show(spaces, total, (many) => text.sequences.sum(count(many))) };
 }

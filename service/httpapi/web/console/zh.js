@@ -31,13 +31,12 @@ export const text = {
   page: {
     skip: '跳到正文', sections: '页内导航', others: '其他页面', docs: '文档',
     health: '健康状态', replicas: '副本', queue: '队列', rates: '趋势', modes: '其他模式', decode: 'ID 解析',
-    renewed: '服务端已更换版本。', load: '加载新版控制台',
     single: '内嵌存储只供一个副本使用：另一个副本如果用它自己的内嵌存储，会发出同样的 ID。要运行多个副本，请改用 MySQL 和 Redis。',
     lock: '查看本服务的状态需要令牌。', show: '查看',
     memory: '令牌只保存在本页内存中，离开或刷新页面后即失效。',
-    newApp: '新建应用', searchApps: '搜索应用', searchAppsBy: '按 ID 或名称搜索应用', apps: '应用',
+    newApp: '新建应用', searchApps: '搜索应用', apps: '应用',
     order: '应用排序', orders: { id: '按 ID', low: '余量最低优先', rate: '速率最高优先' },
-    heatmap: '64 个列表各自的余量，用方向键移动。',
+    heatmap: '64 个列表各自的余量',
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
     lately: '本副本，最近 15 分钟，时间为 UTC',
     tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签',
@@ -63,10 +62,16 @@ export const text = {
     ShardidInternalErrors: ['内部错误', '有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
     ShardidSlow: ['响应变慢', '最近十分钟里有五分钟以上，某种模式百分之一的请求超过 250 毫秒。请检查补号耗时与本机 CPU。'],
   },
-  refusals: {
-    401: '令牌缺失、无效或已过期。',
-    403: '此令牌无权进行该操作；若服务端没有配置管理员令牌，则不能通过网页管理。',
-    429: '此令牌的请求过于频繁，请稍后再试。',
+  codes: {
+    '-1': () => '尚未就绪，或存储暂时无法读取，请稍后再试。',
+    '-2': () => '对象不存在，可能已被删除。',
+    '-5': () => '已达上限。',
+    '-6': (message) => `填写有误：${message}`,
+    '-7': () => '令牌缺失、无效或权限不足；若服务端没有配置管理员令牌，则不能通过网页管理。',
+    '-10': () => '服务端没有这个路径，请刷新页面。',
+    '-11': () => '服务端内部错误，已记入日志，请再试一次。',
+    '-12': () => '此令牌的请求过于频繁，请稍后再试。',
+    '-13': (message) => `操作被拒绝，没有做任何改动：${message}`,
   },
   conditions: {
     database: '数据库', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: '令牌文件', tls: 'TLS 证书',
@@ -82,7 +87,7 @@ export const text = {
   },
 
   link: {
-    connecting: '连接中', live: '实时', broken: '实时，但页面有一部分无法显示', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
+    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
     nothingYet: '尚未收到服务端的数据。',
     old: (age) => `当前显示的是 ${age}前的数据。`,
     away: (since, wait) => `服务端没有响应。${since}${wait > 0 ? `${wait} 秒后重试。` : '正在重试。'}`,
@@ -126,6 +131,7 @@ export const text = {
   },
 
   queue: {
+    columns: { id: 'ID', name: '名称', lists: '列表', rate: '速率' },
     sum: (apps, issued, held) => `${apps} 个应用，启动以来发放 ${issued} 个 ID，本副本预取 ${held} 个`,
     badges: { exhausted: '已达上限', unconfirmed: '待确认', wrap: '允许重复', scrambled: '已打乱' },
     unreadable: '尚未看到',
@@ -134,9 +140,8 @@ export const text = {
     low: (n) => `${n} 个低水位`,
     unused: (n) => (n === 64 ? '尚未使用' : `${n} 个尚未使用`),
     lowest: (n) => `最低 ${n}`,
-    total: (n) => `共 ${n} 个序号`,
     noneFound: '没有匹配的应用',
-    noApp: '还没有应用。',
+    none: '还没有应用。',
     facts: {
       rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
       limit: 'ID 上限', beyond: '超过上限时', highest: '最大序号', left: '剩余', exhausted: '已达上限', unconfirmed: '等待确认',
@@ -156,8 +161,6 @@ export const text = {
   list: {
     unknown: '未知', unused: '尚未使用', empty: '已空',
     cell: (shard, words) => `分片 ${shard}：${words}`,
-    share: (share) => `步长的 ${share}`,
-    unreadable: '尚未看到任何列表',
   },
 
   charts: {
@@ -181,22 +184,13 @@ export const text = {
   },
 
   names: {
-    columns: { name: '命名空间', epoch: '起始时间', widths: '位宽', hold: '保持时长', leased: '已租出', show: '查看' },
+    columns: { name: '命名空间', epoch: '起始时间', widths: '位宽', hold: '保持时长', leased: '已租出' },
     sum: (names, leased) => `${names} 个命名空间${leased && `，已租出 ${leased} 个工作节点 ID`}`,
     widths: (time, worker, seq) => `时间 ${time}，工作节点 ${worker}，序列号 ${seq}`,
     leased: (n, all) => `${n} / ${all}`,
     leasedOf: (name) => `命名空间 ${name} 已租出的比例`,
-    holders: '持有者', holdersOf: (name) => `命名空间 ${name} 的持有者`,
     none: '还没有命名空间，可在此新建，也可用 shardid names add 创建。',
     noneFound: '没有匹配的命名空间',
-  },
-
-  holders: {
-    columns: { worker: '工作节点 ID', instance: '实例', state: '状态', until: 'ID 时间上限', renewed: '上次续租' },
-    title: (name) => `命名空间 ${name} 的持有者`,
-    leased: '租用中', ended: '已结束',
-    none: '还没有租出过工作节点 ID。',
-    more: (n) => `另有更早到期的 ${n} 个，shardid workers 可列出全部`,
   },
 
   sequences: {
@@ -232,15 +226,7 @@ export const text = {
   against: (time, behind, what) => `比${what}${behind ? '慢' : '快'} ${time}`,
   lifetime: '时间位还可用',
 
-  decode: {
-    label: '任意模式的 ID', example: '例如 16385', submit: '解析',
-    hint: '从 ID 本身看不出所属模式，因此按每种模式各解析一次。号段模式的 ID 是纯数字，没有可解析的部分。',
-    kinds: { queue: '队列', snowflake: '雪花', uid: 'UID' },
-    parts: { region: '地域', index: '序号', shardId: '分片', appId: '应用', timestamp: '时间戳', time: '时间', workerId: '工作节点 ID', sequenceId: '序列号', sequence: '序列号' },
-    empty: '请输入十进制的 ID。',
-    digits: 'ID 只能包含十进制数字。',
-    tooLarge: '不是本服务的 ID：ID 都小于 2^63，即 9,223,372,036,854,775,808。',
-  },
+  decode: { label: 'ID', example: '例如 16385', kind: '模式', submit: '解析' },
 
   admin: {
     token: '管理员令牌', cancel: '取消',
@@ -258,7 +244,6 @@ export const text = {
       scramble: { false: '否：能看出先后与数量', true: '是：看不出任何信息，以后不能更改' },
       reset: { day: '每天', month: '每月', year: '每年', none: '从不' },
     },
-    preview: (first) => `第一个单号是 ${first}`,
     wrapWarning: '使用 wrap 后，超过上限的 ID 会重复。',
     warnings: {
       app: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一应用 ID 重建时从其后继续，不会重号。请勿把这个应用 ID 分给其他业务。',
