@@ -210,14 +210,13 @@ func Metric(t testing.TB, text, name string) float64 {
 	return v
 }
 
-// FreeAddrs are addresses of this machine that were free a moment ago.
+// FreeAddrs are addresses of this machine that were free a moment ago. No connection gets one of their ports.
 func FreeAddrs(t testing.TB, n int) (addrs []string) {
 	t.Helper()
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		check.Must(t, err)
-		defer listener.Close()
-		addrs = append(addrs, listener.Addr().String())
+	ports, err := testserver.FreePorts(n)
+	check.Must(t, err)
+	for _, port := range ports {
+		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return addrs
 }

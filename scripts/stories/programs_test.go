@@ -459,7 +459,7 @@ func TestHAProxy(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	writeFile(t, file, strings.NewReplacer(shown...).Replace(blocks[at].text))
-	rig.Start(t, exec.Command(program, "-db", "-f", file), "")
+	rig.Start(t, exec.Command(program, "-db", "-f", file), filepath.Join(t.TempDir(), "log"))
 
 	c := redis.NewClient(&redis.Options{Addr: proxy, MaxRetries: -1, PoolSize: 8})
 	defer c.Close()
@@ -471,10 +471,10 @@ func TestHAProxy(t *testing.T) {
 		}
 		return err
 	}
-	eventually(t, startLimit, "HAProxy serves", func() bool { return ask() == nil })
+	rig.Until(t, startLimit, "HAProxy serves", ask)
 	half := func() {
 		for range 500 {
-			eventually(t, startLimit, "an ID", func() bool { return ask() == nil })
+			rig.Until(t, startLimit, "an ID", ask)
 		}
 	}
 	half()
