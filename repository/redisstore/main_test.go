@@ -35,14 +35,8 @@ func TestMain(m *testing.M) {
 	for db := range cap(databases) {
 		databases <- db
 	}
-	redis.SetLogger(quiet{})
 	testserver.Main(m)
 }
-
-// quiet keeps the connection failures that these tests provoke off stderr.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 func key() model.ListKey { return model.ListKey{App: 1, Shard: 2} }
 

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,18 +84,22 @@ func label(what []any) string {
 	return text[:len(text)-1] + ": "
 }
 
-// Eventually waits up to twenty seconds until f returns nil; else the test ends. It asks
-// at first after a millisecond and, in the end, every twenty.
+// Eventually waits up to twenty seconds until f returns nil; else the test ends.
 func Eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	if err := Within(20*time.Second, f); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Within calls f until it returns nil, for limit at most, and returns its last error. It asks at first
+// after a millisecond and, in the end, every twenty.
+func Within(limit time.Duration, f func() error) error {
+	end := time.Now().Add(limit)
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %v", what, err)
+		if err == nil || time.Now().After(end) {
+			return err
 		}
 		time.Sleep(pause)
 	}
@@ -193,4 +199,10 @@ func MadePart(t testing.TB, file, name, want string) {
 		m[1] += m[2] + line
 	}
 	Made(t, file, m[1]+m[3])
+}
+
+// Race says whether the race detector is on, which makes everything about ten times slower.
+func Race() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

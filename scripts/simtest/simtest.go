@@ -40,7 +40,7 @@ func (s Simulation[M]) Run(t *testing.T) {
 	if os.Getenv("DEEP") == "" {
 		s.Worlds = min(s.Worlds, 1000)
 	}
-	if check.Race && s.Racing > 0 {
+	if check.Race() && s.Racing > 0 {
 		s.Worlds = s.Racing
 	}
 	if *seed != 0 {
@@ -98,7 +98,7 @@ func (s Simulation[M]) all(t *testing.T) Tally {
 // to record.
 func (s Simulation[M]) Catches(t *testing.T) {
 	t.Helper()
-	if check.Race {
+	if check.Race() {
 		t.Skip("make test and make simulate run it without the race detector, ten times faster")
 	}
 	for m, recorded := range s.Mutants {

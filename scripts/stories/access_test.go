@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"shardid/scripts/check"
-	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -284,7 +283,7 @@ func secureStores(t *testing.T, a, stranger *check.Authority) settings {
 	must(t, secure, "migrate")
 	must(t, secure, "provision", "--app", "1", "--name", "test")
 
-	addr := rig.FreeAddrs(t, 1)[0]
+	addr := testserver.FreeAddrs(t, 1)[0]
 	_, port, _ := net.SplitHostPort(addr)
 	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", a.Path("ca.pem"))

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
 )
 
 // load is callers that ask for IDs until they are told to stop.
@@ -257,7 +258,7 @@ type pair struct {
 
 func newPair(t *testing.T, s settings) *pair {
 	t.Helper()
-	p := &pair{t: t, settings: s, addrs: rig.FreeAddrs(t, 2), client: &http.Client{Timeout: 10 * time.Second}}
+	p := &pair{t: t, settings: s, addrs: testserver.FreeAddrs(t, 2), client: &http.Client{Timeout: 10 * time.Second}}
 	for i, addr := range p.addrs {
 		p.urls = append(p.urls, "http://"+addr)
 		p.start(i)

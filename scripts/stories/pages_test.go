@@ -196,7 +196,7 @@ func newReader(t *testing.T, p page) *reader {
 	t.Helper()
 	text := p.text(t)
 	r := &reader{t: t, page: p, dir: t.TempDir()}
-	addrs := rig.FreeAddrs(t, 3)
+	addrs := testserver.FreeAddrs(t, 3)
 	slices.Sort(addrs) // as the page's are
 	_, port, _ := net.SplitHostPort(addrs[2])
 	known := []string{
@@ -422,7 +422,7 @@ func (r *reader) asks(s step) {
 		limit = startLimit
 	}
 	want := regexp.MustCompile(`^` + r.pattern(s.prints, r.isLoaded) + `$`)
-	err := rig.Within(limit, func() error {
+	err := check.Within(limit, func() error {
 		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", r.here.Replace(s.command))

@@ -42,6 +42,9 @@ type program struct {
 	more             map[string]string // other files: their text, or "BLOCK: " and a block
 }
 
+// programsPage has those that stand on no page of docs/.
+const programsPage = "testdata/programs.md"
+
 // programs are by the marks of their blocks, or by their paths in docs/examples; what has no file stands beside the page.
 func programs() map[string]program {
 	generated := func(file, generator string) program {
@@ -69,9 +72,10 @@ func programs() map[string]program {
 		"python redis-py": {"ids.py", python + " -c 'import redis'", python + " ids.py", nil},
 		"php phpredis":    {"ids.php", "php -r 'new Redis();'", "php ids.php", nil},
 		"js ioredis":      {"ids.js", `node -e "require('ioredis')"`, "node ids.js", nil},
-		"fetch":           {"", "node -e fetch", "node $FOLDER/testdata/javascript.js $URL fetch", nil},
-		"axios":           {"", `node -e "require('axios')"`, "node $FOLDER/testdata/javascript.js $URL axios", nil},
-		"go client":       {"main.go", "go version", "go run -C $FOLDER $PWD/main.go", nil},
+		"js HTTP":         {"ids.js", "node -e fetch", "node ids.js $URL fetch", nil},
+		"axios": {"", `node -e "require('axios')"`, "node ids.js $URL axios",
+			map[string]string{"ids.js": "BLOCK: js HTTP"}},
+		"go client": {"main.go", "go version", "go run -C $FOLDER $PWD/main.go", nil},
 
 		"go oapi-codegen":       generated("main.go", "oapi-codegen"),
 		"ts openapi-typescript": generated("ids.mts", "openapi-typescript"),
@@ -100,9 +104,7 @@ func TestPrograms(t *testing.T) {
 	d.ready()
 	_, port, _ := net.SplitHostPort(d.respAddr())
 	folder, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	env := append(os.Environ(), "URL="+d.url, "PORT="+port, "FOLDER="+folder, "CLASSES="+javaClasses(t))
 	// Debian's Hibernate has another name for the session, and its Spring cannot make the subclass of a @Configuration,
 	// which the page does not need.
@@ -110,9 +112,9 @@ func TestPrograms(t *testing.T) {
 	here := strings.NewReplacer("http://127.0.0.1:8080", d.url, "6380", port, "@Configuration\n", "",
 		"org.hibernate.engine.spi."+session, "org.hibernate.engine.SessionImplementor", session, "SessionImplementor")
 	blocks := map[string]string{}
-	for _, b := range append(blocksOf(t, docs+"clients.md"), blocksOf(t, "testdata/generators.md")...) {
+	for _, b := range append(blocksOf(t, docs+"clients.md"), blocksOf(t, programsPage)...) {
 		mark := strings.TrimSpace(b.kind + " " + b.name)
-		if _, isRun := programs()[mark]; !isRun && b.name != "" && b.kind != "sh" {
+		if _, isRun := programs()[mark]; !isRun && b.name != "" && b.name != "table" && b.kind != "sh" {
 			t.Errorf("nobody runs the block %s", mark)
 		}
 		blocks[mark] = here.Replace(b.text)
@@ -137,9 +139,7 @@ func TestPrograms(t *testing.T) {
 						t.Fatalf("there is no block %s", name)
 					}
 				}
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				writeFile(t, filepath.Join(dir, file), text)
 			}
 			out, err := shell(t, dir, env, p.run)
 			if err != nil || !regexp.MustCompile(`\d`).MatchString(rig.LastLines(out, 5)) {
@@ -199,7 +199,7 @@ func TestJavaClient(t *testing.T) {
 	}
 }
 
-// tableRow is a client with settings, the program of testdata/clients that asks by it, and what comes of it.
+// tableRow is a client with settings, the program of programs.md that asks by it, and what comes of it.
 type tableRow struct {
 	client, settings          string
 	program, library, options string
@@ -215,10 +215,10 @@ const (
 )
 
 func tableRows() []tableRow {
-	const node, php = "node $CLIENTS/node.js", "php $CLIENTS/redisphp.php"
-	const python = "/usr/bin/python3 $CLIENTS/redispy.py"
+	const node, php = "node $CLIENTS/table.js", "php $CLIENTS/table.php"
+	const python = "/usr/bin/python3 $CLIENTS/table.python"
 	// What go run has to download it says among the answers: it must be there before.
-	const golang = "export GOFLAGS= GOWORK=off; go mod download -C $CLIENTS/golang 2>/dev/null; go run -C $CLIENTS/golang ."
+	const golang = "export GOFLAGS= GOWORK=off; go mod download -C $GOLANG 2>/dev/null; go run -C $GOLANG ."
 	return []tableRow{
 		{"ioredis 6", "defaults (RESP3)", node, "ioredis6", "{}", exactString, exactString, exactString},
 		{"ioredis 6", "`protocol: 2`", node, "ioredis6", `{"protocol":2}`, refusedINCR, exactString, refusedINCR},
@@ -256,11 +256,14 @@ func TestClientTable(t *testing.T) {
 	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
 	d.ready()
 	_, port, _ := net.SplitHostPort(d.respAddr())
-	clients, err := filepath.Abs("testdata/clients")
-	if err != nil {
-		t.Fatal(err)
+	clients := t.TempDir()
+	for _, b := range blocksOf(t, programsPage) {
+		writeFile(t, filepath.Join(clients, b.name+"."+b.kind), b.text)
 	}
-	env := append(os.Environ(), "CLIENTS="+clients, "PORT="+port, "METRICS="+rig.FreeAddrs(t, 1)[0])
+	golang, err := filepath.Abs("testdata/golang")
+	check.Must(t, err)
+	env := append(os.Environ(), "CLIENTS="+clients, "GOLANG="+golang,
+		"PORT="+port, "METRICS="+testserver.FreeAddrs(t, 1)[0])
 	for _, row := range tableRows() {
 		want := []string{row.incr, row.multi, row.lpop}
 		t.Run(row.client+", "+row.settings, func(t *testing.T) {
@@ -317,21 +320,21 @@ func (r tableRow) outcome(t *testing.T, env []string, command string) string {
 	return out
 }
 
-// redisTools are programs for a Redis that meet shardid. redis-cli has help, --pipe ends and counts the errors, and
-// redis-benchmark by its defaults takes nothing down; redis_exporter finds a Redis that is up.
-func redisTools() []struct {
+// redisTool is a program for a Redis, and what it prints.
+type redisTool struct {
 	name, needs, run string
 	says             []string
-} {
+}
+
+// redisTools are programs for a Redis that meet shardid. redis-cli has help, --pipe ends and counts the errors, and
+// redis-benchmark by its defaults takes nothing down; redis_exporter finds a Redis that is up.
+func redisTools() []redisTool {
 	const incr, ping = `*2\r\n$4\r\nINCR\r\n$3\r\nuid\r\n`, `*1\r\n$4\r\nPING\r\n`
 	const set = `*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n`
 	const exporter = `prometheus-redis-exporter -redis.addr 127.0.0.1:$PORT -web.listen-address $METRICS >log 2>&1 `
 	const benchmark, isThere = "redis-benchmark -p $PORT -n 1000 -q", " || true; redis-cli -p $PORT PING"
 	isServing := []string{"requests per second", "PONG"}
-	return []struct {
-		name, needs, run string
-		says             []string
-	}{
+	return []redisTool{
 		{"a pipe", "redis-cli", "printf '" + incr + set + ping + "' | redis-cli -p $PORT --pipe",
 			[]string{"errors: 1, replies: 3"}},
 		{"benchmark", "redis-benchmark", benchmark + isThere, isServing},
@@ -343,10 +346,12 @@ func redisTools() []struct {
 	}
 }
 
-// examples are the programs of docs/examples: what each needs, how it is run, and how to see the IDs that it kept.
-func examples() map[string]struct{ needs, run, kept string } {
+// example is a program of docs/examples: what it needs, how it is run, and how to see the IDs that it kept.
+type example struct{ needs, run, kept string }
+
+func examples() map[string]example {
 	const query = "SELECT id FROM orders ORDER BY id"
-	return map[string]struct{ needs, run, kept string }{
+	return map[string]example{
 		"go-gorm": {"go version", "go run -C $EXAMPLES/go-gorm .", `$MARIADB -N -e "` + query + `"`},
 		"python": {"python3 --version", "python3 $EXAMPLES/python/orders.py",
 			`python3 -c "import sqlite3; print(*(i for i, in sqlite3.connect('orders.db').execute('` + query + `')))"`},
@@ -364,18 +369,12 @@ func TestExamples(t *testing.T) {
 	d := prepared(t, nil, []string{"migrate"}, strings.Fields(fmt.Sprint("tags add --tag orders --max-id ", first)))
 	d.ready()
 	target, err := url.Parse(d.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	folder, err := filepath.Abs(docs + "examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
 	db, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	host, port, _ := net.SplitHostPort(db.Addr)
 	mariadb := fmt.Sprintf("%s --no-defaults --protocol=tcp -h %s -P %s -u root %s",
 		testserver.MariaDBClient(), host, port, db.DBName)
@@ -440,7 +439,7 @@ func TestHAProxy(t *testing.T) {
 		}
 	}
 	s := privateStores(t)
-	proxy := rig.FreeAddrs(t, 1)[0]
+	proxy := testserver.FreeAddrs(t, 1)[0]
 	shown := []string{"127.0.0.1:6379", proxy}
 	var replicas []*daemon
 	for _, host := range []string{"10.0.0.1", "10.0.0.2"} {
@@ -491,7 +490,7 @@ func buildHolders(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "holders")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
-	build.Dir, build.Env = "testdata/holders", append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	build.Dir, build.Env = "testdata/golang", append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

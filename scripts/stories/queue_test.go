@@ -101,11 +101,6 @@ func twoReplicas(t *testing.T, redis settings) *load {
 	return &load{apps: []int64{1, 7, 255}, books: &ledger{}, replicas: serveReady(t, 2, s)}
 }
 
-// comeAgain says whether a refusal is one that tells the caller to try again.
-func comeAgain(a answer) bool {
-	return a.status == 503 && (a.Code == -4 || a.Code == -1) && a.header.Get("Retry-After") != "" && a.Message != ""
-}
-
 // articleTable is the table as the original article published it.
 const articleTable = `CREATE TABLE id_alloc (app_id int(11) NOT NULL, app_name varchar(128) NOT NULL,
 	max_id bigint(20) NOT NULL DEFAULT '1', shard_id int(11) NOT NULL, step int(11) NOT NULL DEFAULT '1000',

@@ -8,7 +8,6 @@ package stories_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -29,17 +28,9 @@ import (
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/redis/go-redis/v9"
 )
 
-func TestMain(m *testing.M) {
-	redis.SetLogger(silence{}) // of clients whose Redis a story breaks
-	rig.Main(m)
-}
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // story is the first line of every story.
 func story(t *testing.T) {
@@ -71,8 +62,7 @@ func command(t *testing.T, dir string, s settings, args ...string) *exec.Cmd {
 // outcome is what a command left.
 type outcome struct {
 	exit           int
-	stdout, stderr string
-	audit          []string // lines that administration left on stderr; they are not in stderr
+	stdout, stderr string // without the lines that administration leaves for an audit
 }
 
 // shardid runs a command to its end, in a folder of its own.
@@ -98,9 +88,7 @@ func shardidIn(t *testing.T, dir string, s settings, args ...string) outcome {
 	}
 	o := outcome{exit: cmd.ProcessState.ExitCode(), stdout: stdout.String()}
 	for line := range strings.Lines(stderr.String()) {
-		if strings.Contains(line, `"msg":"audit"`) {
-			o.audit = append(o.audit, line)
-		} else {
+		if !strings.Contains(line, `"msg":"audit"`) {
 			o.stderr += line
 		}
 	}
@@ -324,7 +312,6 @@ type answer struct {
 	status  int
 	header  http.Header
 	body    string
-	took    time.Duration
 	closes  bool // the server closes the connection after it
 	Code    int
 	Message string
@@ -348,7 +335,6 @@ func (d *daemon) do(method, target string, header ...string) (a answer, err erro
 
 // send sends a request as it is.
 func (d *daemon) send(req *http.Request) (a answer, err error) {
-	begun := time.Now()
 	resp, err := d.client.Do(req)
 	if err != nil {
 		return a, err
@@ -356,7 +342,7 @@ func (d *daemon) send(req *http.Request) (a answer, err error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	a.status, a.header, a.body = resp.StatusCode, resp.Header, string(raw)
-	a.took, a.closes = time.Since(begun), resp.Close
+	a.closes = resp.Close
 	isJSON := strings.HasPrefix(a.header.Get("Content-Type"), "application/json") && strings.HasPrefix(a.body, "{")
 	if err == nil && isJSON {
 		err = json.Unmarshal(raw, &a)
@@ -406,19 +392,11 @@ func (d *daemon) condition(name string) (ok bool, problem string) {
 	return false, "there is no " + name
 }
 
-// alarm is one of /api/status.
-type alarm struct{ Name, Severity, Message string }
-
-// allAlarms are those that are on.
-func (d *daemon) allAlarms() []alarm {
-	d.t.Helper()
-	return fromJSON[struct{ Alarms []alarm }](d.t, d.want("/api/status", 200, 0)).Alarms
-}
-
 // alarms are the names of those that are on.
 func (d *daemon) alarms() (names []string) {
 	d.t.Helper()
-	for _, a := range d.allAlarms() {
+	status := fromJSON[struct{ Alarms []struct{ Name string } }](d.t, d.want("/api/status", 200, 0))
+	for _, a := range status.Alarms {
 		names = append(names, a.Name)
 	}
 	return names

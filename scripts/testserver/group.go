@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"shardid/scripts/check"
 )
 
 // MySQLGroup is three servers of one group (MySQL Group Replication), of which one is the
@@ -31,7 +32,7 @@ func Group(t testing.TB) *MySQLGroup {
 	const nodes = 3
 	g := &MySQLGroup{t: t}
 	users := filepath.Join(t.TempDir(), "users.sql") // read at each start
-	must(t, os.WriteFile(users, []byte("SET sql_log_bin = 0; CREATE USER IF NOT EXISTS root@'%'; "+
+	check.Must(t, os.WriteFile(users, []byte("SET sql_log_bin = 0; CREATE USER IF NOT EXISTS root@'%'; "+
 		"GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"), 0o600))
 	for i := range nodes {
 		g.Nodes = append(g.Nodes, MariaDB(t,
@@ -68,31 +69,33 @@ func (g *MySQLGroup) join(n *MariaDBServer, first bool) {
 	for _, n := range g.Nodes {
 		seeds = append(seeds, n.Addr())
 	}
-	must(g.t, n.exec(set("local_address", n.Addr()), set("group_seeds", strings.Join(seeds, ",")),
+	check.Must(g.t, n.exec(set("local_address", n.Addr()), set("group_seeds", strings.Join(seeds, ",")),
 		"SET GLOBAL group_replication_recovery_get_public_key = ON",
 		"SET GLOBAL group_replication_autorejoin_tries = 0",
 		fmt.Sprintf("SET GLOBAL group_replication_bootstrap_group = %v", first),
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER = 'root' FOR CHANNEL 'group_replication_recovery'",
 		"SET GLOBAL offline_mode = OFF", "START GROUP_REPLICATION",
 		"SET GLOBAL group_replication_bootstrap_group = OFF"))
-	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		state := ""
-		err := n.scan("SELECT member_state FROM performance_schema.replication_group_members "+
-			"WHERE member_id = @@server_uuid", &state)
-		if state == "ONLINE" {
-			return
-		}
-		if time.Now().After(till) {
-			g.t.Fatalf("testserver: a node of the group is %q: %v", state, err)
-		}
+	check.Must(g.t, check.Within(startLimit, func() error {
+		return n.says("ONLINE", "SELECT member_state FROM performance_schema.replication_group_members "+
+			"WHERE member_id = @@server_uuid")
+	}))
+}
+
+// says is an error unless a query gives that text.
+func (s *MariaDBServer) says(want, query string) error {
+	got := ""
+	if err := s.scan(query, &got); err != nil || got != want {
+		return fmt.Errorf("testserver: %s gave %q, want %s: %w", query, got, want, err)
 	}
+	return nil
 }
 
 // Primary is the node that the others, which are up, take for the primary.
 func (g *MySQLGroup) Primary() *MariaDBServer {
 	g.t.Helper()
 	n, err := g.primary()
-	must(g.t, err)
+	check.Must(g.t, err)
 	return n
 }
 
@@ -120,17 +123,15 @@ func (g *MySQLGroup) primary() (*MariaDBServer, error) {
 }
 
 // AnotherPrimary returns when the group has a primary that is not the one, which it takes for gone.
-func (g *MySQLGroup) AnotherPrimary(but *MariaDBServer) *MariaDBServer {
+func (g *MySQLGroup) AnotherPrimary(but *MariaDBServer) (n *MariaDBServer) {
 	g.t.Helper()
-	for till := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		n, err := g.primary()
-		if err == nil && n != but && n.answers() {
-			return n
+	check.Must(g.t, check.Within(startLimit, func() (err error) {
+		if n, err = g.primary(); err == nil && (n == but || !n.answers()) {
+			err = errors.New("the primary is still the old one")
 		}
-		if time.Now().After(till) {
-			g.t.Fatal(err, "the primary is still the old one")
-		}
-	}
+		return err
+	}))
+	return n
 }
 
 // Switch makes another node the primary, in peace.
@@ -140,8 +141,8 @@ func (g *MySQLGroup) Switch() {
 	for _, n := range g.Nodes {
 		if n != old && n.answers() {
 			id := ""
-			must(g.t, n.scan("SELECT @@server_uuid", &id))
-			must(g.t, n.scan("SELECT group_replication_set_as_primary('"+id+"')", new(string)))
+			check.Must(g.t, n.scan("SELECT @@server_uuid", &id))
+			check.Must(g.t, n.scan("SELECT group_replication_set_as_primary('"+id+"')", new(string)))
 			return
 		}
 	}
@@ -152,9 +153,67 @@ func (g *MySQLGroup) Switch() {
 func (g *MySQLGroup) Rejoin(n *MariaDBServer) {
 	g.t.Helper()
 	if n.answers() {
-		must(g.t, n.exec("STOP GROUP_REPLICATION"))
+		check.Must(g.t, n.exec("STOP GROUP_REPLICATION"))
 	} else {
 		n.Restart()
 	}
 	g.join(n, false)
+}
+
+// GaleraCluster is three nodes of MariaDB with Galera, each of which takes writes.
+type GaleraCluster struct {
+	Nodes []*MariaDBServer
+	t     testing.TB
+}
+
+// galeraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
+const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
+
+// HasGalera says whether Galera works here: its scripts are those of the installed version.
+func HasGalera() bool {
+	e, err := database()
+	_, missing := os.Stat(galeraProvider)
+	return err == nil && missing == nil && e.root == ""
+}
+
+// Galera starts a private cluster of the installed MariaDB, which HasGalera. A
+// node that joins gets a dump of another one's data. It is ready in 20–40 s.
+func Galera(t testing.TB) *GaleraCluster {
+	t.Helper()
+	const nodes = 3
+	ports, err := freePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
+	check.Must(t, err)
+	address := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	cluster := "gcomm://" + strings.Join([]string{address(0), address(1), address(2)}, ",")
+	c := &GaleraCluster{t: t}
+	for i := range nodes {
+		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-address=" + cluster,
+			"--wsrep-node-address=" + address(i), "--wsrep-sst-method=mysqldump", "--wsrep-sst-auth=root:",
+			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M",
+				address(i), address(nodes+i))}
+		if i == 0 {
+			args = append(args, "--wsrep-new-cluster")
+		}
+		n := MariaDB(t, args...)
+		if i == 0 {
+			n.argv = n.argv[:len(n.argv)-1] // it begins the cluster once
+		}
+		c.Nodes = append(c.Nodes, n)
+		c.Synced(n)
+	}
+	return c
+}
+
+// Synced returns when a node has caught up with the others and takes writes. One that has ended, as
+// a node does that the others left behind, is started again, as a service manager would.
+func (c *GaleraCluster) Synced(n *MariaDBServer) {
+	c.t.Helper()
+	if !n.alive() {
+		n.Restart()
+	}
+	check.Must(c.t, check.Within(startLimit, func() error {
+		return n.says("Synced", "SELECT variable_value FROM information_schema.global_status "+
+			"WHERE variable_name = 'wsrep_local_state_comment'")
+	}))
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
+
 	"github.com/go-sql-driver/mysql"
 )
 
@@ -64,7 +66,7 @@ func (s *MariaDBServer) Addr() string { return net.JoinHostPort("127.0.0.1", str
 func (s *MariaDBServer) NewDatabase(t testing.TB) (dsn string) {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text())
-	must(t, s.exec("CREATE DATABASE "+name))
+	check.Must(t, s.exec("CREATE DATABASE "+name))
 	t.Cleanup(func() {
 		if !s.answers() {
 			return // killed or paused by its test; the folder goes anyway
@@ -231,7 +233,7 @@ func words() replicaWords {
 func (p *MariaDBPair) follow() {
 	p.t.Helper()
 	w := words()
-	must(p.t, p.Replica.exec(
+	check.Must(p.t, p.Replica.exec(
 		"SET GLOBAL read_only = 1, GLOBAL innodb_flush_log_at_trx_commit = 0, GLOBAL sync_binlog = 0",
 		fmt.Sprintf(w.follow, p.Primary.Port), w.start))
 	p.CatchUp()
@@ -241,16 +243,16 @@ func (p *MariaDBPair) follow() {
 // had heard and not yet done.
 func (p *MariaDBPair) Lag() {
 	p.t.Helper()
-	must(p.t, p.Replica.exec(words().stop))
+	check.Must(p.t, p.Replica.exec(words().stop))
 }
 
 // CatchUp ends a Lag and returns when the replica has all that the primary has.
 func (p *MariaDBPair) CatchUp() {
 	p.t.Helper()
 	w, position, late := words(), "", 0
-	must(p.t, p.Replica.exec(w.start))
-	must(p.t, p.Primary.scan(w.position, &position))
-	must(p.t, p.Replica.scan(fmt.Sprintf(w.wait, strings.ReplaceAll(position, "\n", "")), &late))
+	check.Must(p.t, p.Replica.exec(w.start))
+	check.Must(p.t, p.Primary.scan(w.position, &position))
+	check.Must(p.t, p.Replica.scan(fmt.Sprintf(w.wait, strings.ReplaceAll(position, "\n", "")), &late))
 	if late != 0 {
 		p.t.Fatalf("testserver: the replica does not catch up with %s", position)
 	}
@@ -268,7 +270,7 @@ func (p *MariaDBPair) Failover() {
 func (p *MariaDBPair) Promote() {
 	p.t.Helper()
 	w := words()
-	must(p.t, p.Replica.exec(w.stop, w.end,
+	check.Must(p.t, p.Replica.exec(w.stop, w.end,
 		"SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1, GLOBAL read_only = 0"))
 	p.Primary, p.Replica = p.Replica, p.Primary
 }
@@ -283,10 +285,10 @@ func (p *MariaDBPair) Stall() (end func()) {
 		name = "rpl_semi_sync_source"
 		_ = primary.exec("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'") // once is enough
 	}
-	must(p.t, primary.exec("SET GLOBAL "+name+"_timeout = 600000", "SET GLOBAL "+name+"_enabled = ON"))
+	check.Must(p.t, primary.exec("SET GLOBAL "+name+"_timeout = 600000", "SET GLOBAL "+name+"_enabled = ON"))
 	return func() {
 		if primary.answers() {
-			must(p.t, primary.exec("SET GLOBAL "+name+"_enabled = OFF"))
+			check.Must(p.t, primary.exec("SET GLOBAL "+name+"_enabled = OFF"))
 		}
 	}
 }
@@ -297,12 +299,12 @@ func (p *MariaDBPair) Stall() (end func()) {
 func (p *MariaDBPair) Rejoin() {
 	p.t.Helper()
 	e, err := database()
-	must(p.t, err)
-	must(p.t, os.RemoveAll(p.Replica.path("data")))
-	must(p.t, e.makeData(p.Replica.process))
+	check.Must(p.t, err)
+	check.Must(p.t, os.RemoveAll(p.Replica.path("data")))
+	check.Must(p.t, e.makeData(p.Replica.process))
 	p.Replica.Restart()
 	p.servers++
-	must(p.t, p.Replica.exec(fmt.Sprintf("SET GLOBAL server_id = %d", p.servers)))
+	check.Must(p.t, p.Replica.exec(fmt.Sprintf("SET GLOBAL server_id = %d", p.servers)))
 	p.follow()
 }
 
@@ -352,71 +354,6 @@ func SemiSync() (primaryArgs, replicaArgs []string, wait string) {
 func (s *MariaDBServer) Replicate(replica *MariaDBServer) {
 	s.t.Helper()
 	w := words()
-	must(s.t, replica.exec(fmt.Sprintf(w.follow, s.Port), w.start))
-	s.t.Cleanup(func() { must(s.t, replica.exec(w.stop)) })
-}
-
-// GaleraCluster is three nodes of MariaDB with Galera, each of which takes writes.
-type GaleraCluster struct {
-	Nodes []*MariaDBServer
-	t     testing.TB
-}
-
-// galeraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
-const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
-
-// HasGalera says whether Galera works here: its scripts are those of the installed version.
-func HasGalera() bool {
-	e, err := database()
-	_, missing := os.Stat(galeraProvider)
-	return err == nil && missing == nil && e.root == ""
-}
-
-// Galera starts a private cluster of the installed MariaDB, which HasGalera. A
-// node that joins gets a dump of another one's data. It is ready in 20–40 s.
-func Galera(t testing.TB) *GaleraCluster {
-	t.Helper()
-	const nodes = 3
-	ports, err := FreePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
-	must(t, err)
-	address := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	cluster := "gcomm://" + strings.Join([]string{address(0), address(1), address(2)}, ",")
-	c := &GaleraCluster{t: t}
-	for i := range nodes {
-		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-address=" + cluster,
-			"--wsrep-node-address=" + address(i), "--wsrep-sst-method=mysqldump", "--wsrep-sst-auth=root:",
-			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
-			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M",
-				address(i), address(nodes+i))}
-		if i == 0 {
-			args = append(args, "--wsrep-new-cluster")
-		}
-		n := MariaDB(t, args...)
-		if i == 0 {
-			n.argv = n.argv[:len(n.argv)-1] // it begins the cluster once
-		}
-		c.Nodes = append(c.Nodes, n)
-		c.Synced(n)
-	}
-	return c
-}
-
-// Synced returns when a node has caught up with the others and takes writes. One that has ended, as
-// a node does that the others left behind, is started again, as a service manager would.
-func (c *GaleraCluster) Synced(n *MariaDBServer) {
-	c.t.Helper()
-	if !n.alive() {
-		n.Restart()
-	}
-	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		state := ""
-		err := n.scan("SELECT variable_value FROM information_schema.global_status "+
-			"WHERE variable_name = 'wsrep_local_state_comment'", &state)
-		if state == "Synced" {
-			return
-		}
-		if time.Now().After(till) {
-			c.t.Fatalf("testserver: a node of Galera is %q: %v", state, err)
-		}
-	}
+	check.Must(s.t, replica.exec(fmt.Sprintf(w.follow, s.Port), w.start))
+	s.t.Cleanup(func() { check.Must(s.t, replica.exec(w.stop)) })
 }

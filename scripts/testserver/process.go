@@ -14,13 +14,15 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 const (
 	startLimit = 60 * time.Second // a MariaDB on a busy two-core machine, with room
 	stopLimit  = 20 * time.Second // above the 10 s Redis may wait for its replicas
-	pollEvery  = 10 * time.Millisecond
 
 	// maxBase keeps base + folder + socket name below the 104 bytes of a Unix
 	// socket address on macOS (108 on Linux).
@@ -30,17 +32,109 @@ const (
 // errExited reports a server that ended instead of becoming ready.
 var errExited = errors.New("server exited")
 
-// process is one server and its folder. It has no lock: one goroutine at a
-// time controls a server.
+// Process is a program in a session of its own, so that Ctrl-C does not reach it. Its process group is killed
+// however the process ends that started it. Safe for concurrent use.
+type Process struct {
+	Cmd   *exec.Cmd
+	Begun time.Time // when it was started
+
+	status syscall.WaitStatus // of its end, once ended is closed
+	ended  chan struct{}
+	halted chan struct{} // has a value when it stands still
+}
+
+// Start starts cmd and returns at once.
+func Start(cmd *exec.Cmd) (*Process, error) {
+	dog, err := startWatchdog("") // which removes nothing
+	if err != nil {
+		return nil, err
+	}
+	// Releasing a watchdog fails where it was killed: it guards nothing then.
+	return start(cmd, dog, func() { _ = dog.release() })
+}
+
+// start starts cmd under a watchdog and calls after when it has ended.
+func start(cmd *exec.Cmd, dog *watchdog, after func()) (*Process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p := &Process{Cmd: cmd, Begun: time.Now(), ended: make(chan struct{}), halted: make(chan struct{}, 1)}
+	if err := cmd.Start(); err != nil {
+		after()
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	watched := dog.watch(cmd.Process.Pid)
+	go func() {
+		p.wait()
+		_ = dog.watch(0) // it fails where the watchdog was killed
+		after()
+		close(p.ended)
+	}()
+	if watched != nil {
+		p.Kill()
+		return nil, watched
+	}
+	return p, nil
+}
+
+// wait returns when the process has ended. os/exec's own Wait hears of nothing else.
+func (p *Process) wait() {
+	for {
+		_, err := syscall.Wait4(p.Cmd.Process.Pid, &p.status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err == nil && p.status.Stopped():
+			select {
+			case p.halted <- struct{}{}:
+			default:
+			}
+		default:
+			return
+		}
+	}
+}
+
+// Kill ends the process and its group as a power cut would; one that is stopped dies too, and one that is
+// gone stays so.
+func (p *Process) Kill() {
+	if !p.Gone() {
+		_ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL) // fails where it has just ended
+	}
+	<-p.ended
+}
+
+// Send sends a signal, which must arrive.
+func (p *Process) Send(s syscall.Signal) error {
+	if err := p.Cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("%v to %s: %w", s, p.Cmd, err)
+	}
+	return nil
+}
+
+// Gone says whether the process has ended.
+func (p *Process) Gone() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Status waits for the end and is the exit status, -1 for one that a signal ended.
+func (p *Process) Status() int {
+	<-p.ended
+	return p.status.ExitStatus()
+}
+
+// process is one server and its folder, over all its lives. It has no lock: one goroutine at a time controls a
+// server.
 type process struct {
 	dir string
 	dog *watchdog
 	plan
 	argv []string // of the last start
+	life *Process // the last one; nil before the first
 
-	pid     int   // 0: not running
-	stopped bool  // by pause
-	err     error // met where it could not be returned; remove does
+	stopped bool // by pause
 }
 
 // plan is how a server is started.
@@ -114,16 +208,20 @@ func (p *process) launch() error {
 	if err := p.start(p.argv); err != nil {
 		return err
 	}
-	err := waitUntil(startLimit, func() error {
-		if !p.alive() {
-			return errExited
+	err := check.Within(startLimit, func() error {
+		if p.life.Gone() {
+			return nil
 		}
 		return p.ready()
 	})
+	if p.life.Gone() {
+		err = errExited
+	}
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("start %s: %w%s", filepath.Base(p.argv[0]), errors.Join(err, p.kill()), p.logTail())
+	p.life.Kill()
+	return fmt.Errorf("start %s: %w%s", filepath.Base(p.argv[0]), err, p.logTail())
 }
 
 // restart stops the server if it runs and starts it with the same arguments.
@@ -132,13 +230,7 @@ func (p *process) restart() error {
 	if err := p.stop(); err != nil {
 		return err
 	}
-	return waitUntil(time.Second, func() error {
-		err := p.launch()
-		if errors.Is(err, errExited) {
-			return errors.New(err.Error()) // worth another try
-		}
-		return err
-	})
+	return check.Within(time.Second, p.launch)
 }
 
 // start runs argv in the folder, with its output appended to the log.
@@ -150,13 +242,8 @@ func (p *process) start(argv []string) error {
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	if p.pid, err = spawn(cmd); err != nil {
-		return fmt.Errorf("start %s: %w", argv[0], err)
-	}
-	if err := p.dog.watch(p.pid); err != nil {
-		return errors.Join(err, p.kill())
-	}
-	return nil
+	p.life, err = start(cmd, p.dog, func() {})
+	return err
 }
 
 // run runs argv to its end, in the folder and under the watchdog.
@@ -164,44 +251,23 @@ func (p *process) run(argv []string) error {
 	if err := p.start(argv); err != nil {
 		return err
 	}
-	status, _, err := wait(p.pid, 0)
-	if err := errors.Join(err, p.gone()); err != nil {
-		return err
-	}
-	if status.ExitStatus() != 0 {
-		return fmt.Errorf("run %s: status %d%s", filepath.Base(argv[0]), status.ExitStatus(), p.logTail())
+	if status := p.life.Status(); status != 0 {
+		return fmt.Errorf("run %s: status %d%s", filepath.Base(argv[0]), status, p.logTail())
 	}
 	return nil
 }
 
-func (p *process) gone() error {
-	p.pid, p.stopped = 0, false
-	return p.dog.watch(0)
-}
-
-// alive reports whether the server runs or is paused, and reaps it if neither.
-func (p *process) alive() bool {
-	if p.pid == 0 {
-		return false
-	}
-	_, ended, err := wait(p.pid, syscall.WNOHANG)
-	if err == nil && !ended {
-		return true
-	}
-	p.err = errors.Join(p.err, p.gone())
-	return false
-}
+// alive reports whether the server runs or is paused.
+func (p *process) alive() bool { return p.life != nil && !p.life.Gone() }
 
 // answers reports whether a client can expect an answer.
-func (p *process) answers() bool { return p.pid != 0 && !p.stopped }
+func (p *process) answers() bool { return p.alive() && !p.stopped }
 
 // remove kills the server and removes its folder, by way of the watchdog.
 func (p *process) remove() error {
-	err := errors.Join(p.err, p.dog.release())
-	if p.pid != 0 {
-		_, _, waitErr := wait(p.pid, 0)
-		err = errors.Join(err, waitErr)
-		p.pid = 0
+	err := p.dog.release()
+	if p.life != nil {
+		<-p.life.ended
 	}
 	if _, statErr := os.Stat(p.dir); !errors.Is(statErr, os.ErrNotExist) {
 		err = errors.Join(err, fmt.Errorf("remove %s: still there (stat: %w)", p.dir, statErr))
@@ -221,18 +287,53 @@ func (p *process) logTail() string {
 	return "\nend of the server's log:\n\t" + strings.Join(lines, "\n\t")
 }
 
-// waitUntil calls check until it returns nil, at most for limit; a server that
-// exited is not waited for.
-func waitUntil(limit time.Duration, check func() error) error {
-	for end := time.Now().Add(limit); ; time.Sleep(pollEvery) {
-		err := check()
-		if err == nil || errors.Is(err, errExited) {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("not ready after %v: %w", limit, err)
-		}
+// kill ends the server at once; nil when it is not running.
+func (p *process) kill() error {
+	if p.stopped = false; p.life != nil {
+		p.life.Kill()
 	}
+	return nil
+}
+
+// stop asks the server to end (SIGTERM) and waits; one that does not end
+// within stopLimit is killed, which is an error.
+func (p *process) stop() error {
+	if !p.alive() {
+		return nil
+	}
+	p.stopped = false
+	if err := errors.Join(p.life.Send(syscall.SIGTERM), p.life.Send(syscall.SIGCONT)); err != nil && p.alive() {
+		return err
+	}
+	select {
+	case <-p.life.ended:
+		return nil
+	case <-time.After(stopLimit):
+		return errors.Join(errors.New("stop server: still running"), p.kill())
+	}
+}
+
+// pause returns when every thread of the server stands still: SIGSTOP alone
+// would let it answer for a moment longer.
+func (p *process) pause() error {
+	if p.stopped {
+		return nil
+	}
+	if err := p.life.Send(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	select {
+	case <-p.life.halted:
+	case <-p.life.ended:
+		return fmt.Errorf("pause server: %w", errExited)
+	}
+	p.stopped = true
+	return nil
+}
+
+func (p *process) resume() error {
+	p.stopped = false
+	return p.life.Send(syscall.SIGCONT)
 }
 
 // watchdogScript learns the server's process ID (0: none) line by line. When
@@ -248,10 +349,10 @@ while rm -rf "$1" 2>/dev/null; [ -e "$1" ] && [ "$n" -lt 100 ]; do
 done
 `
 
-// watchdog owns a folder, "" for none, and the one server that runs in it.
+// watchdog owns a folder, "" for none, and the one process that it watches.
 type watchdog struct {
 	pipe *os.File
-	pid  int
+	cmd  *exec.Cmd
 }
 
 // startWatchdog starts a watchdog for dir, in a session of its own so that
@@ -263,25 +364,11 @@ func startWatchdog(dir string) (*watchdog, error) {
 	}
 	defer in.Close()
 	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "testserver-watchdog", dir)
-	cmd.Dir = "/"
-	cmd.Stdin = in
-	pid, err := spawn(cmd)
-	if err != nil {
+	cmd.Dir, cmd.Stdin, cmd.SysProcAttr = "/", in, &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), out.Close())
 	}
-	return &watchdog{pipe: out, pid: pid}, nil
-}
-
-// Guard has the process group of pid killed when this process ends, in whatever way. end is
-// for one that has ended by itself.
-func Guard(pid int) (end func(), err error) {
-	dog, err := startWatchdog("") // which removes nothing
-	if err != nil {
-		return func() {}, err
-	}
-	return func() {
-		_ = errors.Join(dog.watch(0), dog.release()) // fails where the watchdog was killed: it guards nothing then
-	}, dog.watch(pid)
+	return &watchdog{out, cmd}, nil
 }
 
 // watch names the process to kill at the end; 0 is nothing to kill, so that a
@@ -295,114 +382,7 @@ func (w *watchdog) watch(pid int) error {
 
 // release lets the watchdog do its work and waits until it has done so.
 func (w *watchdog) release() error {
-	if err := w.pipe.Close(); err != nil {
-		return fmt.Errorf("release watchdog: %w", err)
-	}
-	if _, _, err := wait(w.pid, 0); err != nil {
-		return fmt.Errorf("wait for watchdog: %w", err)
-	}
-	return nil
-}
-
-// spawn starts cmd as the leader of a new session and process group. The
-// caller reaps it with wait: os/exec's own Wait would need a goroutine to
-// notice an early exit.
-func spawn(cmd *exec.Cmd) (pid int, err error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	pid = cmd.Process.Pid
-	return pid, cmd.Process.Release()
-}
-
-// wait is wait4, again after interrupts. With WNOHANG changed is false when
-// nothing happened to the process yet.
-func wait(pid, options int) (status syscall.WaitStatus, changed bool, err error) {
-	for {
-		got, err := syscall.Wait4(pid, &status, options, nil)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return 0, false, fmt.Errorf("wait4: %w", err)
-		}
-		return status, got == pid, nil
-	}
-}
-
-// errRunning keeps stop waiting.
-var errRunning = errors.New("still running")
-
-// kill ends the server at once (SIGKILL to its process group) and reaps it;
-// nil when it is not running.
-func (p *process) kill() error {
-	if !p.alive() {
-		return nil
-	}
-	if err := syscall.Kill(-p.pid, syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill server: %w", err)
-	}
-	_, _, err := wait(p.pid, 0)
-	return errors.Join(err, p.gone())
-}
-
-// stop asks the server to end (SIGTERM) and waits; one that does not end
-// within stopLimit is killed, which is an error.
-func (p *process) stop() error {
-	if !p.alive() {
-		return nil
-	}
-	if err := p.signal(syscall.SIGTERM, syscall.SIGCONT); err != nil {
-		return err
-	}
-	err := waitUntil(stopLimit, func() error {
-		if p.alive() {
-			return errRunning
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("stop server: %w", errors.Join(err, p.kill()))
-	}
-	return nil
-}
-
-// pause returns when every thread of the server stands still: SIGSTOP alone
-// would let it answer for a moment longer.
-func (p *process) pause() error {
-	if p.stopped {
-		return nil
-	}
-	if err := p.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	status, _, err := wait(p.pid, syscall.WUNTRACED)
-	if err != nil {
-		return fmt.Errorf("pause server: %w", err)
-	}
-	if !status.Stopped() {
-		return errors.Join(fmt.Errorf("pause server: %w", errExited), p.gone())
-	}
-	p.stopped = true
-	return nil
-}
-
-func (p *process) resume() error {
-	p.stopped = false
-	return p.signal(syscall.SIGCONT)
-}
-
-func (p *process) signal(signals ...syscall.Signal) error {
-	if !p.alive() {
-		return fmt.Errorf("signal server: %w", errExited)
-	}
-	for _, s := range signals {
-		if err := syscall.Kill(p.pid, s); err != nil {
-			return fmt.Errorf("signal server %v: %w", s, err)
-		}
-	}
-	return nil
+	return errors.Join(w.pipe.Close(), w.cmd.Wait())
 }
 
 // Ports of servers lie below those that Linux gives to connections, 32768 and up: a
@@ -423,4 +403,15 @@ func FreePorts(n int) (ports []int, err error) {
 		}
 	}
 	return ports, nil
+}
+
+// FreeAddrs are addresses of this machine that were free a moment ago.
+func FreeAddrs(t testing.TB, n int) (addrs []string) {
+	t.Helper()
+	ports, err := freePorts(n)
+	check.Must(t, err)
+	for _, port := range ports {
+		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	return addrs
 }

@@ -3,7 +3,6 @@
 package testserver
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // Fake is a server that answers as serve says, with each connection in a goroutine of its own.
@@ -20,9 +21,7 @@ import (
 func Fake(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var mu sync.Mutex
 	var work sync.WaitGroup
 	open := map[net.Conn]bool{}
@@ -58,10 +57,10 @@ func Fake(t testing.TB, serve func(net.Conn)) string {
 
 // Forward hands on what a client of Fake sends to the server at addr, and its answers, until
 // either ends. request and answer, unless they are nil, see each piece, in a goroutine for each
-// direction, and what they return is handed on in its place. The server executes what it was
-// sent, also when the client has gone.
+// direction, and what they return is handed on in its place; nil ends the connection. The server
+// executes what it was sent, also when the client has gone.
 func Forward(client net.Conn, addr string, request, answer func(piece []byte) []byte) {
-	server, err := net.Dial("tcp", addr)
+	server, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return
 	}
@@ -81,25 +80,22 @@ func Forward(client net.Conn, addr string, request, answer func(piece []byte) []
 // closingLimit is how long a server may take for what it was sent, once its client has gone.
 const closingLimit = time.Second
 
-// pass hands on, edited unless edit is nil, until one end fails.
+// pass hands on, edited unless edit is nil, until one end fails or edit gives nil.
 func pass(to io.Writer, from io.Reader, edit func([]byte) []byte) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		piece := buf[:n]
-		if edit != nil {
+		if edit != nil && n > 0 {
 			piece = edit(piece)
 		}
-		if _, failed := to.Write(piece); err != nil || failed != nil {
+		if _, failed := to.Write(piece); piece == nil || err != nil || failed != nil {
 			return
 		}
 	}
 }
 
-// chunk is the most that a proxy forwards, and does something to, at once.
-const chunk = 64 << 10
-
-// Weather is what happens to what passes a Proxy, a chunk at a time. Chances are
+// Weather is what happens to what passes a Proxy, a piece at a time. Chances are
 // 0…1; a delay is drawn evenly from 0 to its longest.
 type Weather struct {
 	// DropRequest closes the connection in place of a request, DropReply in
@@ -128,182 +124,77 @@ func (w Weather) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Proxy forwards TCP to a server that can be exchanged, through a weather. It
+// Proxy is a Fake that forwards to a server that can be exchanged, through a weather. It
 // knows no protocol. Safe for concurrent use.
 type Proxy struct {
 	Addr string // host:port to connect to
 
-	listener net.Listener
-	weather  atomic.Pointer[Weather]
-	late     atomic.Int64  // requests that are being held back
-	patience time.Duration // how long a client waits for a target that does not listen
-	wg       sync.WaitGroup
+	weather atomic.Pointer[Weather]
+	late    atomic.Int64 // requests that are being held back
 
-	mu     sync.Mutex
-	closed bool
-	target string
-	conns  map[net.Conn]struct{}
+	mu      sync.Mutex
+	target  string
+	clients map[net.Conn]struct{}
 }
 
 // NewProxy listens on a free port of 127.0.0.1 and forwards to target, until t ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	return newProxy(t, target, 0)
-}
-
-func newProxy(t testing.TB, target string, patience time.Duration) *Proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	p := &Proxy{Addr: l.Addr().String(), listener: l, target: target, patience: patience,
-		conns: map[net.Conn]struct{}{}}
+	p := &Proxy{target: target, clients: map[net.Conn]struct{}{}}
 	p.SetWeather(Weather{})
-	p.wg.Go(p.accept)
-	t.Cleanup(func() {
-		p.mu.Lock()
-		p.closed = true
-		p.mu.Unlock()
-		_ = p.listener.Close()
-		p.Cut()
-		p.wg.Wait()
-	})
+	p.Addr = Fake(t, p.serve)
 	return p
 }
 
-// SetWeather changes what happens from the next chunk on.
+// SetWeather changes what happens from the next piece on.
 func (p *Proxy) SetWeather(w Weather) { p.weather.Store(&w) }
 
 // Late is how many requests are being held back now.
 func (p *Proxy) Late() int64 { return p.late.Load() }
 
-// Switch forwards to another server from now on, or to none where target is ""; present connections end.
+// Switch forwards to another server from now on; present connections end.
 func (p *Proxy) Switch(target string) {
 	p.mu.Lock()
-	p.target = target
-	p.mu.Unlock()
-	p.Cut()
-}
-
-// Cut ends all present connections.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
+	p.target = target
+	for c := range p.clients {
 		_ = c.Close() // its reader or writer sees the error
 	}
-	clear(p.conns)
 }
 
-func (p *Proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil {
-			p.wg.Go(func() { p.serve(client) })
-		}
-	}
-}
-
-var errNoTarget = errors.New("no target")
-
+// serve notes a client before it looks for the target, so that a Switch meanwhile ends the connection.
 func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	target := p.target
+	p.clients[client] = struct{}{}
 	p.mu.Unlock()
-	var server net.Conn
-	err := errNoTarget
-	if target != "" {
-		err = waitUntil(p.patience, func() (err error) {
-			server, err = net.DialTimeout("tcp", target, time.Second)
-			return err
-		})
-	}
-	if err != nil {
-		_ = client.Close()
-		return
-	}
-	if !p.enter(target, client, server) {
-		return
-	}
-	defer p.leave(client, server)
-	var replies sync.WaitGroup
-	replies.Go(func() {
-		p.replies(client, server)
-		_ = client.Close()
+	defer func() {
+		p.mu.Lock()
+		delete(p.clients, client)
+		p.mu.Unlock()
+	}()
+	Forward(client, target, func(request []byte) []byte {
+		w := *p.weather.Load()
+		if happens(w.DropRequest) {
+			_ = client.Close()
+			return nil
+		}
+		if happens(w.LateRequest) {
+			p.late.Add(1)
+			time.Sleep(rand.N(w.Longest + 1))
+			p.late.Add(-1)
+		}
+		return request
+	}, func(reply []byte) []byte {
+		w := *p.weather.Load()
+		if happens(w.DropReply) {
+			return nil
+		}
+		if happens(w.LateReply) {
+			time.Sleep(rand.N(w.Longest + 1))
+		}
+		return reply
 	})
-	p.requests(client, server)
-	_ = server.(*net.TCPConn).CloseWrite() // what was forwarded is executed all the same
-	replies.Wait()
-}
-
-// enter notes a connection, unless the target has changed meanwhile.
-func (p *Proxy) enter(target string, client, server net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || target != p.target {
-		_, _ = client.Close(), server.Close()
-		return false
-	}
-	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
-	return true
-}
-
-func (p *Proxy) leave(client, server net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, _ = client.Close(), server.Close()
-	delete(p.conns, client)
-	delete(p.conns, server)
-}
-
-func (p *Proxy) requests(client, server net.Conn) {
-	buf := make([]byte, chunk)
-	for {
-		n, err := client.Read(buf)
-		if n > 0 && !p.request(server, buf[:n]) || err != nil {
-			return
-		}
-	}
-}
-
-// request forwards one chunk; false ends the connection.
-func (p *Proxy) request(server net.Conn, data []byte) bool {
-	w := *p.weather.Load()
-	if happens(w.DropRequest) {
-		return false
-	}
-	if happens(w.LateRequest) {
-		p.late.Add(1)
-		time.Sleep(rand.N(w.Longest + 1))
-		p.late.Add(-1)
-	}
-	_, err := server.Write(data)
-	return err == nil
-}
-
-func (p *Proxy) replies(client, server net.Conn) {
-	buf := make([]byte, chunk)
-	for {
-		n, err := server.Read(buf)
-		if n > 0 && !p.reply(client, buf[:n]) || err != nil {
-			return
-		}
-	}
-}
-
-// reply forwards one chunk; false ends the connection.
-func (p *Proxy) reply(client net.Conn, data []byte) bool {
-	w := *p.weather.Load()
-	if happens(w.DropReply) {
-		return false
-	}
-	if happens(w.LateReply) {
-		time.Sleep(rand.N(w.Longest + 1))
-	}
-	_, err := client.Write(data)
-	return err == nil
 }
 
 func happens(chance float64) bool { return chance > 0 && rand.Float64() < chance }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
+
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -22,8 +24,8 @@ const askLimit = time.Second
 
 // RedisServer is one redis-server process, see Redis.
 type RedisServer struct {
-	// Addr is host:port; it stays the same over a Restart.
-	Addr string
+	Addr string // host:port; it stays the same over a Restart
+	bus  int    // port of a node of a cluster, for the others
 	server
 }
 
@@ -48,9 +50,9 @@ func SharedRedis(t testing.TB) *RedisServer {
 func RedisReplica(t testing.TB, master *RedisServer, args ...string) *RedisServer {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
-	must(t, err)
+	check.Must(t, err)
 	s := Redis(t, append([]string{"--replicaof", host, port}, args...)...)
-	must(t, waitUntil(startLimit, func() error { return inSync(master.Addr, s.Addr) }))
+	check.Must(t, check.Within(startLimit, func() error { return inSync(master.Addr, s.Addr) }))
 	return s
 }
 
@@ -66,7 +68,7 @@ func (s *RedisServer) FlushAll() {
 	s.t.Helper()
 	client := newClient(s.Addr, 0)
 	defer closeClient(s.t, client)
-	must(s.t, client.FlushAll(context.Background()).Err())
+	check.Must(s.t, client.FlushAll(context.Background()).Err())
 }
 
 // startRedis starts a Redis that belongs to no test yet.
@@ -96,7 +98,7 @@ func startRedisOn(n int, args func(p *process, ports []int) ([]string, error)) (
 	}
 	s := &RedisServer{}
 	return s, s.begin(plan{ports: n, ready: s.isReady, args: func(ports []int) ([]string, error) {
-		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+		s.Addr, s.bus = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), ports[n-1]
 		more, err := args(s.process, ports)
 		return append([]string{bin}, more...), err
 	}})
@@ -113,7 +115,7 @@ func (s *RedisServer) isReady() error {
 		if err != nil {
 			return err
 		}
-		if got := info["Server"]["process_id"]; got != strconv.Itoa(s.pid) {
+		if got := info["Server"]["process_id"]; got != strconv.Itoa(s.life.Cmd.Process.Pid) {
 			return fmt.Errorf("%s belongs to process %s", s.Addr, got)
 		}
 		return nil
@@ -191,14 +193,22 @@ type SentinelSetup struct {
 func Sentinel(t testing.TB) *SentinelSetup {
 	t.Helper()
 	master := Redis(t)
+	host, port, err := net.SplitHostPort(master.Addr)
+	check.Must(t, err)
 	s := &SentinelSetup{MasterName: sentinelMaster, Master: master, Replica: RedisReplica(t, master)}
 	for range sentinels {
-		one := startSentinel(t, master.Addr)
+		one := private(t, func() (*RedisServer, error) {
+			return startRedisOn(1, func(p *process, ports []int) ([]string, error) { // it rewrites its file
+				file := p.path("sentinel.conf")
+				conf := fmt.Appendf(nil, sentinelConf, ports[0], host, port)
+				return []string{file, "--sentinel"}, os.WriteFile(file, conf, 0o600)
+			})
+		})
 		s.Sentinels = append(s.Sentinels, one)
 		s.Addrs = append(s.Addrs, one.Addr)
 	}
 	for _, addr := range s.Addrs {
-		must(t, waitUntil(startLimit, func() error { return sentinelKnowsAll(addr) }))
+		check.Must(t, check.Within(startLimit, func() error { return sentinelKnowsAll(addr) }))
 	}
 	return s
 }
@@ -210,32 +220,18 @@ func (s *SentinelSetup) DownAfter(t testing.TB, silence time.Duration) {
 	t.Helper()
 	for _, one := range s.Sentinels {
 		c := one.Client()
-		must(t, c.Do(t.Context(),
+		check.Must(t, c.Do(t.Context(),
 			"SENTINEL", "SET", s.MasterName, "down-after-milliseconds", silence.Milliseconds()).Err())
 	}
 }
 
-func startSentinel(t testing.TB, master string) *RedisServer {
-	t.Helper()
-	host, port, err := net.SplitHostPort(master)
-	must(t, err)
-	return private(t, func() (*RedisServer, error) {
-		return startRedisOn(1, func(p *process, ports []int) ([]string, error) {
-			file := p.path("sentinel.conf")
-			return []string{file, "--sentinel"}, os.WriteFile(file, sentinelConf(ports[0], host, port), 0o600)
-		})
-	})
-}
-
-// sentinelConf is a file as sentinels refuse to run without one to rewrite.
-func sentinelConf(own int, host, port string) []byte {
-	return fmt.Appendf(nil, `port %[1]d
+// sentinelConf has the port of a sentinel, and host and port of the master.
+const sentinelConf = `port %d
 bind 127.0.0.1
-sentinel monitor %[2]s %[3]s %[4]s 2
-sentinel down-after-milliseconds %[2]s 60000
-sentinel failover-timeout %[2]s 3000
-`, own, sentinelMaster, host, port)
-}
+sentinel monitor ` + sentinelMaster + ` %s %s 2
+sentinel down-after-milliseconds ` + sentinelMaster + ` 60000
+sentinel failover-timeout ` + sentinelMaster + ` 3000
+`
 
 // sentinelKnowsAll reports an error until a failover could begin.
 func sentinelKnowsAll(addr string) (err error) {
@@ -271,7 +267,7 @@ func up(instances []map[string]string, flags string) (n int) {
 // present master.
 func (s *SentinelSetup) MasterAddr(t testing.TB, notAddr string) (addr string) {
 	t.Helper()
-	must(t, waitUntil(startLimit, func() (err error) {
+	check.Must(t, check.Within(startLimit, func() (err error) {
 		addr, err = agreedMaster(s.Addrs, notAddr)
 		return err
 	}))
@@ -334,8 +330,8 @@ func Cluster(t testing.TB, args ...string) *ClusterSetup {
 		c.Addrs = append(c.Addrs, node.Addr)
 	}
 	for i, node := range c.Nodes {
-		must(t, giveSlots(node.Addr, i))
-		must(t, meet(c.Addrs[0], node))
+		check.Must(t, giveSlots(node.Addr, i))
+		check.Must(t, meet(c.Addrs[0], node))
 	}
 	c.WaitOK()
 	return c
@@ -346,10 +342,10 @@ func Cluster(t testing.TB, args ...string) *ClusterSetup {
 func (c *ClusterSetup) Join(args ...string) *RedisServer {
 	c.t.Helper()
 	node := startNode(c.t, args)
-	must(c.t, meet(c.Addrs[0], node))
+	check.Must(c.t, meet(c.Addrs[0], node))
 	id := node.NodeID(c.t)
 	for _, addr := range c.Addrs {
-		must(c.t, waitUntil(startLimit, func() error {
+		check.Must(c.t, check.Within(startLimit, func() error {
 			return ask(addr, func(ctx context.Context, client *redis.Client) error {
 				if nodes, err := client.ClusterNodes(ctx).Result(); err != nil || !strings.Contains(nodes, id) {
 					return fmt.Errorf("%s does not know %s: %w", addr, id, err)
@@ -358,7 +354,7 @@ func (c *ClusterSetup) Join(args ...string) *RedisServer {
 			})
 		}))
 	}
-	must(c.t, waitUntil(startLimit, func() error { return clusterSays(node.Addr, "cluster_state:ok") }))
+	check.Must(c.t, check.Within(startLimit, func() error { return clusterSays(node.Addr, "cluster_state:ok") }))
 	return node
 }
 
@@ -366,9 +362,9 @@ func (c *ClusterSetup) Join(args ...string) *RedisServer {
 func (c *ClusterSetup) Replica(master *RedisServer, args ...string) *RedisServer {
 	c.t.Helper()
 	replica := startNode(c.t, args)
-	must(c.t, meet(master.Addr, replica))
+	check.Must(c.t, meet(master.Addr, replica))
 	id := master.NodeID(c.t)
-	must(c.t, waitUntil(startLimit, func() error {
+	check.Must(c.t, check.Within(startLimit, func() error {
 		return ask(replica.Addr, func(ctx context.Context, client *redis.Client) error {
 			return client.ClusterReplicate(ctx, id).Err()
 		})
@@ -379,7 +375,7 @@ func (c *ClusterSetup) Replica(master *RedisServer, args ...string) *RedisServer
 // NodeID is the name that the nodes of a cluster have for this one.
 func (s *RedisServer) NodeID(t testing.TB) (id string) {
 	t.Helper()
-	must(t, ask(s.Addr, func(ctx context.Context, c *redis.Client) (err error) {
+	check.Must(t, ask(s.Addr, func(ctx context.Context, c *redis.Client) (err error) {
 		id, err = c.ClusterMyID(ctx).Result()
 		return err
 	}))
@@ -399,7 +395,7 @@ func (c *ClusterSetup) Client() *redis.ClusterClient {
 func (c *ClusterSetup) WaitOK() {
 	c.t.Helper()
 	for _, addr := range c.Addrs {
-		must(c.t, waitUntil(startLimit, func() error {
+		check.Must(c.t, check.Within(startLimit, func() error {
 			return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3")
 		}))
 	}
@@ -438,21 +434,8 @@ func meet(addr string, node *RedisServer) error {
 		return fmt.Errorf("cluster meet: %w", err)
 	}
 	return ask(addr, func(ctx context.Context, c *redis.Client) error {
-		bus, err := busPort(node.Addr)
-		if err != nil {
-			return err
-		}
-		return c.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err()
+		return c.Do(ctx, "CLUSTER", "MEET", host, port, node.bus).Err()
 	})
-}
-
-func busPort(addr string) (port string, err error) {
-	err = ask(addr, func(ctx context.Context, c *redis.Client) error {
-		got, err := c.ConfigGet(ctx, "cluster-port").Result()
-		port = got["cluster-port"]
-		return err
-	})
-	return port, err
 }
 
 func clusterSays(addr string, words ...string) error {

@@ -21,7 +21,8 @@
 //
 // DB=mysql-9.7, mariadb-10.11 or mariadb-11.8 chooses what runs where MariaDB is
 // asked for, KV=redis-7.0, redis-8.0 or valkey-9.1 what runs where Redis is. Without
-// them it is what is installed. scripts/fetch-test-server.sh fetches the others.
+// them it is what is installed. scripts/fetch-test-server.sh fetches the others,
+// and knows their names.
 //
 // # Nothing is left behind
 //
@@ -32,8 +33,8 @@
 //
 // # Goroutines
 //
-// The package starts no goroutine, so goleak sees only the caller's own; a Fake and
-// a Proxy have some, which end with their test.
+// A server has a goroutine, which ends with it; a Fake and a Proxy have some, which end
+// with their test. So goleak sees only the caller's own.
 // Unless said otherwise its functions and methods belong to the goroutine that
 // runs the test, as they report errors by t.Fatal.
 package testserver
@@ -44,10 +45,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
+	"shardid/scripts/check"
+
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -59,8 +64,10 @@ var (
 )
 
 // Main runs a package's tests, stops the shared servers, fails on goroutines
-// left over (goleak) and ends the process. Call it from TestMain.
+// left over (goleak) and ends the process. Call it from TestMain. go-redis does not
+// log meanwhile: tests break its connections all the time.
 func Main(m *testing.M, opts ...goleak.Option) {
+	logging.Disable()
 	goleak.VerifyTestMain(suite{m}, opts...)
 }
 
@@ -100,7 +107,7 @@ func (l *lazy[S, P]) lend(t testing.TB) P {
 		l.server, l.err = l.start()
 		l.done = true
 	}
-	must(t, l.err)
+	check.Must(t, l.err)
 	s := *l.server
 	P(&s).borrow(t)
 	return &s
@@ -199,7 +206,7 @@ func private[S any, P kind[S]](t testing.TB, start func() (P, error)) P {
 	t.Helper()
 	skipShort(t)
 	s, err := start()
-	must(t, err)
+	check.Must(t, err)
 	s.own(t)
 	return s
 }
@@ -229,48 +236,15 @@ func skipShort(t testing.TB) {
 	}
 }
 
-// must fails the test that could not get its server.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("testserver: %v", err)
-	}
-}
-
 // edition is one version of a server that the tests can run on.
 type edition struct {
-	name     string   // as DB or KV gives it; "" is whatever is installed
 	programs []string // names of the server, any of them
-	banner   string   // what --version says of this version
 	root     string   // where scripts/fetch-test-server.sh put it; "" is the installed one
 }
 
-// The names that DB and KV may have, the same as scripts/fetch-test-server.sh knows.
-var (
-	mariadbPrograms = []string{"mariadbd", "mysqld"}
-	databases       = []edition{
-		{name: "mysql-9.7", programs: []string{"mysqld"}, banner: "Ver 9.7."},
-		{name: "mariadb-10.11", programs: mariadbPrograms, banner: "Ver 10.11."},
-		{name: "mariadb-11.8", programs: mariadbPrograms, banner: "Ver 11.8."},
-	}
-	keyValues = []edition{
-		{name: "redis-7.0", programs: []string{"redis-server"}, banner: "v=7.0."},
-		{name: "redis-8.0", programs: []string{"redis-server"}, banner: "v=8.0."},
-		{name: "valkey-9.1", programs: []string{"valkey-server"}, banner: "v=9.1."},
-	}
-)
-
-// Database is the value of DB, which chooses the SQL server of MariaDB and
-// SharedMariaDB; "" is the MariaDB that is installed. Safe for concurrent use.
-func Database() string { return os.Getenv("DB") }
-
-// KeyValue is the value of KV, which chooses the server of Redis, Sentinel and
-// Cluster; "" is the Redis that is installed. Safe for concurrent use.
-func KeyValue() string { return os.Getenv("KV") }
-
 // OnMySQL reports whether DB chooses a MySQL, for statements that only one of the
 // two products has. Safe for concurrent use.
-func OnMySQL() bool { return strings.HasPrefix(Database(), "mysql-") }
+func OnMySQL() bool { return strings.HasPrefix(os.Getenv("DB"), "mysql-") }
 
 // On makes MariaDB and Redis start for t what db and kv name, as DB and KV do for a whole
 // run, and skips t where one of them is not here. It returns the folders of their clients,
@@ -292,35 +266,36 @@ func On(t *testing.T, db, kv string) (clients []string) {
 	return clients
 }
 
-// choose returns the edition that an environment variable names, or the installed one.
-func choose(variable string, known []edition, installed edition) (edition, error) {
-	name, names := os.Getenv(variable), []string(nil)
-	if name == "" {
-		return installed, nil
-	}
-	for _, e := range known {
-		if e.name == name {
-			return e.locate()
-		}
-		names = append(names, e.name)
-	}
-	return edition{}, fmt.Errorf("%s=%s names no server: choose one of %s, or leave it out for the installed one",
-		variable, name, strings.Join(names, ", "))
-}
+func database() (edition, error) { return choose("DB", "mariadbd", "mysqld") }
 
-// locate finds the edition: the installed server if it has that version, else the
-// fetched one.
-func (e edition) locate() (edition, error) {
-	for _, e.root = range []string{"", filepath.Join(fetchedDir(), e.name)} {
+func keyValue() (edition, error) { return choose("KV", "redis-server") }
+
+// choose finds the server that a variable names, such as mysql-9.7: the installed one if it has that version, else
+// the fetched one. Without a name it is the installed one, whatever its version.
+func choose(variable string, installed ...string) (edition, error) {
+	name := os.Getenv(variable)
+	e := edition{programs: installed}
+	product, version, _ := strings.Cut(name, "-")
+	switch product {
+	case "":
+		return e, nil
+	case "mysql":
+		e.programs = []string{"mysqld"}
+	case "valkey":
+		e.programs = []string{"valkey-server"}
+	}
+	banner := regexp.MustCompile(`(Ver |v=)` + regexp.QuoteMeta(version) + `\.`)
+	for _, e.root = range []string{"", filepath.Join(fetchedDir(), name)} {
 		bin, err := e.program("", e.programs...)
 		if err != nil {
 			continue
 		}
-		if out, err := exec.Command(bin, "--version").Output(); err == nil && strings.Contains(string(out), e.banner) {
+		if out, err := exec.Command(bin, "--version").Output(); err == nil && banner.Match(out) {
 			return e, nil
 		}
 	}
-	return e, fmt.Errorf("%s is not in %s: `scripts/fetch-test-server.sh %s` fetches it", e.name, e.root, e.name)
+	return e, fmt.Errorf("%s=%s: it is not in %s: `scripts/fetch-test-server.sh %s` fetches it",
+		variable, name, e.root, name)
 }
 
 // program returns the path of the first of names that this edition has: in the PATH, or where distributions keep
@@ -352,14 +327,6 @@ func fetchedDir() string {
 		return filepath.Join(dir, "shardid", "test-servers")
 	}
 	return filepath.Join(os.Getenv("HOME"), ".cache", "shardid", "test-servers")
-}
-
-func database() (edition, error) {
-	return choose("DB", databases, edition{programs: mariadbPrograms})
-}
-
-func keyValue() (edition, error) {
-	return choose("KV", keyValues, edition{programs: []string{"redis-server"}})
 }
 
 // MariaDBClient returns the path of the mariadb (or mysql) command line client of

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // zookeeperTick is the server's tick in ms. Sessions last at least two of them
@@ -54,7 +56,7 @@ func (s *ZooKeeperServer) Wipe() {
 
 func (s *ZooKeeperServer) wipe() error {
 	if s.alive() {
-		return errRunning
+		return errors.New("still running")
 	}
 	if err := os.RemoveAll(s.path("data")); err != nil {
 		return fmt.Errorf("remove data: %w", err)
@@ -170,69 +172,40 @@ func findZooKeeper() (classes string, err error) {
 		"`make test` or scripts/install-test-servers.sh does so")
 }
 
-// ensembleSize is the smallest that outlives one of its servers.
-const ensembleSize = 3
-
-// electionLimit is how long a link waits for its target: a new leader opens its port a moment after its election,
-// and a follower that is cut off before gives it up, which holds up the ensemble for as long as the leader waits.
-const electionLimit = 3 * time.Second
-
 // EnsembleSetup is three ZooKeepers that elect a leader, see Ensemble.
 type EnsembleSetup struct {
 	Servers []*ZooKeeperServer // server i has the number i+1
 	t       testing.TB
-	links   []link
 }
 
-// link is from one server to a port of another.
-type link struct {
-	*Proxy
-	from, to int
-	port     string
-}
-
-// Ensemble starts three ZooKeepers that reach each other by links of their own, so
-// that Cut can separate one of them while its clients still reach it. It returns when
+// Ensemble starts three ZooKeepers, the fewest that outlive one of them. It returns when
 // all serve, which takes about 3 s.
 func Ensemble(t testing.TB) *EnsembleSetup {
 	t.Helper()
 	skipShort(t)
+	const size = 3
 	e := &EnsembleSetup{t: t}
-	ports, err := FreePorts(2 * ensembleSize) // for followers and for votes
-	must(t, err)
-	for i := range ensembleSize {
-		var settings []string
-		for j := range ensembleSize {
-			seen := []string{fmt.Sprint(ports[2*j]), fmt.Sprint(ports[2*j+1])}
-			for k, port := range seen {
-				if i != j {
-					p := newProxy(t, "127.0.0.1:"+port, electionLimit)
-					e.links = append(e.links, link{p, i, j, port})
-					_, seen[k], _ = net.SplitHostPort(p.Addr)
+	ports, err := freePorts(2 * size) // for followers and for votes
+	check.Must(t, err)
+	settings := []string{"initLimit=50", "syncLimit=25"}
+	for i := range size {
+		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[2*i], ports[2*i+1]))
+	}
+	for i := range size { // alone it has no quorum: its service is not waited for
+		e.Servers = append(e.Servers, private(t, func() (*ZooKeeperServer, error) {
+			s := &ZooKeeperServer{}
+			prepare := func() error {
+				if err := os.MkdirAll(s.path("data"), 0o700); err != nil {
+					return err
 				}
+				return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
 			}
-			settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%s:%s", j+1, seen[0], seen[1]))
-		}
-		e.Servers = append(e.Servers, e.member(i, settings))
+			answers := func() error { return check.Err(fourLetters(s.addr, "srvr")) }
+			return s, s.start(plan{prepare: prepare, ready: answers}, settings)
+		}))
 	}
 	e.WaitAll()
 	return e
-}
-
-// member starts a server without waiting for its service: alone it has no quorum.
-func (e *EnsembleSetup) member(i int, settings []string) *ZooKeeperServer {
-	e.t.Helper()
-	return private(e.t, func() (*ZooKeeperServer, error) {
-		s := &ZooKeeperServer{}
-		prepare := func() error {
-			if err := os.MkdirAll(s.path("data"), 0o700); err != nil {
-				return err
-			}
-			return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
-		}
-		answers := func() error { _, err := fourLetters(s.addr, "srvr"); return err }
-		return s, s.start(plan{prepare: prepare, ready: answers}, append(settings, "initLimit=50", "syncLimit=25"))
-	})
 }
 
 // Addrs are host:port of all servers.
@@ -248,7 +221,7 @@ func (e *EnsembleSetup) Addrs() []string {
 func (e *EnsembleSetup) WaitAll() {
 	e.t.Helper()
 	for _, s := range e.Servers {
-		must(e.t, waitUntil(startLimit, s.isReady))
+		check.Must(e.t, check.Within(startLimit, s.isReady))
 	}
 	e.Leader()
 }
@@ -257,7 +230,7 @@ func (e *EnsembleSetup) WaitAll() {
 // returns its index.
 func (e *EnsembleSetup) Leader() (leader int) {
 	e.t.Helper()
-	must(e.t, waitUntil(startLimit, func() error {
+	check.Must(e.t, check.Within(startLimit, func() error {
 		for i, s := range e.Servers {
 			if !s.answers() {
 				continue
@@ -270,22 +243,4 @@ func (e *EnsembleSetup) Leader() (leader int) {
 		return errors.New("no ZooKeeper leads")
 	}))
 	return leader
-}
-
-// Cut separates server i from the others, until Mend; clients still reach it.
-func (e *EnsembleSetup) Cut(i int) {
-	for _, l := range e.links {
-		if l.from == i || l.to == i {
-			l.Switch("")
-		}
-	}
-}
-
-// Mend ends a Cut.
-func (e *EnsembleSetup) Mend(i int) {
-	for _, l := range e.links {
-		if l.from == i || l.to == i {
-			l.Switch("127.0.0.1:" + l.port)
-		}
-	}
 }

@@ -44,7 +44,7 @@ func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
 // A request costs no allocation, one with an ID of its own neither. One with a token costs
 // what keeps the token's name in the request: gin's map.
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	if check.Race {
+	if check.Race() {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	for _, x := range hot() {

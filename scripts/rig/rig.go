@@ -1,14 +1,17 @@
 //go:build unix
 
+// Package rig drives shardid from outside, for the tests of scripts/stories, scripts/faults and
+// scripts/bench: processes, their settings, callers, and a ledger of all IDs that came.
 package rig
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +21,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -61,20 +65,16 @@ func Binary(t testing.TB) string {
 // Process is a process under test. It ends with the test, or with the test process if that
 // ends in another way.
 type Process struct {
-	Cmd   *exec.Cmd
-	Begun time.Time // when it was started
-
-	t     testing.TB
-	log   string        // path of its output, "" if that is not in a file
-	from  int           // where this process' output begins in it
-	ended chan struct{} // closed when the process has been reaped
+	*testserver.Process
+	t    testing.TB
+	log  string // path of its output, "" if that is not in a file
+	from int    // where this process' output begins in it
 }
 
 // Start starts cmd and returns at once. Its output is added to the file log, if that is named.
-// Ctrl-C does not reach it.
 func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 	t.Helper()
-	p := &Process{Cmd: cmd, t: t, log: log, ended: make(chan struct{})}
+	p := &Process{t: t, log: log}
 	if log != "" {
 		out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		check.Must(t, err)
@@ -82,54 +82,28 @@ func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 		cmd.Stdout, cmd.Stderr = out, out
 		p.from = len(p.Output())
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p.Begun = time.Now()
-	check.Must(t, cmd.Start())
-	unguard, err := testserver.Guard(cmd.Process.Pid)
-	go func() {
-		_ = cmd.Wait() // the status is in ProcessState
-		unguard()
-		close(p.ended)
-	}()
+	var err error
+	p.Process, err = testserver.Start(cmd)
+	check.Must(t, err)
 	t.Cleanup(func() {
 		if p.Kill(); t.Failed() && log != "" {
 			t.Logf("end of the log of %s (%d):\n%s", cmd, cmd.Process.Pid, LastLines(p.Output(), 15))
 		}
 	})
-	check.Must(t, err)
 	return p
-}
-
-// Kill ends the process as a power cut would; one that is stopped dies too, and one that is
-// gone stays so.
-func (p *Process) Kill() {
-	_ = p.Cmd.Process.Kill()
-	<-p.ended
 }
 
 // Signal sends s, which must arrive.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.Cmd.Process.Signal(s); err != nil {
-		p.t.Fatalf("%v to %s: %v", s, p.Cmd, err)
-	}
-}
-
-// Gone says whether the process has ended.
-func (p *Process) Gone() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
+	check.Must(p.t, p.Send(s))
 }
 
 // Exit waits for the end, at most for limit, and returns the exit status.
 func (p *Process) Exit(limit time.Duration) int {
 	p.t.Helper()
 	Eventually(p.t, limit, "the process ends", p.Gone)
-	return p.Cmd.ProcessState.ExitCode()
+	return p.Status()
 }
 
 // Output is all of its log, also what earlier processes have written there.
@@ -167,7 +141,7 @@ func (p *Process) Said(msg string) string {
 // Listens returns the address of HTTP as soon as the log names it.
 func (p *Process) Listens() (addr string) {
 	p.t.Helper()
-	err := Within(time.Minute, func() error {
+	err := check.Within(time.Minute, func() error {
 		if addr = p.Said("listening"); addr == "" && !p.Gone() {
 			return errors.New("it does not say where it listens")
 		}
@@ -210,17 +184,6 @@ func Metric(t testing.TB, text, name string) float64 {
 	return v
 }
 
-// FreeAddrs are addresses of this machine that were free a moment ago. No connection gets one of their ports.
-func FreeAddrs(t testing.TB, n int) (addrs []string) {
-	t.Helper()
-	ports, err := testserver.FreePorts(n)
-	check.Must(t, err)
-	for _, port := range ports {
-		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	}
-	return addrs
-}
-
 // Query runs statements one by one; they must succeed.
 func Query(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
@@ -231,5 +194,124 @@ func Query(t testing.TB, dsn string, statements ...string) {
 		if _, err := db.ExecContext(t.Context(), s); err != nil {
 			t.Fatalf("%s: %v", s, err)
 		}
+	}
+}
+
+// Settings are SHARDID_ variables, named without that prefix; those that begin with GO or OTEL are
+// the Go runtime's and OpenTelemetry's, and have none.
+type Settings map[string]string
+
+// With returns a copy with further settings; more wins.
+func (s Settings) With(more Settings) Settings {
+	out := Settings{}
+	for _, m := range []Settings{s, more} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// Environ is a whole environment with home in dir: nothing of the caller's is in it but the path.
+func (s Settings) Environ(dir string) []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}
+	for k, v := range s {
+		if !strings.HasPrefix(k, "GO") && !strings.HasPrefix(k, "OTEL") {
+			k = "SHARDID_" + k
+		}
+		env = append(env, k+"="+v)
+	}
+	return env
+}
+
+// Command is a program that runs in dir with these settings and is not started yet.
+func (s Settings) Command(dir, path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Env = dir, s.Environ(dir)
+	return cmd
+}
+
+// Eventually asks until check is true, and returns how long that took; the test ends when it takes longer than
+// limit.
+func Eventually(t testing.TB, limit time.Duration, what string, isTrue func() bool) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	Until(t, limit, what, func() error {
+		if isTrue() {
+			return nil
+		}
+		return errors.New("it is not")
+	})
+	return time.Since(begun)
+}
+
+// Until is Eventually for a check that says what is wrong.
+func Until(t testing.TB, limit time.Duration, what string, f func() error) {
+	t.Helper()
+	if err := check.Within(limit, f); err != nil {
+		t.Fatalf("not within %v: %s: %v", limit, what, err)
+	}
+}
+
+// Callers are goroutines that ask until they are told to stop. Its zero value is ready.
+type Callers struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// Start begins n callers, each of which asks until ctx ends; Stop ends it, at the latest with
+// the test.
+func (c *Callers) Start(t testing.TB, n int, ask func(ctx context.Context, caller int)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	for i := range n {
+		c.wg.Go(func() { ask(ctx, i) })
+	}
+	t.Cleanup(c.Stop)
+}
+
+// Stop returns when all have ended; it may be called again.
+func (c *Callers) Stop() {
+	c.cancel()
+	c.wg.Wait()
+}
+
+// ShardOf is the contract's: Java's String.hashCode over UTF-16, its magnitude modulo 64.
+func ShardOf(pass string) int64 {
+	var h uint32
+	for _, unit := range utf16.Encode([]rune(pass)) {
+		h = 31*h + uint32(unit)
+	}
+	n := int64(int32(h))
+	return max(n, -n) % 64
+}
+
+// PassOf is a gatePass of a shard.
+func PassOf(shard int64) string {
+	for n := 0; ; n++ {
+		if pass := fmt.Sprintf("user%d", n); ShardOf(pass) == shard {
+			return pass
+		}
+	}
+}
+
+// RandomPass is what people send: names, numbers, addresses, in any script.
+func RandomPass(rnd *rand.Rand) string {
+	n := rnd.IntN(2000)
+	switch rnd.IntN(7) {
+	case 0:
+		return fmt.Sprintf("user%d", n)
+	case 1:
+		return fmt.Sprintf("138%08d", n*7919)
+	case 2:
+		return fmt.Sprintf("first.last+%d@example.com", n)
+	case 3:
+		return []string{"张三", "李四", "王小明", "欧阳娜娜"}[n%4] + strconv.Itoa(n/4)
+	case 4:
+		return fmt.Sprintf("🦊%d👩‍👩‍👧", n)
+	case 5:
+		return fmt.Sprintf("O'Neil & Söhne = 50%% #%d", n)
+	default:
+		return fmt.Sprintf("+49 (0)30 %d", 1000000+n)
 	}
 }
