@@ -14,8 +14,8 @@
 // highest beside it.
 //
 // goals says what is wanted. The other files measure: servers_test.go over HTTP and RESP with the load of load_test.go,
-// growth_test.go a replica beside very many of a thing, and the Go benchmarks of the packages. contender/ has the servers
-// that shardid is compared with.
+// growth_test.go a replica beside very many of a thing, and the Go benchmarks of the packages. contender/ has the
+// servers that shardid is compared with.
 package bench
 
 import (

@@ -336,14 +336,6 @@ func (w *world) phase(text string) {
 	}
 }
 
-// disorder is what was wrong with numbers of keys.
-func (w *world) disorder() (problems []string) {
-	for _, s := range w.spaces {
-		problems = append(problems, s.order.Problems()...)
-	}
-	return problems
-}
-
 // clientSetting makes the test binary a process that draws IDs with the Go client; its value
 // is the replicas' URLs.
 const clientSetting = "FAULTS_GO_CLIENT"

@@ -450,27 +450,6 @@ func (w *world) startGroup() {
 	}
 }
 
-// doubts are lines of the logs that say that the database may lack numbers, or lacked some.
-func (w *world) doubts() (lines []string) {
-	for _, p := range w.procs {
-		for _, doubt := range []string{"the database was restarted, failed over or restored", "max_id was below"} {
-			lines = append(lines, p.Lines(`"msg":"`+doubt)...)
-		}
-		if !w.hasRedis() { // with Redis also by what was not committed
-			lines = append(lines, p.Lines("was lifted")...)
-		}
-	}
-	return lines
-}
-
-// undoubted fails the round for every line of a doubt that came in it.
-func (w *world) undoubted(before int) {
-	w.t.Helper()
-	for _, line := range w.doubts()[before:] {
-		w.t.Errorf("the database was doubted: %s", line)
-	}
-}
-
 // doctor fails the round unless `shardid doctor` judges a setting of a server of the database so.
 func (w *world) doctor(server *testserver.MariaDBServer, setting, level string) {
 	w.t.Helper()
@@ -485,7 +464,7 @@ func (w *world) doctor(server *testserver.MariaDBServer, setting, level string) 
 // mended and joins again.
 func withoutPrimary(breaks func(*world, *testserver.MariaDBServer) (mend func())) func(*world) {
 	return func(w *world) {
-		old, begun, doubts := w.primary(), time.Now(), len(w.doubts())
+		old, begun := w.primary(), time.Now()
 		mend := breaks(w, old)
 		if w.galera != nil {
 			w.nextNode()
@@ -501,7 +480,6 @@ func withoutPrimary(breaks func(*world, *testserver.MariaDBServer) (mend func())
 			} else {
 				w.group.Rejoin(old)
 			}
-			w.undoubted(doubts)
 		})
 		w.linger(4 * time.Second)
 	}
@@ -541,7 +519,6 @@ func frozen(w *world, n *testserver.MariaDBServer) (mend func()) {
 }
 
 func primarySwitched(w *world) {
-	doubts := len(w.doubts())
 	if w.galera != nil {
 		w.nextNode()
 	} else {
@@ -553,17 +530,14 @@ func primarySwitched(w *world) {
 		w.reconnect()
 	}
 	w.linger(2 * time.Second)
-	w.undoubted(doubts)
 }
 
 // nodesApart: each process uses a node of its own.
 func nodesApart(w *world) {
-	doubts := len(w.doubts())
 	for i, proxy := range w.dbProxies {
 		proxy.Switch(w.galera.Nodes[i%len(w.galera.Nodes)].Addr())
 	}
 	w.later(func() { w.leadTo(w.node) })
 	w.issue(lag)
 	w.linger(5 * time.Second)
-	w.undoubted(doubts)
 }

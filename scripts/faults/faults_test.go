@@ -26,7 +26,6 @@ package faults
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -67,13 +66,8 @@ func TestMain(m *testing.M) {
 		serveClient()
 		return
 	}
-	redis.SetLogger(silence{}) // faults break connections all the time
 	rig.Main(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // deployment is shardid, and what all runs of it have in common.
 func deployment(t *testing.T, topology string, seed uint64, rounds []round) plan {
@@ -155,22 +149,18 @@ func TestFaultsOfRegions(t *testing.T) {
 	}
 }
 
-// TestFaultsFindDuplicatesInThePlainDesign: a test that finds nothing where there is something would be broken.
+// TestFaultsFindDuplicatesInThePlainDesign: a test that finds nothing where there is something would be broken. That
+// numbers of keys which go back are found is shown by TestSequenceFailover of scripts/stories.
 func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 	check.Deep(t)
 	s := seed(t)
 	p := plan{topology: onSingle, seed: s, rounds: schedule(s, onSingle, 24, 0), procs: 2, server: plain, proof: 50,
-		goesOn: func(w *world) bool { return w.books.Duplicates() == 0 || len(w.disorder()) == 0 }}
+		goesOn: func(w *world) bool { return w.books.Duplicates() == 0 }}
 	w := p.play(t)
-	for _, problems := range [][]string{w.books.Problems(), w.disorder()} {
-		for _, problem := range problems[:min(3, len(problems))] {
-			t.Logf("for example: %s", problem)
-		}
+	if w.books.Duplicates() == 0 {
+		t.Fatal("no duplicate of the plain design was found")
 	}
-	if w.books.Duplicates() == 0 || w.calls().Back == 0 {
-		t.Errorf("%d duplicates of the plain design were found, and %d numbers that went back, want some of each",
-			w.books.Duplicates(), w.calls().Back)
-	}
+	t.Logf("for example: %q", w.books.Problems()[:1])
 }
 
 // TestManyRestarts: stores and processes restart again and again in one life of the deployment, alone and
@@ -262,8 +252,6 @@ func servePlain() {
 	fmt.Printf(`{"msg":"listening","addr":%q}`+"\n", l.Addr())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /get", s.get)
-	mux.HandleFunc("POST /v1/sequence/{space}/ids", s.number)
-	mux.HandleFunc("GET /v1/sequence/{space}/current", s.number)
 	panic(http.Serve(l, mux))
 }
 
@@ -287,30 +275,4 @@ func (s plainServer) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, strings.Trim(fmt.Sprint(ids), "[]"))
-}
-
-// number counts keys in Redis.
-func (s plainServer) number(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-	defer cancel()
-	incr := rig.Incr{Redis: s.Redis, Prefix: r.PathValue("space") + ":"}
-	count, _ := strconv.Atoi(r.FormValue("count"))
-	var numbers []string
-	var last int64
-	var err error
-	if count == 0 {
-		last, err = incr.Current(ctx, r.FormValue("key"))
-	} else {
-		var first int64
-		first, last, err = incr.Take(ctx, r.FormValue("key"), count)
-		for n := first; n <= last; n++ {
-			numbers = append(numbers, strconv.FormatInt(n, 10))
-		}
-	}
-	if err != nil {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintf(w, `{"code":-4,"message":%q}`, err)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"code": 0, "ids": numbers, "current": strconv.FormatInt(last, 10)})
 }

@@ -135,7 +135,7 @@ func table() []fault {
 		{name: "no Redis, database fails over", run: noRedisFailsOver, on: redis,
 			leftOut: jumps, without: 60 * s, asks: maybe, slow: true},
 
-		// Databases of several nodes, whose commits outlive any one of them: nothing is doubted.
+		// Databases of several nodes, whose commits outlive any one of them: nothing is doubted, so nothing jumps.
 		{name: "primary killed", run: withoutPrimary(killed), on: nodes, without: 30 * s},
 		{name: "primary starts outside the group", run: withoutPrimary(startedOutside),
 			on: []string{onGroup}, without: 30 * s},

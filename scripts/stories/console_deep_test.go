@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,8 +49,7 @@ func (b *tab) fits(theme string, widths ...int) {
 }
 
 // TestConsoleNarrow: with 256 apps and names and messages of every length nothing is wider than the window, at the
-// width of a phone or another one. The rows follow the figures, every link of the navigation can be seen, no number
-// is broken in the middle, also where limits have 16 digits, and each chart says its unit.
+// width of a phone or another one. Every link of the navigation can be seen, and every button can be hit.
 func TestConsoleNarrow(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -60,74 +58,37 @@ func TestConsoleNarrow(t *testing.T) {
 	target, err := url.Parse(d.url)
 	check.Must(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	var limit atomic.Int64 // of each app
 	crowd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/status" {
 			proxy.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(manyApps(limit.Load())))
+		_, _ = w.Write([]byte(manyApps()))
 	}))
 	t.Cleanup(crowd.Close)
 	b := browse(t, crowd.URL, 390)
 	if n := eval[int](b, `$$('#app-rows tr').length`); n != 256 {
 		t.Errorf("%d apps are shown, want 256", n)
 	}
-	b.fits("light", 320, 768, 1024, 1920, 390)
-	order := eval[[]string](b, `$$('#alarm-list li').map((e) => e.innerText)`)
-	if !strings.Contains(order[0], "<b>One</b>") || !strings.Contains(order[len(order)-1], "Two") {
-		t.Errorf("alarms: %q, want the critical one, as it is written, first", order)
-	}
-	b.set("#app-order", "low")
-	b.until("app 77 is the emptiest", `$('#app-rows a').textContent === '77'`)
-	b.run(`$('#app-rows a').click()`)
-	b.until("empty, low and full lists differ, and not by colour alone",
-		`new Set([5, 26, 20].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
-		&& getComputedStyle($('[data-shard="5"]')).backgroundImage.includes('gradient')`)
-	small := eval[[]string](b, `$$('button, input, select')
-		.filter((e) => e.offsetParent && e.getBoundingClientRect().height < 38).map((e) => e.id)`)
-	if len(small) > 0 {
-		t.Errorf("too small for a finger: %q", small)
-	}
-	limit.Store(9007199254740993)
-	b.open(crowd.URL + "/?x#app=9")
-	eventually(t, 2*seen, "the charts are drawn", func() bool { // of rates, and of how long answers took
-		d.get(aliceGet)
-		return eval[bool](b, `$$('#charts canvas').length >= 3`)
-	})
-	for _, width := range []int{320, 390, 600, 768, 1024, 1920} {
-		b.resize(width, 844, "light")
+	for _, width := range []int{320, 390, 768, 1024, 1920} {
+		b.fits("light", width)
 		hidden := eval[[]string](b, `$$('.top nav a').filter((a) => {
 			const r = a.getBoundingClientRect(), n = a.parentElement.getBoundingClientRect();
 			return r.left < Math.max(0, n.left) || r.right > Math.min(innerWidth, n.right) || r.width === 0;
 		}).map((a) => a.textContent)`)
-		broken := eval[[]string](b, `(() => {
-			const found = [], range = document.createRange();
-			const walker = document.createTreeWalker($('main'), NodeFilter.SHOW_TEXT);
-			for (let n; (n = walker.nextNode());) {
-				for (const m of n.data.matchAll(/[\d,]{4,}/g)) {
-					range.setStart(n, m.index); range.setEnd(n, m.index + m[0].length);
-					if (new Set([...range.getClientRects()].map((r) => r.top)).size > 1) found.push(m[0]);
-				}
-			}
-			return found;
-		})()`)
-		if len(hidden)+len(broken) > 0 {
-			t.Errorf("at %d pixels the links %q cannot be seen, the numbers %q are broken", width, hidden, broken)
+		small := eval[[]string](b, `$$('button, input, select')
+			.filter((e) => innerWidth === 390 && e.offsetParent && e.getBoundingClientRect().height < 38)
+			.map((e) => e.id)`)
+		if len(hidden)+len(small) > 0 {
+			t.Errorf("at %d pixels the links %q cannot be seen, %q are too small for a finger", width, hidden, small)
 		}
-	}
-	units := eval[map[string]string](b, `Object.fromEntries($$('.chart')
-		.filter((c) => c.querySelector('canvas'))
-		.map((c) => [c.querySelector('figcaption').firstChild.textContent, c.querySelector('.unit').innerText]))`)
-	if units["IDs a second"] != "IDs/s" || units["Refused requests a second"] != "requests/s" {
-		t.Errorf("units: %q", units)
 	}
 	b.clean()
 }
 
 // manyApps is a status with 256 apps, the 77th of which has an empty list, long texts and two alarms.
-func manyApps(limit int64) string {
+func manyApps() string {
 	var apps []string
 	for app := range 256 {
 		depths := make([]string, 64)
@@ -137,9 +98,9 @@ func manyApps(limit int64) string {
 		if app == 77 {
 			depths[5] = "0"
 		}
-		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":%d,
-			"maxLimitIdStr":"%[3]d","limitPolicy":"reject","depths":[%s]}`,
-			app, strings.Repeat("长名字W", app%30), limit, strings.Join(depths, ",")))
+		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":0,
+			"maxLimitIdStr":"0","limitPolicy":"reject","depths":[%s]}`,
+			app, strings.Repeat("长名字W", app%30), strings.Join(depths, ",")))
 	}
 	const since = `"since":"2026-01-01T00:00:00Z"`
 	long := strings.Repeat("m", 300)
@@ -151,14 +112,15 @@ func manyApps(limit int64) string {
 		"queue":{"issued":1,"apps":[` + strings.Join(apps, ",") + `]}}`
 }
 
-// TestConsoleNamesAndSpaces: names with how much of each is leased; spaces with their step, made, changed and deleted.
-// While the database is unreachable what was read stays, and the page says why; afterwards it resumes by itself.
+// TestConsoleNamesAndSpaces: names with how much of each is leased, and the holders of the one that is chosen; spaces
+// with their step. While the database is away what was read stays, and the page says why; afterwards it resumes by
+// itself.
 func TestConsoleNamesAndSpaces(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	s := privateStores(t)
 	on := s.settings()
-	d := serve(t, on.With(settings{"SERVER_ADMIN_TOKEN": consoleToken}))
+	d := serve(t, on)
 	d.ready()
 	b := browse(t, d.url, 1300)
 	b.says("#name-none", "shardid names add")
@@ -179,22 +141,7 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	}
 	b.says("#alarm-list", `the name "orders" is leased`)
 
-	space := func(button string) string {
-		return `row('#space-rows', 'chat')?.querySelector('button[aria-label^="` + button + `"]')`
-	}
-	b.click("#new-space")
-	b.fill("#admin-token", consoleToken)
-	b.click("#admin-submit")
-	b.until("the form is there", `$('#admin-space') !== null`)
-	b.fill("#admin-space", "a room")
-	b.refused("letters, digits, dots, hyphens and underscores")
-	b.fill("#admin-space", "chat")
-	b.submitted("Made space chat")
-	b.until("it is shown", space("Edit")+` !== undefined`)
-	b.run(space("Edit") + `.click()`)
-	b.until("the form is there", `$('#admin-step')?.value === '10,000'`)
-	b.fill("#admin-step", "20,000")
-	b.submitted("Changed space chat")
+	must(t, on, "spaces", "add", "--space", "chat", "--step", "20000")
 	b.says("#space-rows", "20,000")
 	b.fits("dark", 320, 768, 1300)
 
@@ -207,13 +154,7 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	}
 	s.db.Restart()
 	b.until("the database is back", `!shown('#name-away') && !shown('#space-away')`)
-
-	b.run(space("Delete") + `.click()`)
-	b.until("the form is there", `$('#admin-confirm') !== null`)
-	b.wantsName("chat")
-	b.submitted("Deleted space chat")
-	b.until("it is gone", space("Edit")+` === undefined`)
-	b.clean("status of 400", "status of 404", "status of 503", "ERR_CONNECTION")
+	b.clean("status of 503", "ERR_CONNECTION")
 }
 
 // TestConsoleFleet: each replica's page shows all that share a Redis; one that is killed disappears, as one
@@ -314,7 +255,7 @@ func TestConsoleLanguages(t *testing.T) {
 		t.Run(language.tag, func(t *testing.T) {
 			story(t)
 			server := testserver.Redis(t)
-			s := onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_ADMIN_TOKEN": consoleToken})
+			s := onRedis(server.Addr).With(noSweeps())
 			d := prepared(t, s, // names are digits, which are of no language
 				[]string{"provision", "--app", "7", "--name", "42"},
 				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", exactLimit},
@@ -342,7 +283,6 @@ func TestConsoleLanguages(t *testing.T) {
 				}
 			}
 			tour(b, pure)
-			tourForms(b, pure)
 
 			b.open(d.url)
 			for _, next := range []string{language.other, language.tag} { // there and back
@@ -390,67 +330,6 @@ func tour(b *tab, look func(view string)) {
 	b.run(`$$('#app-rows a')[1].click()`)
 	b.says("#app-name", "9 99")
 	look("an app with a limit")
-}
-
-// tourForms makes, changes and deletes an app, a tag and a space, all at the width of a phone.
-func tourForms(b *tab, look func(view string)) {
-	b.resize(390, 844, "light")
-	b.click("#new-app")
-	look("the token")
-	const refused = `$('#admin-result').dataset.state === 'critical'`
-	b.fill("#admin-token", "2")
-	b.submit("it is refused", refused)
-	look("a token that is none")
-	b.fill("#admin-token", consoleToken)
-	b.submit("the form is there", `$('#admin-id') !== null`)
-	done := func(view string) {
-		b.t.Helper()
-		look(view)
-		b.fits("light", 390)
-		b.submit(view+" is done", `!$('#admin').open && !$('#admin-done').hidden`)
-		look(view + ", done")
-	}
-	b.fill("#admin-id", "77")
-	b.fill("#admin-name", "1")
-	b.fill("#admin-maxLimitId", "900719925474")
-	b.fill("#admin-step", "0.5")
-	b.submit("no number", refused)
-	look("no number")
-	b.fill("#admin-step", "1000")
-	done("the new app")
-	b.says("#app-name", "77 1")
-	b.dialog("#edit-app", "#admin-limitPolicy")
-	b.submit("nothing to do", refused)
-	b.set("#admin-limitPolicy", "wrap")
-	b.fill("#admin-confirm", "1")
-	done("the change")
-	b.dialog("#delete-app", "#admin-confirm")
-	b.fill("#admin-confirm", "1")
-	done("the deletion")
-	b.dialog("#new-tag", "#admin-tag")
-	b.fill("#admin-tag", "5/6")
-	b.fill("#admin-pattern", "{yyyy}{MM}{dd}-{seq:6}")
-	done("the new tag")
-	press := func(table, name string, button int, field string) {
-		b.t.Helper()
-		buttons := fmt.Sprintf(`row(%q, %q)?.querySelectorAll('button')`, table, name)
-		b.until(name+" is shown", buttons+` !== undefined`)
-		b.run(fmt.Sprintf(`%s[%d].click()`, buttons, button))
-		b.until("the form is there", fmt.Sprintf(`$('#admin').open && $(%q) !== null`, field))
-	}
-	press("#tag-rows", "5/6", 1, "#admin-confirm")
-	b.fill("#admin-confirm", "5/6")
-	done("the deletion of a tag")
-	b.dialog("#new-space", "#admin-sections")
-	b.fill("#admin-space", "9")
-	done("the new space")
-	press("#space-rows", "9", 0, "#admin-step")
-	b.fill("#admin-step", "9")
-	done("the change of a space")
-	press("#space-rows", "9", 1, "#admin-confirm")
-	b.fill("#admin-confirm", "9")
-	done("the deletion of a space")
-	b.resize(1300, 900, "light")
 }
 
 // pictures is where TestConsolePictures writes.
@@ -507,7 +386,6 @@ func TestConsolePictures(t *testing.T) {
 	}
 	take("light", "light", 1440, 1400)
 	take("dark", "dark", 1440, 1400)
-	take("phone", "light", 390, 1640)
 	b.click("#language")
 	b.until("the page is Chinese", `document.documentElement?.lang === 'zh-CN'`)
 	take("zh", "light", 1440, 1340)

@@ -7,7 +7,6 @@ package stories_test
 
 import (
 	"database/sql"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,8 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-
-	"shardid/scripts/check"
 
 	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
 )
@@ -90,22 +87,6 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 	for name, books := range map[string]*ledger{"queue": queue, "tag": tag, "snowflake": flakes, "UID": uids} {
 		books.Settle(t, name)
-	}
-}
-
-// TestPortInUse: another process has the port. The last line names the setting, and what to do.
-func TestPortInUse(t *testing.T) {
-	story(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer l.Close()
-	for _, setting := range []string{"resp.addr", "server.addr"} {
-		o := shardid(t, nil, append(serving(nil), "--demo", "--set", setting+"="+l.Addr().String())...)
-		lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
-		last, want, advice := lines[len(lines)-1], setting+": listen tcp "+l.Addr().String(), "choose another "+setting
-		if o.exit != 1 || !strings.Contains(last, want) || !strings.Contains(last, advice) {
-			t.Errorf("exit %d, %s, want 1, %q and %q", o.exit, last, want, advice)
-		}
 	}
 }
 

@@ -88,7 +88,6 @@ func TestTagsComeAndGo(t *testing.T) {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "订单 & more", "--step", "10", "--max-id", "7")
-	must(t, onMariaDB(dsn), "tags", "add", "--tag", "restored", "--step", "100")
 	replicas := serveReady(t, 2, onlySegments(dsn))
 	orders := &load{replicas: replicas, books: &ledger{}, target: segmentGet + "orders", batch: batchOf(50)}
 	const oddGet = segmentGet + "%E8%AE%A2%E5%8D%95%20&%20more"
@@ -108,7 +107,6 @@ func TestTagsComeAndGo(t *testing.T) {
 			return ids != nil
 		})
 	}
-	liftedTag(t, dsn, replicas[0])
 	query(t, dsn, "DELETE FROM leaf_alloc WHERE biz_tag = 'late'")
 	for _, d := range replicas {
 		eventually(t, startLimit, "the removed tag vanishes", func() bool {
@@ -124,26 +122,6 @@ func TestTagsComeAndGo(t *testing.T) {
 		books.Settle(t, what)
 	}
 	wantTaken(t, dsn, "orders", orders.books)
-}
-
-// liftedTag: a row goes back in time, as after a restore. Its replica lifts it above what it has issued, which a
-// metric and an alarm tell.
-func liftedTag(t *testing.T, dsn string, d *daemon) {
-	t.Helper()
-	books := &ledger{}
-	draw := func(count int) {
-		ids, _, _ := d.take(segmentGet+"restored", count)
-		books.Rise(0, ids...)
-	}
-	draw(500)
-	query(t, dsn, "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1 WHERE biz_tag = 'restored'")
-	eventually(t, startLimit, "the row is lifted", func() bool {
-		draw(10_000) // more than is held
-		return d.metric("shardid_segment_lifts_total") == 1
-	})
-	d.alarm("ShardidDatabaseWentBack", true)
-	books.Settle(t, "restored")
-	wantTaken(t, dsn, "restored", books)
 }
 
 // TestNumbers: two replicas issue business numbers. None comes twice, the day's first is 1, and who asks for

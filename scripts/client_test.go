@@ -1,10 +1,15 @@
-// Package gormtest tests client/gormid on a real database, whose driver its module does not need.
-package gormtest
+// Package scripts tests the client as programs of other modules use it, and client/gormid on a real database, whose
+// driver its module does not need.
+package scripts
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +24,91 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 )
+
+// outside is a program's module elsewhere, which no network helps.
+type outside struct {
+	t                 *testing.T
+	dir, repository   string
+	program, commands string // of docs/clients.md: the program, and the commands that come after it
+}
+
+func newOutside(t *testing.T) outside {
+	t.Helper()
+	repository, err := filepath.Abs("..")
+	check.Must(t, err)
+	page, err := os.ReadFile(filepath.Join(repository, "docs/clients.md"))
+	check.Must(t, err)
+	found := regexp.MustCompile("(?s)```go client\n(.*?)```.*?```sh\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("docs/clients.md has no program with the Go client, or no commands after it")
+	}
+	o := outside{t, t.TempDir(), repository, string(found[1]), string(found[2])}
+	o.run("go mod init example.com/app")
+	return o
+}
+
+// run runs commands, one a line, and gives what they printed.
+func (o outside) run(commands string) (said string) {
+	o.t.Helper()
+	for command := range strings.Lines(commands) {
+		words := strings.Fields(strings.ReplaceAll(command, "/path/to/shardid", o.repository))
+		cmd := exec.CommandContext(o.t.Context(), words[0], words[1:]...)
+		cmd.Dir, cmd.Env = o.dir, append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "GOFLAGS=-mod=mod")
+		if _, err := os.Stat(filepath.Join(o.dir, "go.work")); err == nil {
+			cmd.Env = append(cmd.Env, "GOFLAGS=") // which excludes -mod=mod
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			o.t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		said += string(out)
+	}
+	return strings.TrimSpace(said)
+}
+
+// TestClientFromOutside: a program of another module uses the client as docs/clients.md says, by replace and in a
+// workspace.
+func TestClientFromOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"7001","count":%s,"stride":"1"}]}`, r.FormValue("count"))
+	}))
+	defer service.Close()
+	for _, way := range []string{"replace", "workspace"} {
+		t.Run(way, func(t *testing.T) {
+			o := newOutside(t)
+			program := strings.ReplaceAll(o.program, "http://127.0.0.1:8080", service.URL)
+			check.Must(t, os.WriteFile(filepath.Join(o.dir, "main.go"), []byte(program), 0o600))
+			if way == "replace" {
+				o.run(o.commands)
+			} else {
+				o.run("go work init . /path/to/shardid/client")
+			}
+			check.Equal(t, o.run("go run ."), "7001 1ov [7001 7002 7003]")
+		})
+	}
+}
+
+// TestClientLiftsNothing: a program that adds the client and gormid by replace requires nothing but gorm with what
+// gorm needs; so it keeps its gin and its go-redis.
+func TestClientLiftsNothing(t *testing.T) {
+	check.Deep(t)
+	fetch := exec.CommandContext(t.Context(), "go", "list", "-m", "all") // on a machine that never built gormid
+	fetch.Dir = "../client/gormid"
+	check.Must(t, fetch.Run())
+	o := newOutside(t)
+	for _, c := range []struct{ module, brings string }{
+		{"client", "example.com/app shardid/client"},
+		{"client/gormid", "example.com/app github.com/jinzhu/inflection github.com/jinzhu/now gorm.io/gorm " +
+			"shardid/client shardid/client/gormid"},
+	} {
+		edit := "go mod edit -require=MODULE@v0.0.0 -replace=MODULE=/path/to/MODULE"
+		o.run(strings.ReplaceAll(edit, "MODULE", "shardid/"+c.module))
+		check.Equal(t, strings.Join(strings.Fields(o.run("go list -m -f {{.Path}} all")), " "), c.brings, c.module)
+	}
+}
 
 func TestMain(m *testing.M) { testserver.Main(m) }
 
