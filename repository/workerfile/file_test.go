@@ -1,15 +1,10 @@
 package workerfile
 
 import (
-	"bufio"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -17,18 +12,7 @@ import (
 	"shardid/scripts/check"
 )
 
-// crasherEnv makes the test binary the process that is killed, see storeForEver.
-const crasherEnv = "WORKERFILE_CRASHER_DIR"
-
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(crasherEnv); dir != "" {
-		if err := storeForEver(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const address = "10.0.0.5:8080"
 
@@ -242,40 +226,27 @@ func TestNotUnderstood(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	for name, text := range map[string]string{
-		"empty":                   "",
-		"zeros, as after a crash": string(make([]byte, 200)),
-		"truncated":               good[:100],
-		"without its last brace":  strings.TrimSuffix(good, "}\n"),
-		"null":                    "null",
-		"list":                    "[" + good + "]",
-		"two objects":             good + good,
-		"no object":               "{}",
-		"later version":           change(`"version":1`, `"version":2`),
-		"no version":              change(`"version":1,`, ``),
-		"worker ID 1024":          change(`"worker_id":7`, `"worker_id":1024`),
-		"worker ID -2":            change(`"worker_id":7`, `"worker_id":-2`),
-		"worker ID is null":       change(`"worker_id":7`, `"worker_id":null`),
-		"worker ID is missing":    change(`"worker_id":7,`, ``),
-		"no worker ID, reserved":  change(`"worker_id":7`, `"worker_id":-1`),
-		"negative reservation":    change(`5000`, `-5000`),
-		"negative expiry":         change(`6000`, `-1`),
-		"negative epoch":          change(`:1288834974657`, `:-1`),
-		"reservation is missing":  change(`"reserved_until":5000,`, ``),
-		"reservation is a word":   change(`5000`, `"5000"`),
-		"reservation is a half":   change(`5000`, `5000.5`),
-		"reservation too large":   change(`5000`, `99999999999999999999`),
-		"second spelling":         change(`"worker_id":7`, `"worker_id":7,"Worker_ID":8`),
-		"a key twice":             change(`"worker_id":7`, `"worker_id":7,"worker_id":7`),
-		"unknown key":             change(`"worker_id":7`, `"worker_id":7,"more":8`),
-		"another order":           change(`"worker_id":7,"reserved_until":5000`, `"reserved_until":5000,"worker_id":7`),
-		"short identity":          change(`00112233445566778899aabbccddeeff`, `0011`),
-		"identity of letters":     change(`00112233445566778899aabbccddeeff`, `xx112233445566778899aabbccddeeff`),
-		"no registry":             change(`"zk"`, `""`),
-		"no address":              change(`"10.0.0.5:8080"`, `""`),
-		"one width":               strings.Replace(wide, `"worker_bits":5,`, ``, 1),
-		"a width of 0":            strings.Replace(wide, `"seq_bits":7`, `"seq_bits":0`, 1),
-		"no room for 31":          strings.Replace(wide, `"worker_bits":5`, `"worker_bits":4`, 1),
-		"more than 63 bits":       strings.Replace(wide, `"seq_bits":7`, `"seq_bits":15`, 1),
+		"empty":                  "",
+		"truncated":              good[:100],
+		"two objects":            good + good,
+		"no object":              "{}",
+		"later version":          change(`"version":1`, `"version":2`),
+		"worker ID 1024":         change(`"worker_id":7`, `"worker_id":1024`),
+		"worker ID -2":           change(`"worker_id":7`, `"worker_id":-2`),
+		"no worker ID, reserved": change(`"worker_id":7`, `"worker_id":-1`),
+		"negative reservation":   change(`5000`, `-5000`),
+		"reservation is missing": change(`"reserved_until":5000,`, ``),
+		"reservation is null":    change(`5000`, `null`),
+		"reservation is a half":  change(`5000`, `5000.5`),
+		"reservation too large":  change(`5000`, `99999999999999999999`),
+		"a key twice":            change(`"worker_id":7`, `"worker_id":7,"worker_id":7`),
+		"unknown key":            change(`"worker_id":7`, `"worker_id":7,"more":8`),
+		"short identity":         change(`00112233445566778899aabbccddeeff`, `0011`),
+		"no registry":            change(`"zk"`, `""`),
+		"no address":             change(`"10.0.0.5:8080"`, `""`),
+		"one width":              strings.Replace(wide, `"worker_bits":5,`, ``, 1),
+		"no room for 31":         strings.Replace(wide, `"worker_bits":5`, `"worker_bits":4`, 1),
+		"more than 63 bits":      strings.Replace(wide, `"seq_bits":7`, `"seq_bits":15`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -311,66 +282,4 @@ func TestPowerCut(t *testing.T) {
 		closeFile(t, f)
 		wantLease(t, open(t, options(dir)), 7, 10_000)
 	}
-}
-
-// storeForEver is another process: it stores ever higher reservations and says
-// which ones are done, until it is killed.
-func storeForEver(dir string) error {
-	f, err := Open(options(dir))
-	if err != nil {
-		return err
-	}
-	last, _ := f.Load()
-	for i := last.Reserved + 1; ; i++ {
-		if err := f.Store(lease(7, i)); err != nil {
-			return err
-		}
-		fmt.Println(i)
-	}
-}
-
-// TestKilled: kill -9 at any moment loses nothing that a Store has returned
-// for, and frees the folder.
-func TestKilled(t *testing.T) {
-	dir, stored := t.TempDir(), int64(0)
-	for round := range 8 {
-		stored = killed(t, dir, 5+7*round)
-		f := open(t, options(dir))
-		got, ok := f.Load()
-		if !ok || got.Reserved < stored || got.Reserved > stored+1000 {
-			t.Fatalf("loaded %+v, %v, want at least %d", got, ok, stored)
-		}
-		closeFile(t, f)
-	}
-	if stored < 100 {
-		t.Errorf("only %d were stored", stored)
-	}
-}
-
-// killed runs storeForEver, kills it after so many reservations and returns the
-// highest that was stored for sure.
-func killed(t *testing.T, dir string, after int) (stored int64) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), crasherEnv+"="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	check.Must(t, err)
-	check.Must(t, cmd.Start())
-	limit := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); n++ {
-		if stored, err = strconv.ParseInt(lines.Text(), 10, 64); err != nil {
-			t.Fatal(err)
-		}
-		if n == 0 {
-			check.Is(t, check.Err(Open(options(dir))), ErrLocked, "opened what another process uses")
-		}
-		if n == after {
-			_ = cmd.Process.Kill()
-		}
-	}
-	_ = cmd.Wait() // reports the kill
-	return stored
 }
