@@ -39,12 +39,9 @@ type Store interface {
 // Choice is what a store has for one owner, at one moment.
 type Choice struct {
 	Moment
-	// Slots are the worker IDs that the owner may have had, by its token, its identity or its address;
-	// others may be among them.
+	// Slots are the worker IDs that the owner may have had, by its token, its identity or its address, and those
+	// that may be given to any owner, in order. Those that live may be among them.
 	Slots []Slot
-	// More reads those that may be given to any owner, in order; those that live may be among them. It is
-	// nil where all are among Slots.
-	More func(context.Context) ([]Slot, error)
 	// Among is how many of those that are free an owner chooses from: more, the more owners race.
 	Among int
 }
@@ -71,7 +68,7 @@ func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 			model.ErrInvalidArgument, owner)
 	}
 	err = r.store.Take(ctx, owner, func(c Choice) (Slot, Record, error) {
-		slot, err := r.choose(ctx, c, owner)
+		slot, err := r.choose(c, owner)
 		if err != nil {
 			return slot, Record{}, err
 		}
@@ -88,28 +85,20 @@ func (r Registry) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 	return lease, nil
 }
 
-func (r Registry) choose(ctx context.Context, c Choice, owner model.Owner) (_ Slot, err error) {
-	slots := c.Slots
-	known := findKnown(slots, owner, c.Now)
-	if known < 0 && c.More != nil {
-		if slots, err = c.More(ctx); err != nil {
-			return Slot{}, err
-		}
-		known = findKnown(slots, owner, c.Now)
+func (r Registry) choose(c Choice, owner model.Owner) (Slot, error) {
+	if i := findKnown(c.Slots, owner, c.Now); i >= 0 {
+		return c.Slots[i], nil
 	}
-	if known >= 0 {
-		return slots[known], nil
-	}
-	i, next := findFree(slots, c.Now, r.margin, c.Among)
+	i, next := findFree(c.Slots, c.Now, r.margin, c.Among)
 	switch {
 	case i < 0 && next == 0:
 		return Slot{}, model.ErrNoWorkerID
 	case i < 0:
 		return Slot{}, fmt.Errorf("%w: all %d are leased, the next one may run out at %s: "+
 			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-			model.ErrNoWorkerID, len(slots), time.UnixMilli(next).UTC().Format(time.RFC3339))
+			model.ErrNoWorkerID, len(c.Slots), time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
-	return slots[i], nil
+	return c.Slots[i], nil
 }
 
 // Renew stores Reserved, Expires and Reported of the lease; the first two never go down. It answers

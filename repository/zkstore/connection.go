@@ -14,11 +14,11 @@ import (
 	"shardid/model"
 )
 
-// The client library reconnects by itself, with the session it had. What it lacks is here. Its calls
-// know no context, so each runs in a goroutine of the link. It only logs why it has no session, so its
-// dials and its events are watched. And it waits long for a server that takes a connection and is
-// silent, and for ever for a session that the servers do not know, as when they have lost their data:
-// after a session's timeout without one, or patience, another client is opened.
+// The client library reconnects by itself, with the session it had. What it lacks is here. Its calls know no context,
+// so each runs in a goroutine of its own. It only logs why it has no session, so its dials and its events are watched.
+// And it waits long for a server that takes a connection and is silent, and for ever for a session that the servers do
+// not know, as when they have lost their data: after a session's timeout without one, or patience, another client is
+// opened.
 
 var (
 	// errClosed is the answer to a call after Close.
@@ -37,22 +37,17 @@ const (
 	sendBuffer = 64 << 10
 )
 
-// dialer is how the library connects.
-type dialer func(network, addr string, limit time.Duration) (net.Conn, error)
-
 // link is the connection of a store, made at the first call. Safe for concurrent use.
 type link struct {
 	addrs   []string
 	session time.Duration // its timeout
 	log     *slog.Logger
 	observe model.Observe
-	dial    dialer
+	dial    zk.Dialer
 
 	mu     sync.Mutex
 	client *client // nil before the first call
 	closed bool
-
-	calls sync.WaitGroup
 }
 
 func newLink(o Options) *link {
@@ -71,45 +66,45 @@ func call[T any](ctx context.Context, l *link, op string, f func(*zk.Conn) (T, e
 		}
 		end(err)
 	}()
+	if err := ctx.Err(); err != nil {
+		return value, err
+	}
+	c, err := l.connection()
+	if err != nil {
+		return value, err
+	}
 	type answer struct {
 		value T
 		err   error
 	}
-	var none T
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
 	done := make(chan answer, 1)
-	c, err := l.begin(func(conn *zk.Conn) {
-		value, err := f(conn)
+	go func() {
+		value, err := f(c.conn)
 		done <- answer{value, err}
-	})
-	if err != nil {
-		return none, err
-	}
+	}()
 	select {
 	case a := <-done:
 		return a.value, c.because(a.err)
 	case <-ctx.Done():
-		return none, c.because(ctx.Err())
+		return value, c.because(ctx.Err())
 	}
 }
 
-// begin starts f in a goroutine of the link, with the client it returns.
-func (l *link) begin(f func(*zk.Conn)) (*client, error) {
+// connection is the client that is in use, or another one.
+func (l *link) connection() (*client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, errClosed
 	}
 	if l.client != nil && l.client.away() > max(l.session, patience) {
-		l.calls.Go(l.client.close)
+		go l.client.conn.Close()
 		l.client = nil
 	}
 	if l.client == nil {
 		c := &client{dial: l.dial, since: time.Now()}
 		var err error
-		c.conn, c.events, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
+		c.conn, _, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
 			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithEventCallback(c.notice),
 			zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
 			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(maxPacket))
@@ -118,23 +113,18 @@ func (l *link) begin(f func(*zk.Conn)) (*client, error) {
 		}
 		l.client = c
 	}
-	conn := l.client.conn
-	l.calls.Go(func() { f(conn) })
 	return l.client, nil
 }
 
-// close ends the session, so that ZooKeeper removes its ephemeral nodes at once,
-// and waits for all goroutines: about 3 s when no server answers.
+// close ends the session, so that ZooKeeper removes its ephemeral nodes at once. It waits a second for the answer.
 func (l *link) close() {
 	l.mu.Lock()
-	l.closed = true
 	c := l.client
-	l.client = nil
+	l.client, l.closed = nil, true
 	l.mu.Unlock()
 	if c != nil {
-		c.close()
+		c.conn.Close()
 	}
-	l.calls.Wait()
 }
 
 // sessionID is that of the session which the connection has or had last; 0 without one.
@@ -149,13 +139,10 @@ func (l *link) sessionID() int64 {
 
 // client is one connection of the library. Safe for concurrent use.
 type client struct {
-	conn   *zk.Conn
-	events <-chan zk.Event
-	dial   dialer
+	conn *zk.Conn
+	dial zk.Dialer
 
 	mu      sync.Mutex
-	closed  bool
-	wire    net.Conn  // the last one dialled
 	trouble error     // why there is no session; nil when nothing is known, or there is one
 	since   time.Time // since when there is no session; zero while there is one
 }
@@ -163,17 +150,12 @@ type client struct {
 // connect is the library's dialer.
 func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, error) {
 	conn, err := c.dial(network, addr, limit)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case err != nil:
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.trouble = err
-		return nil, err
-	case c.closed:
-		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
 	}
-	c.wire = conn
-	return conn, nil
+	return conn, err
 }
 
 // notice is told what becomes of the connection.
@@ -204,34 +186,13 @@ func (c *client) away() time.Duration {
 
 // because adds the reason to an error that only says that no server answered.
 func (c *client) because(err error) error {
-	if !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) &&
-		!errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.closed:
-		return errClosed
-	case c.trouble == nil:
-		return err
+	if c.trouble != nil && (errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrConnectionClosed) ||
+		errors.Is(err, context.DeadlineExceeded)) {
+		return fmt.Errorf("%w: %w", err, c.trouble)
 	}
-	return fmt.Errorf("%w: %w", err, c.trouble)
-}
-
-// close ends the session and waits for the library's goroutines.
-func (c *client) close() {
-	c.mu.Lock()
-	c.closed = true // from here on no other is dialled
-	c.mu.Unlock()
-	c.conn.Close() // waits a second for the answer
-	c.mu.Lock()
-	if c.wire != nil {
-		_ = c.wire.Close() // closed already, as a rule; else it ends what the library still waits for
-	}
-	c.mu.Unlock()
-	for range c.events { // closed by the library's last goroutine
-	}
+	return err
 }
 
 // hosts hands the servers to the library in turn. Unlike the library's own it leaves looking up names to

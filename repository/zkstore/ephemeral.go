@@ -17,55 +17,31 @@ import (
 // ephemeral is ModeEphemeral: the smallest free worker ID, for as long as the session lasts. Its node
 // ends with the session, and the record is in a node that outlives it. Every change writes that node
 // too and names the version it has seen: a session that has ended without noticing cannot write over
-// the next holder. Another node of the session leads from the process to its worker ID.
+// the next holder.
 type ephemeral struct {
 	tree
-	reserved, token string
+	reserved string // the folder of the records
 }
 
 // seat is the node of a holder, and the one that stays.
 type seat struct{ holder, reserved node }
 
-func newEphemeral(t tree) *ephemeral {
-	return &ephemeral{t, path.Join(t.lock, "reserved"), path.Join(t.lock, "token")}
-}
-
-func (e *ephemeral) list(ctx context.Context) (empty bool, err error) {
-	reserved, err := e.get(ctx, e.reserved)
-	return reserved.stat.NumChildren == 0, err
-}
-
-func (e *ephemeral) index(o model.Owner) []string {
-	if o.Token == "" {
-		return nil
-	}
-	return []string{path.Join(e.token, o.Token)}
-}
-
-// known reads the worker ID that the process has, if it was not removed by hand. If that belongs to the
+// choices gives the worker ID that the process has, if it was not removed by hand. If that belongs to the
 // session that the process has now, an answer was lost; else it moves over from the old session before
-// that ends.
-func (e *ephemeral) known(ctx context.Context, c *choice) ([]workerid.Slot, error) {
-	mark := c.led[0]
-	if !mark.found {
-		return nil, nil
-	}
-	id, ok := workerOf(string(mark.data))
-	if !ok {
-		return nil, fmt.Errorf("%s %w: %q", mark.path, errForeign, mark.data)
-	}
-	slot, err := e.read(ctx, id, c.owner)
-	if err != nil || !slot.HeldBy(c.owner) || !slot.Read.(seat).holder.found {
-		return nil, err
-	}
-	return []workerid.Slot{slot}, nil
-}
-
-// others gives the smallest free worker ID; to owners that race one of the smallest.
-func (e *ephemeral) others(ctx context.Context, c *choice) ([]workerid.Slot, error) {
-	_, ids, err := e.numbered(ctx, e.root)
+// that ends. Without one it gives the smallest free one, and to owners that race one of the smallest.
+func (e ephemeral) choices(ctx context.Context, o model.Owner, _ int64, among int) ([]workerid.Slot, error) {
+	_, ids, err := e.held(ctx)
 	if err != nil {
 		return nil, err
+	}
+	slots, err := e.read(ctx, o, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range slots {
+		if s.HeldBy(o) && s.Read.(seat).holder.found {
+			return []workerid.Slot{s}, nil
+		}
 	}
 	var free []int
 	for id := range e.workers {
@@ -78,14 +54,14 @@ func (e *ephemeral) others(ctx context.Context, c *choice) ([]workerid.Slot, err
 			"or give a part of them another snowflake.name if their IDs may be equal to those of the others",
 			model.ErrNoWorkerID, e.workers)
 	}
-	slot, err := e.read(ctx, free[rand.IntN(min(c.Among, len(free)))], c.owner)
-	if err == nil && !slot.Ended {
-		err = again(slot.Path)
+	slots, err = e.read(ctx, o, free[rand.IntN(min(among, len(free)))])
+	if err == nil && !slots[0].Ended {
+		err = again(slots[0].Path)
 	}
-	return []workerid.Slot{slot}, err
+	return slots, err
 }
 
-func (e *ephemeral) put(slot workerid.Slot, next workerid.Record) (changes []any) {
+func (e ephemeral) put(slot workerid.Slot, next workerid.Record) (changes []any) {
 	read := slot.Read.(seat)
 	next = own(next)
 	if read.holder.found && (isTaken(next) || next.Token == "") {
@@ -100,35 +76,38 @@ func (e *ephemeral) put(slot workerid.Slot, next workerid.Record) (changes []any
 	return append(changes, read.reserved.put(encode(recordOf(next))))
 }
 
-func (e *ephemeral) slot(ctx context.Context, lease model.Lease) (workerid.Slot, error) {
-	return e.read(ctx, lease.WorkerID, lease.Owner)
-}
-
-// read reads a worker ID. It has Ended without a node of its holder, and also for an owner that has
-// another session than the node.
-func (e *ephemeral) read(ctx context.Context, id int, owner model.Owner) (workerid.Slot, error) {
-	name := strconv.Itoa(id)
-	slot := workerid.Slot{ID: id, Path: path.Join(e.root, name)}
-	nodes, err := e.getAll(ctx, []string{slot.Path, path.Join(e.reserved, name)})
+func (e ephemeral) slot(ctx context.Context, lease model.Lease) (workerid.Slot, error) {
+	slots, err := e.read(ctx, lease.Owner, lease.WorkerID)
 	if err != nil {
-		return slot, err
+		return workerid.Slot{}, err
 	}
-	read := seat{nodes[0], nodes[1]}
-	slot.Read = read
-	if read.reserved.found {
-		rec, err := decode[record](read.reserved)
-		if err != nil {
-			return slot, err
+	return slots[0], nil
+}
+
+// read reads worker IDs. One has Ended without a node of its holder, and also for an owner that has
+// another session than the node.
+func (e ephemeral) read(ctx context.Context, owner model.Owner, ids ...int) ([]workerid.Slot, error) {
+	var paths []string
+	for _, id := range ids {
+		paths = append(paths, path.Join(e.holders, strconv.Itoa(id)), path.Join(e.reserved, strconv.Itoa(id)))
+	}
+	nodes, err := e.getAll(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	slots := make([]workerid.Slot, len(ids))
+	for i, id := range ids {
+		read := seat{nodes[2*i], nodes[2*i+1]}
+		slots[i] = workerid.Slot{ID: id, Path: read.holder.path, Read: read}
+		if read.reserved.found {
+			rec, err := decode[record](read.reserved)
+			if err != nil {
+				return nil, err
+			}
+			slots[i].Record = rec.record()
 		}
-		slot.Record = rec.record()
+		slots[i].Ended = !read.holder.found ||
+			slots[i].HeldBy(owner) && read.holder.stat.EphemeralOwner != e.sessionID()
 	}
-	slot.Ended = !read.holder.found || slot.HeldBy(owner) && read.holder.stat.EphemeralOwner != e.sessionID()
-	return slot, nil
+	return slots, nil
 }
-
-func (e *ephemeral) reporting(ctx context.Context) (paths []string, ids []int, err error) {
-	return e.numbered(ctx, e.root)
-}
-
-// folders are those that taking a worker ID writes in.
-func (e *ephemeral) folders() []string { return []string{e.root, e.reserved, e.token} }

@@ -3,7 +3,6 @@
 package zkstore_test
 
 import (
-	"bytes"
 	"errors"
 	"path"
 	"strings"
@@ -91,30 +90,6 @@ func TestForeverPeers(t *testing.T) {
 	if p.Address != "10.0.0.5:8080" || p.WorkerID != 7 || p.Reported != 1567733700834 ||
 		time.Since(time.UnixMilli(p.Seen)).Abs() > time.Minute {
 		t.Errorf("%+v", p)
-	}
-}
-
-// A create whose answer is lost leaves a node: the next call finds it.
-func TestForeverLostCreate(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeForever)
-	workertest.Acquire(t, s, owner(0))
-	lost := 0
-	s.losing(func(opcode int32, packet []byte) bool {
-		hit := opcode == opCreate && bytes.Contains(packet, []byte("/forever/10.0.0.1:8080-")) && lost == 0
-		if hit {
-			lost++
-		}
-		return hit
-	})
-	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "connection")
-	var lease model.Lease
-	check.Eventually(t, "acquire again", func() (err error) {
-		lease, err = s.Acquire(t.Context(),
-			owner(1))
-		return err
-	})
-	if nodes := w.children(c, w.forever()); lost != 1 || lease.WorkerID != 1 || len(nodes) != 2 {
-		t.Errorf("%d answers lost, worker ID %d, nodes %v", lost, lease.WorkerID, nodes)
 	}
 }
 

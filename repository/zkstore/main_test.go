@@ -13,13 +13,13 @@ import (
 	"log/slog"
 	"net"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
 
 	"shardid/model"
 	"shardid/repository/workertest"
@@ -35,7 +35,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
-	testserver.Main(m)
+	var after []goleak.Option // what the library does for some seconds when no server answers
+	for _, name := range []string{"loop", "sendLoop", "recvLoop", "request"} {
+		after = append(after, goleak.IgnoreAnyFunction("github.com/go-zookeeper/zk.(*Conn)."+name))
+	}
+	testserver.Main(m, after...)
 }
 
 const (
@@ -71,11 +75,9 @@ type network struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	cut   bool
-	// lose says of a request whether its reply is lost, and the connection with
-	// it; nil: none is.
-	lose func(opcode int32, packet []byte) bool
-	// hello is the request that takes the last session over.
-	hello []byte
+	// lose is called before each transaction is sent, and says whether its reply is lost, and the connection with it;
+	// nil: none is.
+	lose func() bool
 }
 
 func (n *network) dial(network, addr string, limit time.Duration) (net.Conn, error) {
@@ -108,34 +110,21 @@ func (n *network) mend() {
 	n.cut = false
 }
 
-// losing says which replies are lost from now on.
-func (n *network) losing(lose func(opcode int32, packet []byte) bool) {
+// losing says of which transactions the reply is lost from now on.
+func (n *network) losing(lose func() bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lose = lose
 }
 
-// before calls f before each transaction is sent.
-func (n *network) before(f func()) {
-	n.losing(func(opcode int32, _ []byte) bool {
-		if opcode == opMulti {
-			f()
-		}
-		return false
-	})
-}
-
-// Requests of ZooKeeper's protocol.
-const (
-	opCreate = 1
-	opMulti  = 14
-)
+// opMulti is the request of a transaction in ZooKeeper's protocol.
+const opMulti = 14
 
 func (n *network) loses(packet []byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	const head = 12 // length, number, opcode
-	return n.lose != nil && len(packet) > head && n.lose(int32(binary.BigEndian.Uint32(packet[8:head])), packet)
+	return n.lose != nil && len(packet) > head && binary.BigEndian.Uint32(packet[8:head]) == opMulti && n.lose()
 }
 
 // lossy is a connection that reads a reply and keeps it to itself.
@@ -144,42 +133,6 @@ type lossy struct {
 	network *network
 	mu      sync.Mutex
 	lost    bool
-	begin   []byte // of what was read
-}
-
-// answerSize is that of the answer to a connect request: length, version,
-// timeout, session, length of the password, password.
-const answerSize = 4 + 4 + 4 + 8 + 4 + 16
-
-// remember makes of the answer to a connect request one that asks for the same
-// session.
-func (n *network) remember(answer []byte) {
-	hello := binary.BigEndian.AppendUint32(nil, answerSize+4) // besides the length: what the answer has, and 8 bytes
-	hello = append(hello, 0, 0, 0, 0)                         // version
-	hello = append(hello, 0, 0, 0, 0, 0, 0, 0, 0)             // last transaction seen
-	hello = append(hello, answer[8:]...)                      // timeout, session, password
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.hello = hello
-}
-
-// endSession cuts the network and makes ZooKeeper end the session now, as it
-// would after the timeout.
-func (n *network) endSession(addr string) error {
-	n.sever()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	closing := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // length, number, opcode -11
-	if _, err := conn.Write(append(n.hello[:len(n.hello):len(n.hello)], closing...)); err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, conn)
-	return err
 }
 
 func (c *lossy) Write(p []byte) (int, error) {
@@ -195,11 +148,6 @@ func (c *lossy) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.begin) < answerSize {
-		if c.begin = append(c.begin, p[:n]...); len(c.begin) >= answerSize {
-			c.network.remember(c.begin[:answerSize])
-		}
-	}
 	if c.lost && err == nil {
 		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close())
 	}
@@ -219,8 +167,7 @@ func (w world) open(o zkstore.Options) instance {
 	return instance{w.openOver(o, n.dial), n}
 }
 
-func (w world) openOver(o zkstore.Options, dial func(network, addr string, limit time.Duration) (net.Conn, error)) (
-	s *zkstore.Store) {
+func (w world) openOver(o zkstore.Options, dial zk.Dialer) *zkstore.Store {
 	w.t.Helper()
 	if o.Addrs == nil {
 		o.Addrs = []string{w.addr}
@@ -341,43 +288,34 @@ func eachMode(t *testing.T, test func(t *testing.T, w world, mode string)) {
 
 func owner(i int) model.Owner { return workertest.Owner(i) }
 
-func TestForeverContract(t *testing.T) {
-	t.Parallel()
-	workertest.Run(t, func(t *testing.T) workertest.Backend {
-		w := newWorld(t)
-		return workertest.Backend{New: opener(w, zkstore.ModeForever), Max: model.SnowflakeWorkers, PerAddress: true,
-			FixedIDs: true, Late: w.late(zkstore.ModeForever),
-			Fill: func(*testing.T) { w.fillForever(w.client(), model.SnowflakeWorkers) }}
-	})
-}
+// workers is how many worker IDs there are in the contract, which takes all of them.
+const workers = 64
 
-func TestRecycleContract(t *testing.T) {
-	t.Parallel()
-	workertest.Run(t, func(t *testing.T) workertest.Backend {
-		w := newWorld(t)
-		return workertest.Backend{New: opener(w, zkstore.ModeRecycle), Max: model.SnowflakeWorkers, PerAddress: true,
-			Late: w.late(zkstore.ModeRecycle),
-			Fill: func(*testing.T) { w.fillRecycle(w.client(), time.Now().UnixMilli()+hour) }}
-	})
-}
-
-func TestEphemeralContract(t *testing.T) {
-	t.Parallel()
-	workertest.Run(t, func(t *testing.T) workertest.Backend {
-		w := newWorld(t)
-		return workertest.Backend{New: opener(w, zkstore.ModeEphemeral), Max: model.SnowflakeWorkers, Session: true,
-			Crash: func(_ *testing.T, r workertest.Registry) { w.expire(r.(instance)) },
-			Lapse: func(t *testing.T, r workertest.Registry, _ model.Lease) {
-				w.expire(r.(instance))
-				r.(instance).mend()
-				check.Eventually(t, "reconnect", func() error { return r.(instance).Check(t.Context()) })
-			},
-			Fill: func(*testing.T) { w.fillEphemeral(w.client()) }}
-	})
-}
-
-func opener(w world, mode string) func(*testing.T) workertest.Registry {
-	return func(*testing.T) workertest.Registry { return w.mode(mode) }
+func TestContract(t *testing.T) {
+	for _, mode := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			workertest.Run(t, func(t *testing.T) workertest.Backend {
+				w := newWorld(t)
+				open := func(*testing.T) workertest.Registry {
+					return w.open(zkstore.Options{Mode: mode, Workers: workers})
+				}
+				b := workertest.Backend{New: open, Max: workers, Late: w.late(mode), PerAddress: true,
+					FixedIDs: mode == zkstore.ModeForever,
+					Fill:     func(t *testing.T) { workertest.Fill(t, open, 0, workers) }}
+				if mode == zkstore.ModeEphemeral {
+					b.Session, b.PerAddress, b.Late = true, false, nil
+					b.Crash = func(_ *testing.T, r workertest.Registry) { w.expire(r.(instance)) }
+					b.Lapse = func(t *testing.T, r workertest.Registry, _ model.Lease) {
+						w.expire(r.(instance))
+						r.(instance).mend()
+						check.Eventually(t, "reconnect", func() error { return r.(instance).Check(t.Context()) })
+					}
+				}
+				return b
+			})
+		})
+	}
 }
 
 // late holds the next transaction of an instance. Whatever the session sends is answered in order.
@@ -387,11 +325,12 @@ func (w world) late(mode string) func(*testing.T) (workertest.Registry, workerte
 		return s, func() (<-chan struct{}, func()) {
 			sent, arrive := make(chan struct{}), make(chan struct{})
 			var first sync.Once
-			s.before(func() {
+			s.losing(func() bool {
 				first.Do(func() {
 					close(sent)
 					<-arrive
 				})
+				return false
 			})
 			return sent, func() {
 				close(arrive)
@@ -401,56 +340,17 @@ func (w world) late(mode string) func(*testing.T) (workertest.Registry, workerte
 	}
 }
 
-// expire cuts an instance off and ends its session.
+// expire cuts an instance off, and removes what its session has made, as ZooKeeper does when the session ends.
 func (w world) expire(s instance) {
 	w.t.Helper()
-	w.allow(s.endSession(w.addr))
-}
-
-// fillForever makes n nodes of Java Leaf.
-func (w world) fillForever(c *zk.Conn, n int) {
-	w.t.Helper()
-	w.write(c, path.Join(w.forever(), "x"), "")
-	w.allow(c.Delete(path.Join(w.forever(), "x"), -1))
-	w.inBatches(c, n-1, func(i int) any { // the one above took the first number
-		at := path.Join(w.forever(), workertest.Address(i)+"-")
-		return &zk.CreateRequest{Path: at, Data: []byte(`{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`),
-			Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence}
-	})
-}
-
-// fillRecycle makes every worker ID held until then.
-func (w world) fillRecycle(c *zk.Conn, expires int64) {
-	w.t.Helper()
-	dir := path.Join(w.root(), "recycle", "inuse")
-	w.write(c, path.Join(dir, "x"), "")
-	w.allow(c.Delete(path.Join(dir, "x"), -1))
-	w.inBatches(c, model.SnowflakeWorkers, func(i int) any {
-		data := `{"ip":"10.1.1.1","port":"` + strconv.Itoa(i) + `","timestamp":5,"identity":"someone","token":"t",` +
-			`"after":0,"reserved":7,"expires":` +
-			strconv.FormatInt(expires, 10) + `,"acquired":0}`
-		return &zk.CreateRequest{Path: path.Join(dir, strconv.Itoa(i)), Data: []byte(data),
-			Acl: zk.WorldACL(zk.PermAll)}
-	})
-}
-
-func (w world) fillEphemeral(c *zk.Conn) {
-	w.t.Helper()
-	w.write(c, path.Join(w.root(), "forever"), "") // another mode's, in the same folder
-	w.inBatches(c, model.SnowflakeWorkers, func(i int) any {
-		return &zk.CreateRequest{Path: path.Join(w.root(), strconv.Itoa(i)), Acl: zk.WorldACL(zk.PermAll),
-			Flags: zk.FlagEphemeral}
-	})
-}
-
-func (w world) inBatches(c *zk.Conn, n int, change func(i int) any) {
-	w.t.Helper()
-	for from := 0; from < n; from += 128 {
-		var changes []any
-		for i := from; i < min(from+128, n); i++ {
-			changes = append(changes, change(i))
-		}
-		_, err := c.Multi(changes...)
+	session := s.SessionID()
+	s.sever()
+	c := w.client()
+	for _, name := range w.children(c, w.root()) {
+		_, stat, err := c.Get(path.Join(w.root(), name))
 		w.allow(err)
+		if stat.EphemeralOwner == session {
+			w.allow(c.Delete(path.Join(w.root(), name), -1))
+		}
 	}
 }

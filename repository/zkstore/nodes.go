@@ -93,18 +93,9 @@ func (l *link) children(ctx context.Context, of string) ([]string, error) {
 }
 
 // multi makes all of the changes or none. It returns the time, in Unix ms by the servers' clock, of the
-// first that writes an existing node; 0 without one. Of the folders it makes those that are missing.
-func (l *link) multi(ctx context.Context, folders []string, changes ...any) (written int64, err error) {
-	send := func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(changes...) }
-	answers, err := call(ctx, l, "multi", send)
-	if errors.Is(err, zk.ErrNoNode) && len(folders) > 0 {
-		for _, at := range folders {
-			if err := l.mkdir(ctx, at); err != nil {
-				return 0, err
-			}
-		}
-		answers, err = call(ctx, l, "multi", send)
-	}
+// first that writes an existing node; 0 without one.
+func (l *link) multi(ctx context.Context, changes ...any) (written int64, err error) {
+	answers, err := call(ctx, l, "multi", func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(changes...) })
 	if err != nil {
 		return 0, err
 	}
@@ -116,39 +107,34 @@ func (l *link) multi(ctx context.Context, folders []string, changes ...any) (wri
 	return 0, nil
 }
 
-// add creates a node, and first the folders above it where they are missing. It
-// returns its path, which is longer than at with zk.FlagSequence.
+// add creates a node in a folder that is there. It returns its path, which is longer than at with
+// zk.FlagSequence.
 func (l *link) add(ctx context.Context, at string, data []byte, flags int32) (string, error) {
-	create := func(c *zk.Conn) (string, error) { return c.Create(at, data, flags, openACL) }
-	made, err := call(ctx, l, "create", create)
-	if !errors.Is(err, zk.ErrNoNode) {
-		return made, err
-	}
-	if err := l.mkdir(ctx, path.Dir(at)); err != nil {
-		return "", err
-	}
-	return call(ctx, l, "create", create)
+	return call(ctx, l, "create", func(c *zk.Conn) (string, error) { return c.Create(at, data, flags, openACL) })
 }
 
 // mkdir makes a node without data, and those above it; those that are there are
 // left alone.
 func (l *link) mkdir(ctx context.Context, at string) error {
-	if _, err := l.add(ctx, at, nil, zk.FlagPersistent); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-		return err
-	}
-	return nil
-}
-
-// touch writes a node without data and returns when that was, in Unix ms by the
-// servers' clock.
-func (l *link) touch(ctx context.Context, at string) (int64, error) {
-	set := func(c *zk.Conn) (*zk.Stat, error) { return c.Set(at, nil, -1) }
-	stat, err := call(ctx, l, "set", set)
+	_, err := l.add(ctx, at, nil, zk.FlagPersistent)
 	if errors.Is(err, zk.ErrNoNode) {
-		if err = l.mkdir(ctx, at); err == nil {
-			stat, err = call(ctx, l, "set", set)
+		if err = l.mkdir(ctx, path.Dir(at)); err == nil {
+			_, err = l.add(ctx, at, nil, zk.FlagPersistent)
 		}
 	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// touch writes a node without data, there or not, and returns when that was, in Unix ms by the
+// servers' clock.
+func (l *link) touch(ctx context.Context, at string) (int64, error) {
+	if err := l.mkdir(ctx, at); err != nil {
+		return 0, err
+	}
+	stat, err := call(ctx, l, "set", func(c *zk.Conn) (*zk.Stat, error) { return c.Set(at, nil, -1) })
 	if err != nil {
 		return 0, err
 	}

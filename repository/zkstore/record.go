@@ -1,12 +1,10 @@
 package zkstore
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"path"
 	"strconv"
 
 	"shardid/model"
@@ -70,7 +68,7 @@ func encode(v any) []byte {
 
 // decode reads a report or a record. Fields it does not know are left alone: another
 // version may have written them.
-func decode[T report | record](n node) (T, error) {
+func decode[T report | record | forkReport](n node) (T, error) {
 	var v T
 	if err := json.Unmarshal(n.data, &v); err != nil {
 		return v, fmt.Errorf("%s %w: %w", n.path, errForeign, err)
@@ -78,19 +76,8 @@ func decode[T report | record](n node) (T, error) {
 	return v, nil
 }
 
-// numbered lists the nodes of a folder whose names are worker IDs.
-func (t tree) numbered(ctx context.Context, dir string) (paths []string, ids []int, err error) {
-	names, err := t.children(ctx, dir)
-	for _, name := range names {
-		if id, ok := workerOf(name); ok {
-			paths, ids = append(paths, path.Join(dir, name)), append(ids, id)
-		}
-	}
-	return paths, ids, err
-}
-
-// workerOf is the worker ID that a name is; false for any other.
-func workerOf(name string) (id int, ok bool) {
+// numberOf is the worker ID that a name is; false for any other.
+func numberOf(name string) (id int, ok bool) {
 	id, err := strconv.Atoi(name)
 	return id, err == nil && id >= 0 && id < model.SnowflakeWorkers && strconv.Itoa(id) == name
 }

@@ -3,11 +3,14 @@
 package zkstore_test
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
 	"shardid/repository/workertest"
@@ -17,78 +20,71 @@ import (
 
 func (w world) pool(name string) string { return path.Join(w.root(), "recycle", name) }
 
+// recycled is a world with 8 worker IDs, all of which somebody holds for an hour, and a store that leaves them alone
+// for another one.
+func recycled(t *testing.T) (world, *zk.Conn, instance) {
+	t.Helper()
+	w, c, _ := alone(t, zkstore.ModeRecycle)
+	for id := range 8 {
+		w.hold(c, id, time.Now().UnixMilli()+hour)
+	}
+	return w, c, w.open(zkstore.Options{Mode: zkstore.ModeRecycle, Workers: 8, ReclaimMargin: time.Hour})
+}
+
+// hold makes a worker ID held until then.
+func (w world) hold(c *zk.Conn, id int, expires int64) {
+	w.t.Helper()
+	w.write(c, path.Join(w.pool("inuse"), strconv.Itoa(id)), fmt.Sprintf(
+		`{"ip":"10.1.1.1","port":"%d","identity":"someone","token":"t","reserved":7,"expires":%d}`, id, expires))
+}
+
 // Only one whose lease ran out longer than the margin ago loses its worker ID.
 func TestRecycleReclaims(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.client()
-	s := w.open(zkstore.Options{Mode: zkstore.ModeRecycle, ReclaimMargin: time.Hour})
-	live := time.Now().UnixMilli() + hour
-	w.fillRecycle(c, live)
-	w.set(t, 17, live-hour-2*hour) // expired long enough ago
-	w.set(t, 18, live-hour-hour/2) // within the margin
-	w.set(t, 19, 0)                // but acquired a moment ago
-	w.write(c, path.Join(w.pool("inuse"), "19"),
-		`{"ip":"10.1.1.1","port":"19","token":"t","acquired":`+strconv.FormatInt(live-hour, 10)+`}`)
-	w.write(c, path.Join(w.pool("inuse"), "20"), "rubbish")
-	w.write(c, path.Join(w.pool("address"), "10.1.1.1:17"), "17")
+	w, c, s := recycled(t)
+	now := time.Now().UnixMilli()
+	w.hold(c, 1, now-2*hour)                                 // expired long enough ago
+	w.hold(c, 2, now-hour/2)                                 // within the margin
+	w.write(c, path.Join(w.pool("inuse"), "3"), fmt.Sprintf( // acquired a moment ago
+		`{"ip":"10.1.1.1","port":"3","token":"t","acquired":%d}`, now))
 	lease := workertest.Acquire(t, s, owner(0))
-	if lease.WorkerID != 17 || lease.After != live-hour-2*hour {
+	if lease.WorkerID != 1 || lease.After != now-2*hour {
 		t.Errorf("%+v", lease)
 	}
 	check.Is(t, check.Err(s.Acquire(t.Context(), owner(1))), model.ErrNoWorkerID)
-	if index := w.children(c, w.pool("address")); len(index) != 2 || !slices.Contains(index, owner(0).Address) ||
-		!slices.Contains(index, owner(0).Identity) {
-		t.Errorf("the addresses are %v", index)
-	}
 }
 
-// set makes a worker ID of fillRecycle expire then.
-func (w world) set(t *testing.T, id int, expires int64) {
-	t.Helper()
-	w.write(w.client(), path.Join(w.pool("inuse"), strconv.Itoa(id)),
-		`{"ip":"10.1.1.1","port":"`+strconv.Itoa(id)+`","identity":"someone","token":"t","reserved":7,"expires":`+
-			strconv.FormatInt(expires, 10)+`}`)
-}
-
-// A worker ID is in one pool or in none; worker IDs are 0…1023.
+// A worker ID is in one pool or in none.
 func TestRecyclePools(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeRecycle)
-	w.fillRecycle(c, time.Now().UnixMilli()+hour)
-	w.allow(c.Delete(path.Join(w.pool("inuse"), "1023"), -1))
-	w.write(c, path.Join(w.pool("notuse"), "1024"), "") // of the original, one too many
+	w, c, s := recycled(t)
+	w.allow(c.Delete(path.Join(w.pool("inuse"), "7"), -1))
 	for round := range 3 {
 		lease := workertest.Acquire(t, s, owner(round))
-		if lease.WorkerID != 1023 || lease.After != int64(round)*second {
+		if lease.WorkerID != 7 || lease.After != int64(round)*second {
 			t.Errorf("round %d: %+v", round, lease)
 		}
-		check.Equal(t, len(w.children(c, w.pool("notuse"))), 1, "not in use")
+		check.Equal(t, len(w.children(c, w.pool("notuse"))), 0, "not in use")
 		lease.Reserved = int64(round+1) * second
 		check.Must(t, s.Release(t.Context(), lease))
-		check.Equal(t, len(w.children(c, w.pool("inuse"))), model.SnowflakeWorkers-1, "in use")
+		check.Equal(t, len(w.children(c, w.pool("inuse"))), 7, "in use")
 	}
-	check.Equal(t, len(w.children(c, w.pool("address"))), 2, "addresses")
 }
 
 // A first holder must not get past one that came and went meanwhile, whose bounds
 // it would not know.
 func TestRecycleSlowFirst(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeRecycle)
-	w.fillRecycle(c, time.Now().UnixMilli()+hour)
-	for _, id := range []string{"5", "6"} { // the first makes the folders, which would disturb the second
-		w.allow(c.Delete(path.Join(w.pool("inuse"), id), -1))
-		came := false
-		s.before(func() {
-			if id == "6" && !came {
-				w.write(c, path.Join(w.pool("notuse"), id),
-					`{"ip":"10.1.1.1","port":"6","reserved":9000,"expires":9000}`)
-				came = true
-			}
-		})
-		lease := workertest.Acquire(t, s, model.Owner{Address: "10.2.2.2:" + id, Token: id})
-		if strconv.Itoa(lease.WorkerID) != id || came && lease.After != 9000 {
-			t.Errorf("%+v", lease)
+	w, c, s := recycled(t)
+	w.allow(c.Delete(path.Join(w.pool("inuse"), "7"), -1))
+	came := false
+	s.losing(func() bool {
+		if !came {
+			w.write(c, path.Join(w.pool("notuse"), "7"), `{"ip":"10.1.1.1","port":"7","reserved":9000,"expires":9000}`)
 		}
+		came = true
+		return false
+	})
+	lease := workertest.Acquire(t, s, owner(0))
+	if lease.WorkerID != 7 || lease.After != 9000 {
+		t.Errorf("%+v", lease)
 	}
 }
 
@@ -153,19 +149,6 @@ func TestEphemeralNewSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	workertest.Renew(t, s, next, reserved+second, reserved+hour)
-}
-
-// held acquires and renews. Its session is so short that a busy machine may lose
-// it in between.
-func held(t *testing.T, s instance) (lease model.Lease) {
-	t.Helper()
-	check.Eventually(t, "hold a worker ID", func() (err error) {
-		if lease, err = s.Acquire(t.Context(), owner(0)); err == nil {
-			lease, err = s.Renew(t.Context(), workertest.With(lease, 1000, 2000))
-		}
-		return err
-	})
-	return lease
 }
 
 // Removed by hand, the worker ID is lost, and another comes.

@@ -24,12 +24,9 @@
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
 //	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf, until the worker ID is taken
-//	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
 //	/lock/<name>/reserved/<id>                       its record, stays
-//	/lock/<name>/token/<token>                       which worker ID the process has, ends with the session
 //	/lock/<name>/clock                               written for the time
-//	/lock/<name>/of-<identity>                       zk: its node below forever
 //	/lock/<name>/registry                            random ID of the registry
 //	/lock/<name>/since-<mode>                        written when nothing was found below the name
 package zkstore
@@ -74,8 +71,7 @@ func New(o Options) (*Store, error) {
 	return &Store{workerid.NewRegistry(slots, o.ReclaimMargin), slots}, nil
 }
 
-// Close ends the session and waits for it: at once with a server, after about
-// 3 s without one. Calls under way fail. In ModeEphemeral the worker ID is free
+// Close ends the session, and waits a second for that. Calls under way fail. In ModeEphemeral the worker ID is free
 // then; the others keep theirs. It may be called twice.
 func (s *Store) Close() error {
 	s.slots.close()
