@@ -42,20 +42,6 @@ func testReturn(t *testing.T, b Backend) {
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
 }
 
-func testNeverLower(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease, reserved, expires := held(t, r)
-	low := reserved - hour
-	Renew(t, r, lease, low, expires-hour)
-	crash(t, b, r)
-	r = b.New(t)
-	again := follow(t, r, reborn(Owner(0)), lease)
-	wantAfter(t, again, reserved, expires)
-	Renew(t, r, again, low, low)
-	lapse(t, b, r, again)
-	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), expires, now(lease))
-}
-
 // testSilentHolder: the one in the middle crashes before its first Renew. What
 // is stored since it came must not be mistaken for its own.
 func testSilentHolder(t *testing.T, b Backend) {
@@ -100,6 +86,8 @@ func testRelease(t *testing.T, b Backend) {
 	issued := now(lease) - hour
 	lease = Renew(t, r, lease, now(lease)-minute, now(lease)+hour)
 	release(t, r, lease, issued)
+	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
+	release(t, r, lease, issued) // no error
 	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), issued, now(lease))
 }
 
@@ -122,28 +110,6 @@ func testReleaseKept(t *testing.T, b Backend) {
 		t.Errorf("a stranger at the address got %+v", got)
 	}
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), issued, lease.Expires)
-}
-
-// testReleaseUnused: who releases without having issued anything must not undo
-// what was known about the holder before.
-func testReleaseUnused(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease, _, expires := held(t, r)
-	lapse(t, b, r, lease)
-	crash(t, b, r)
-	r = b.New(t)
-	unused := follow(t, r, successor(b, lease.Owner), lease)
-	release(t, r, unused, 0)
-	wantAfter(t, follow(t, b.New(t), Owner(0), lease), expires, now(lease))
-}
-
-func testReleased(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease, reserved, _ := held(t, r)
-	release(t, r, lease, reserved)
-	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
-	release(t, r, lease, reserved) // no error
-	wantAfter(t, follow(t, r, Owner(0), lease), reserved, now(lease))
 }
 
 func testTakenOver(t *testing.T, b Backend) {
