@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,29 +124,22 @@ func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) mod
 	}
 	defer func() { _ = db.Close() }() // it was only read
 	own, err := db.Deployment(ctx)
-	store.SetDeployment(own)
-	var keys []model.ListKey
+	var owners map[string]int
 	if err == nil {
-		var lists []model.ListConfig
-		lists, err = db.Load(ctx)
-		for _, l := range lists {
-			keys = append(keys, l.Key)
-		}
-	}
-	foreign, other := 0, ""
-	if err == nil {
-		foreign, other, err = store.Foreign(ctx, keys)
+		owners, err = store.Owners(ctx, own, cfg.Snowflake.Name)
 	}
 	if err != nil {
 		return model.Unread(f, oneLine(err))
 	}
-	f.Value = "that of the database"
-	if foreign > 0 {
-		f.Value = fmt.Sprintf("%d lists of %s", foreign, other)
+	delete(owners, own)
+	others := slices.Sorted(maps.Keys(owners))
+	if f.Value = "that of the database"; len(others) == 0 {
+		return model.Judged(f, true, model.LevelOK, "")
 	}
-	return model.Judged(f, foreign == 0, model.LevelUnsafe,
+	f.Value = fmt.Sprintf("%d keys of %s", owners[others[0]], others[0])
+	return model.Judged(f, false, model.LevelUnsafe,
 		"these lists are refused: give each deployment a Redis database of its own, or, if this database takes the "+
-			"place of that one, run `shardid confirm --deployment "+other+" --confirm "+own+"`")
+			"place of that one, run `shardid confirm --deployment "+others[0]+" --confirm "+own+"`")
 }
 
 // embeddedLists: they cannot be set up wrongly.

@@ -70,7 +70,7 @@ var remedies = []struct{ words, advice string }{
 		"NODEPLOYMENT",
 		"wait until the database answers: the ID is read from there",
 	}, {
-		"MALFORMED|WRONGTYPE|" + errMalformed.Error(),
+		"WRONGTYPE|" + errMalformed.Error(),
 		"give shardid a database or server of its own: something else writes to keys named id.gen.*",
 	}, {
 		"READONLY",

@@ -3,12 +3,9 @@
 package redisstore
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
@@ -44,24 +41,19 @@ func TestDecodePopped(t *testing.T) {
 
 // TestChecks: servers that are not here, by what they say beside a good one, and what of it is not ok.
 func TestChecks(t *testing.T) {
-	const good = "scripts=run role=master redis_version=7.2.4 maxmemory=0 replica-read-only=yes "
+	const good = "scripts=run role=master redis_version=7.2.4 maxmemory=0 "
 	for says, want := range map[string]string{
-		"":                                          "",
-		"redis_version=6.0.20":                      "version unsafe",
-		"redis_version=6.2.0":                       "",
-		"redis_version=unstable":                    "version unsafe",
-		"scripts=HISTORYHIDDEN":                     "replication ID (master_replid) unsafe", // Dragonfly, a proxy
-		"scripts=READONLY":                          "role unsafe",
-		"role=active-replica":                       "active-active unsafe", // KeyDB
-		"active-replica=yes":                        "active-active unsafe",
-		"multi-master=yes":                          "active-active unsafe",
-		"mvcc_depth=0":                              "active-active unknown", // KeyDB without CONFIG
-		"mvcc_depth=0 active-replica=no":            "",
+		"":                       "",
+		"redis_version=6.0.20":   "version unsafe",
+		"redis_version=6.2.0":    "",
+		"redis_version=unstable": "version unsafe",
+		"scripts=HISTORYHIDDEN":  "replication ID (master_replid) unsafe", // Dragonfly, a proxy
+		"scripts=READONLY":       "role unsafe",
+		"role=active-replica":    "active-active unsafe", // KeyDB
+		"mvcc_depth=0":           "active-active warn",   // KeyDB
 		"maxmemory=1 maxmemory_policy=noeviction":   "",
 		"maxmemory=1 maxmemory_policy=volatile-ttl": "maxmemory-policy warn",
 		"maxmemory=1 maxmemory_policy=allkeys-lru":  "maxmemory-policy unsafe",
-		"replica-read-only=no":                      "replica-read-only warn",
-		"replica-read-only=":                        "replica-read-only unknown",
 		"redis_version= maxmemory=":                 "version unknown, maxmemory-policy unknown",
 		"role=":                                     "role unknown, active-active unknown",
 	} {
@@ -81,32 +73,6 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Pushes take turns. Nothing is sent before one's turn, which ends with the round
-// trip, whatever became of it.
-func TestPushesTakeTurns(t *testing.T) {
-	s := New(Options{Mode: ModeSingle, Addrs: []string{"127.0.0.1:1"}})
-	defer s.Close()
-	push := func(ctx context.Context) error {
-		return s.Push(ctx, []model.PushRequest{{Life: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]
-	}
-	for range cap(s.pushing) { // somebody else's
-		s.pushing <- struct{}{}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	check.Is(t, push(ctx), context.DeadlineExceeded, "without a turn")
-	for len(s.pushing) > 0 {
-		<-s.pushing
-	}
-	for range cap(s.pushing) + 1 {
-		var store *model.StoreError
-		if err := push(t.Context()); !errors.As(err, &store) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("no server: %v", err)
-		}
-	}
-	check.Equal(t, len(s.pushing), 0, "turns were not given back")
-}
-
 // TestPreludeJudgesHistory: what other servers say of their replication, before the
 // scripts' own first lines. redis is hidden by a table that answers for them.
 func TestPreludeJudgesHistory(t *testing.T) {
@@ -122,7 +88,7 @@ func TestPreludeJudgesHistory(t *testing.T) {
 	} {
 		const stub = "local redis = {pcall = function() return ARGV[2] end, call = redis.call, " +
 			"error_reply = redis.error_reply}\n"
-		got, err := client.Eval(t.Context(), stub+newScript(nil, "prelude").text+"\nreturn replid", nil, "d", c.info).
+		got, err := client.Eval(t.Context(), stub+joinFiles([]luaFile{"prelude"})+"\nreturn replid", nil, "d", c.info).
 			Text()
 		if err != nil {
 			got = err.Error()

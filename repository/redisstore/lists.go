@@ -203,22 +203,6 @@ func firstError(results []result) error {
 	return nil
 }
 
-// Foreign counts the lists that belong to another deployment, and names one of these.
-// It changes nothing. Errors: *model.StoreError.
-func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, deployment string, err error) {
-	own := s.deploymentID()
-	owners, err := s.owners(ctx, metaKeys(keys))
-	if err != nil {
-		return 0, "", s.fail("look for lists of another deployment", err)
-	}
-	for d, n := range owners {
-		if d != own {
-			lists, deployment = lists+n, d
-		}
-	}
-	return lists, deployment, nil
-}
-
 // Owners counts, by deployment, what belongs to it: lists, the registry of worker IDs of that
 // name and, of the deployment that is asked for, its marks. It changes nothing. Errors:
 // *model.StoreError.
@@ -228,9 +212,21 @@ func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[st
 		key := model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}
 		names = append(names, metaKey(key))
 	}
-	owners, err := s.owners(ctx, names)
-	if err != nil {
-		return nil, s.fail("look for the deployment", err)
+	owners := map[string]int{}
+	for part := range slices.Chunk(names, pipelineCalls) {
+		pipe := s.client.Pipeline()
+		var replies []*redis.SliceCmd
+		for _, hash := range part {
+			replies = append(replies, pipe.HMGet(ctx, hash, "d"))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, s.fail("look for the deployment", err)
+		}
+		for _, r := range replies {
+			if d, known := r.Val()[0].(string); known {
+				owners[d]++
+			}
+		}
 	}
 	marks, err := s.client.HMGet(ctx, marksKey(deployment), "h").Result()
 	if err != nil {
@@ -240,27 +236,6 @@ func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[st
 		owners[deployment]++
 	}
 	return owners, nil
-}
-
-// owners counts the hashes of each deployment.
-func (s *Store) owners(ctx context.Context, hashes []string) (map[string]int, error) {
-	counts := map[string]int{}
-	for part := range slices.Chunk(hashes, pipelineCalls) {
-		pipe := s.client.Pipeline()
-		var owners []*redis.SliceCmd
-		for _, hash := range part {
-			owners = append(owners, pipe.HMGet(ctx, hash, "d"))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, err
-		}
-		for _, o := range owners {
-			if d, known := o.Val()[0].(string); known {
-				counts[d]++
-			}
-		}
-	}
-	return counts, nil
 }
 
 // pipelineCalls bounds a pipeline, in commands.
@@ -273,9 +248,6 @@ const (
 	// pushPipelined bounds the indices sent in one round trip, for which Redis
 	// answers no other client: some 2 ms.
 	pushPipelined = 10_000
-	// clusterTurns is how many pipelines of pushes may be under way at once in a cluster,
-	// where a server that is away must not stop the pushes to others. At one server it is one.
-	clusterTurns = 8
 )
 
 // piece is the part of a request that one script call pushes.
@@ -291,9 +263,6 @@ type piece struct {
 // to be pushed again. Errors: model.ErrLifeChanged, model.ErrListFull,
 // model.ErrNotAboveHighWater, also for what was repeated after a lost answer,
 // *model.StoreError.
-//
-// Whatever is pushed at the same time takes turns, a round trip each, so that
-// pops find Redis free in between.
 func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	var todo []piece
@@ -314,14 +283,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 			args := []any{s.deploymentID(), r.Life, p.First, p.Last, r.Cap + p.offset}
 			calls[i] = call{[]string{metaKey(r.Key)}, args}
 		}
-		var results []result
-		select {
-		case s.pushing <- struct{}{}:
-			results = s.push.runAll(ctx, s.client, calls)
-			<-s.pushing
-		case <-ctx.Done(): // nothing is sent
-			results = slices.Repeat([]result{{err: context.Cause(ctx)}}, len(calls))
-		}
+		results := s.push.runAll(ctx, s.client, calls)
 		for i, p := range batch {
 			errs[p.req] = s.pushError(results[i])
 			if next := p.offset + p.Len(); errs[p.req] == nil && next < reqs[p.req].Segment.Len() {

@@ -12,13 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
 	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 // TestAPopGivesWhatIsThere: whatever another program pushes and pops at the ends of a list, a pop gives just what is
@@ -76,28 +73,6 @@ func TestAPopGivesWhatIsThere(t *testing.T) {
 			check.Equal(t, got, fmt.Sprint(want[:n], int64(len(want)-n)), "seed", seed, "after", made, "of", want)
 		}
 	}
-}
-
-// TestARunIsFastAgain: after another service wrote, a pop reads no further than to where our own run begins.
-func TestARunIsFastAgain(t *testing.T) {
-	t.Parallel()
-	server := testserver.Redis(t)
-	s, c := openAt(t, server.Addr), server.Client()
-	listtest.Fill(t, s, key(), 1, 100)
-	do(t, c, "RPUSH", listName, 201, 202)
-	listtest.Fill(t, s, key(), 301, 400)
-	listtest.Fill(t, s, key(), 401, 500)
-	check.Equal(t, len(listtest.Pop(t, s, key(), 102).Indices), 102, "indices")
-	check.Equal(t, commandCalls(t, c, "ltrim"), 0, "before our run")
-	listtest.Expect(t, listtest.Pop(t, s, key(), 200).Indices, 301, 500)
-	check.Equal(t, commandCalls(t, c, "ltrim"), 1, "in our run")
-}
-
-// commandCalls is how often a command was run since the server's start.
-func commandCalls(t *testing.T, c *redis.Client, command string) (calls int) {
-	stats := c.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_"+command]
-	_, _ = fmt.Sscanf(stats, "calls=%d", &calls)
-	return calls
 }
 
 // TestIndicesAreInPlainDigits: Lua, and some versions of Redis, like to write round numbers with an exponent, which

@@ -5,7 +5,6 @@ package redisstore_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/model"
 	"shardid/repository/listtest"
@@ -225,24 +224,6 @@ func TestAServerComesBack(t *testing.T) {
 	}
 }
 
-// TestSentinelFailover: the store follows to the replica, where all begins anew.
-func TestSentinelFailover(t *testing.T) {
-	check.Deep(t)
-	t.Parallel()
-	setup := testserver.Sentinel(t)
-	s := open(t, redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName})
-	l := live(t, s)
-	check.Eventually(t, "the replica has it", func() error {
-		return setup.Replica.Client().HGet(t.Context(), marksName, "m:t:a").Err()
-	})
-	setup.DownAfter(t, 500*time.Millisecond)
-	setup.Master.Kill()
-	setup.MasterAddr(t, setup.Master.Addr)
-	check.Eventually(t, "the store follows", func() error { return s.Check(t.Context()) })
-	do(t, setup.Replica.Client(), "HSET", workersName, "r", 0) // it has none itself
-	l.wantEnded(t, s, true, false, "state")
-}
-
 // TestForeignContent: what somebody else wrote under a name of ours is an error, which other lists do not feel, and is
 // left as it is.
 func TestForeignContent(t *testing.T) {
@@ -273,22 +254,6 @@ func TestForeignContent(t *testing.T) {
 			wantAdvice(t, pushErr(t, s, req), c.word)
 			do(t, client, "DEL", "id.gen.meta_{id.gen.idList_3_0}")
 			check.Equal(t, dump(t, client), before, "content")
-		})
-	}
-	for name, write := range map[string][]any{
-		"an entry is a word":     {"HSET", workersName, "0", "yes"},
-		"an entry is negative":   {"HSET", workersName, "0", "-1 0 1 0 - a"},
-		"the workers are a text": {"SET", workersName, "x"},
-		"no time at all":         {"HSET", workersName, "e", "long ago"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o, client := lend(t)
-			w := leaf(open(t, o))
-			lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
-			do(t, client, write...)
-			check.Equal(t, check.Err(w.Acquire(t.Context(), owner(0))) != nil, true, "acquired")
-			check.Equal(t, check.Err(w.Renew(t.Context(), lease)) != nil, true, "renewed")
 		})
 	}
 }

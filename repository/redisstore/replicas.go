@@ -6,20 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"shardid/model"
 )
-
-const (
-	// mostReplicas bounds the records of a deployment, and so the time and the answer of
-	// each call.
-	mostReplicas = 256
-	// maxRecord bounds a record, in bytes.
-	maxRecord = 4096
-)
-
-// errFull says that there are too many records for another one.
-var errFull = fmt.Errorf("%d replicas have a record already", mostReplicas)
 
 // Replicas keeps a short-lived record of each replica of the deployment, in one hash.
 // Safe for concurrent use.
@@ -31,19 +18,10 @@ type Replicas struct {
 // Replicas gives the records of the deployment, over the connections of the store.
 func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript(s.opts.Observe, "replicas")} }
 
-// Put stores the record of a replica, one line of at most 4096 bytes, in place of an
-// earlier one. It counts for the time that lasts says, in whole ms. Errors:
-// *model.StoreError, also when 256 others have a record.
+// Put stores the record of a replica, one line, in place of an earlier one. It counts for the time that lasts
+// says, in whole ms. Errors: *model.StoreError.
 func (r *Replicas) Put(ctx context.Context, replica, record string, lasts time.Duration) error {
-	const op = "write a replica's record"
-	if replica == "" || record == "" || len(replica)+len(record) > maxRecord || strings.Contains(record, "\n") {
-		return explain(op, fmt.Errorf("%w: a record is one line of at most %d bytes, this one has %d",
-			model.ErrInvalidArgument, maxRecord, len(record)))
-	}
-	reply, err := r.run(ctx, op, replica, record, lasts)
-	if err == nil && reply == "FULL" {
-		err = explain(op, errFull)
-	}
+	_, err := r.run(ctx, "write a replica's record", replica, record, lasts)
 	return err
 }
 
@@ -54,8 +32,8 @@ func (r *Replicas) Remove(ctx context.Context, replica string, lasts time.Durati
 	return err
 }
 
-// All gives how old each record is that counts, given for how long records do; at most
-// 256, in no order. Errors: *model.StoreError.
+// All gives how old each record is that counts, given for how long records do, in no order. Errors:
+// *model.StoreError.
 func (r *Replicas) All(ctx context.Context, lasts time.Duration) (map[string]time.Duration, error) {
 	reply, err := r.run(ctx, "read the replicas' records", "", "", lasts)
 	if err != nil {
@@ -80,6 +58,6 @@ func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts ti
 		return "", explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
 	}
 	reply, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
-		replica, record, lasts.Milliseconds(), mostReplicas)
+		replica, record, lasts.Milliseconds())
 	return reply, r.store.fail(op, err)
 }

@@ -4,11 +4,10 @@
 --   ARGV[1]  replica whose record is written or removed; '' only reads
 --   ARGV[2]  its record, one line; '' removes it
 --   ARGV[3]  how long a record counts, in ms
---   ARGV[4]  how many records there may be
---   returns  "OK" or "FULL" after a write; else "<Unix ms>" and a line for each
+--   returns  "OK" after a write; else "<Unix ms>" and a line for each
 --            record that counts: "<ms old> <record>"
 
-local key, replica, record, lasts, most = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local key, replica, record, lasts = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local flat = redis.call('HGETALL', key)
@@ -23,8 +22,7 @@ end
 if replica == '' then
   return table.concat(lines, '\n')
 end
-local full = record ~= '' and #kept >= 2 * most
-if record ~= '' and not full then
+if record ~= '' then
   kept[#kept + 1], kept[#kept + 2] = replica, string.format('%.0f', now) .. ' ' .. record
 end
 redis.call('UNLINK', key) -- with the records that count no more
@@ -32,4 +30,4 @@ if #kept > 0 then
   redis.call('HSET', key, unpack(kept))
   redis.pcall('PEXPIRE', key, lasts)
 end
-return full and 'FULL' or 'OK'
+return 'OK'

@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the name Redis gives a script, no protection
 	"embed"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -20,18 +18,23 @@ var sources embed.FS
 // errNoReply reports a command that go-redis ended with neither reply nor error.
 var errNoReply = errors.New("no reply")
 
-// script is a Lua script. Every one returns a string that is not empty. Its runs are the calls of
-// the store that are observed, under the name of its last file.
+// script is a Lua script. Every one whose reply is read returns a string that is not empty. It is sent by its hash,
+// and its text only when the server does not know the hash: NOSCRIPT says for sure that nothing was executed. Its
+// runs are the calls of the store that are observed, under the name of its last file.
 type script struct {
-	text, sha, name string
-	observe         model.Observe
+	*redis.Script
+	name    string
+	observe model.Observe
 }
 
 // luaFile is the name of a script's file, without its ending.
 type luaFile string
 
-// newScript joins files.
 func newScript(observe model.Observe, files ...luaFile) script {
+	return script{redis.NewScript(joinFiles(files)), string(files[len(files)-1]), observe}
+}
+
+func joinFiles(files []luaFile) string {
 	var text strings.Builder
 	for _, name := range files {
 		source, err := sources.ReadFile(string(name) + ".lua")
@@ -40,8 +43,7 @@ func newScript(observe model.Observe, files ...luaFile) script {
 		}
 		text.Write(source)
 	}
-	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // see the import
-	return script{text.String(), hex.EncodeToString(sum[:]), string(files[len(files)-1]), observe}
+	return text.String()
 }
 
 // call is one run of a script.
@@ -56,25 +58,18 @@ type result struct {
 	err   error
 }
 
-// run sends the script by its hash, and its text only when the server does not
-// know the hash: NOSCRIPT says for sure that nothing was executed.
+// run runs the script once.
 func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) (string, error) {
 	ctx, end := s.observe.Begin(ctx, "redis", s.name)
-	in := call{keys, args}
-	cmd := s.byHash(ctx, in)
-	err := c.Process(ctx, cmd)
-	if isNoScript(err) {
-		cmd = s.byText(ctx, in)
-		err = c.Process(ctx, cmd)
-	}
+	reply, err := s.Run(ctx, c, keys, args...).Text()
 	end(err)
-	return cmd.Val(), err
+	return reply, err
 }
 
-// runAll does the same for many calls in one pipeline and answers in order.
+// runAll runs the script for many calls in one pipeline and answers in order.
 func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []call) []result {
 	ctx, end := s.observe.Begin(ctx, "redis", s.name)
-	results := exec(ctx, c, calls, s.byHash)
+	results := execScripts(ctx, c, calls, s.EvalSha)
 	var unknown []int
 	var again []call
 	for i, r := range results {
@@ -84,7 +79,7 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 		}
 	}
 	if len(again) > 0 {
-		for i, r := range exec(ctx, c, again, s.byText) {
+		for i, r := range execScripts(ctx, c, again, s.Eval) {
 			results[unknown[i]] = r
 		}
 	}
@@ -118,59 +113,39 @@ func silence(results []result) error {
 	return last
 }
 
-func exec(ctx context.Context, c redis.UniversalClient, calls []call,
-	command func(context.Context, call) *redis.StringCmd) []result {
+// eval is EvalSha or Eval of a script.
+type eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd
+
+func execScripts(ctx context.Context, c redis.UniversalClient, calls []call, run eval) []result {
 	pipe := c.Pipeline()
-	cmds := make([]*redis.StringCmd, len(calls))
+	cmds := make([]*redis.Cmd, len(calls))
 	for i, in := range calls {
-		cmds[i] = command(ctx, in)
-		_ = pipe.Process(ctx, cmds[i]) // only queues; each command has its own error
+		cmds[i] = run(ctx, pipe, in.keys, in.args...) // only queues; each command has its own error
 	}
 	_, execErr := pipe.Exec(ctx)
 	results := make([]result, len(calls))
 	for i, cmd := range cmds {
-		results[i] = result{cmd.Val(), cmd.Err()}
-		if results[i] == (result{}) {
-			results[i].err = unanswered(execErr)
-		}
+		results[i] = resultOf(cmd, execErr)
 	}
 	return results
 }
 
-// unanswered is the error of a command that has neither reply nor error in a
-// pipeline. go-redis v9.23 leaves commands so when the server refuses the
-// connection itself, for example with WRONGPASS: then only Exec tells why.
-func unanswered(execErr error) error {
-	if execErr == nil || isNil(execErr) {
-		return errNoReply
+// resultOf is what became of a command in a pipeline. go-redis v9.23 leaves commands with neither reply nor error when
+// the server refuses the connection itself, for example with WRONGPASS: then only Exec tells why.
+func resultOf(cmd *redis.Cmd, execErr error) result {
+	reply, _ := cmd.Val().(string) // else a number, which nobody reads
+	switch {
+	case cmd.Err() != nil || cmd.Val() != nil:
+		return result{reply, cmd.Err()}
+	case execErr == nil || isNil(execErr):
+		return result{err: errNoReply}
 	}
-	return execErr
+	return result{err: execErr}
 }
 
 // isNil tells the reply nil itself from errors that wrap it: the failure to find
 // a master does so when the sentinels do not know its name.
 func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
-
-func (s script) byHash(ctx context.Context, in call) *redis.StringCmd {
-	return in.command(ctx, "evalsha", s.sha)
-}
-
-func (s script) byText(ctx context.Context, in call) *redis.StringCmd {
-	return in.command(ctx, "eval", s.text)
-}
-
-func (in call) command(ctx context.Context, name, body string) *redis.StringCmd {
-	args := make([]any, 3, 3+len(in.keys)+len(in.args))
-	args[0], args[1], args[2] = name, body, len(in.keys)
-	for _, key := range in.keys {
-		args = append(args, key)
-	}
-	cmd := redis.NewStringCmd(ctx, append(args, in.args...)...)
-	if len(in.keys) > 0 {
-		cmd.SetFirstKeyPos(3)
-	}
-	return cmd
-}
 
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 

@@ -120,7 +120,15 @@ func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.S
 	parts := q.parts(asks)
 	calls := make([]call, len(parts))
 	for i, part := range parts {
-		calls[i] = q.nextCall(part)
+		c := call{make([]string, len(part)), []any{q.store.deploymentID(), part[0].Server}}
+		for j, a := range part {
+			c.keys[j] = sectionHash(a.Key)
+			c.args = append(c.args, a.Term, len(a.Asks))
+			for _, k := range a.Asks {
+				c.args = append(c.args, k.Key, k.Count)
+			}
+		}
+		calls[i] = c
 	}
 	answers := make([]model.SectionAnswer, 0, len(asks))
 	for i, r := range q.next.runParts(ctx, q.store.client, calls, pipelineCalls) {
@@ -150,19 +158,6 @@ func (q *Sequences) parts(asks []model.SectionAsk) (parts [][]model.SectionAsk) 
 		parts = append(parts, asks[from:])
 	}
 	return parts
-}
-
-func (q *Sequences) nextCall(asks []model.SectionAsk) call {
-	c := call{make([]string, len(asks)), make([]any, 0, 2+4*len(asks))}
-	c.args = append(c.args, q.store.deploymentID(), asks[0].Server)
-	for i, a := range asks {
-		c.keys[i] = sectionHash(a.Key)
-		c.args = append(c.args, a.Term, len(a.Asks))
-		for _, k := range a.Asks {
-			c.args = append(c.args, k.Key, k.Count)
-		}
-	}
-	return c
 }
 
 // decodeNext reads what sequence_next.lua returns. It is a tripwire, too: no number is above the

@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,41 +20,32 @@ import (
 func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if !ok {
-		found, err := s.inspectMaster(ctx, s.client)
+		found, err := s.inspectMaster(ctx, s.client, cmp.Or(s.opts.MasterName, s.opts.Addrs[0]))
 		return found, s.fail("read the settings", err)
 	}
 	var mu sync.Mutex // ForEachMaster calls from a goroutine for each node
 	var found []model.Finding
-	var errs []error
 	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		some, err := s.inspectMaster(ctx, node)
+		addr := node.Options().Addr
+		some, err := s.inspectMaster(ctx, node, addr)
 		mu.Lock()
 		defer mu.Unlock()
 		found = append(found, some...)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", node.Options().Addr, err))
+			return fmt.Errorf("node %s: %w", addr, err)
 		}
-		return nil // ForEachMaster would keep one error of many
+		return nil
 	})
 	slices.SortStableFunc(found, func(a, b model.Finding) int { return strings.Compare(a.Node, b.Node) })
-	return found, s.fail("read the settings", errors.Join(append(errs, err)...))
+	return found, s.fail("read the settings", err)
 }
 
-// facts are what a server says about itself, by name: INFO, some parameters, and "scripts", which is what
-// it answers to ours: "run", HISTORYHIDDEN or READONLY.
+// facts are what INFO says of a server, by name, and "scripts", which is what it answers to ours: "run",
+// HISTORYHIDDEN or READONLY.
 type facts map[string]string
 
-// parameters are not in INFO. Each is asked for by itself, as Redis 6 takes only one; a server that has
-// them not tells nothing.
-var parameters = []string{"replica-read-only", "active-replica", "multi-master"}
-
 func redisChecks() []model.Check[facts] {
-	const (
-		warn, unsafe = model.LevelWarn, model.LevelUnsafe
-		hiddenInfo   = "INFO is refused: ACL SETUSER <user> +info"
-		hiddenConfig = "CONFIG GET is refused: ACL SETUSER <user> +config|get, or look at the parameters at your " +
-			"provider"
-	)
+	const warn, unsafe, hiddenInfo = model.LevelWarn, model.LevelUnsafe, "INFO is refused: ACL SETUSER <user> +info"
 	return []model.Check[facts]{
 		{
 			Setting: "replication ID (master_replid)", Want: "readable", Level: model.Unless(unsafe, "readable"),
@@ -108,60 +99,52 @@ func redisChecks() []model.Check[facts] {
 				"database goes back in time; volatile-* evicts locks, which costs work: CONFIG SET maxmemory-policy " +
 				"noeviction",
 		}, {
-			Setting: "replica-read-only", Want: "yes", Hidden: hiddenConfig, Level: model.Unless(warn, "yes"),
-			Ask: func(f facts) string { return f["replica-read-only"] },
-			Advice: "our scripts refuse a replica, but others could change lists on one: CONFIG SET " +
-				"replica-read-only yes, here and on each replica",
-		}, {
-			Setting: "active-active", Want: "no", Level: model.Unless(unsafe, "no"),
-			// KeyDB, which alone has mvcc_depth, has it; of two such servers one may say role:master.
+			Setting: "active-active", Want: "no", Hidden: hiddenInfo,
 			Ask: func(f facts) string {
 				switch {
-				case f["role"] == "active-replica", f["active-replica"] == "yes", f["multi-master"] == "yes":
+				case f["role"] == "active-replica":
 					return "yes"
-				case f["role"] == "", f["mvcc_depth"] != "" && f["active-replica"] == "":
+				case f["mvcc_depth"] != "": // of two such servers one may say role:master
+					return "KeyDB"
+				case f["role"] == "":
 					return ""
 				}
 				return "no"
 			},
-			Advice: "two servers pop the same list, so IDs repeat: use a server that has one master",
-			Hidden: hiddenInfo + "; " + hiddenConfig,
+			Level: func(value string) model.Level {
+				if value == "KeyDB" {
+					return warn
+				}
+				return model.Unless(unsafe, "no")(value)
+			},
+			Advice: "two servers pop the same list, so IDs repeat: use a server that has one master, without " +
+				"active-replica and multi-master",
 		},
 	}
 }
 
 // inspectMaster asks one server. Its error is one of the network, or a refusal that is about more than a
 // setting.
-func (s *Store) inspectMaster(ctx context.Context, c redis.UniversalClient) ([]model.Finding, error) {
+func (s *Store) inspectMaster(ctx context.Context, c redis.UniversalClient, node string) ([]model.Finding, error) {
 	f := facts{"scripts": "run"}
 	if err := s.checkServer(ctx, c); err != nil {
-		for _, refusal := range []string{"HISTORYHIDDEN", "READONLY"} {
-			if has(err, refusal) {
-				f["scripts"] = refusal
-			}
-		}
-		if f["scripts"] == "run" {
+		switch {
+		case has(err, "HISTORYHIDDEN"):
+			f["scripts"] = "HISTORYHIDDEN"
+		case has(err, "READONLY"):
+			f["scripts"] = "READONLY"
+		default:
 			return nil, err
 		}
 	}
-	info, err := told(c.Info(ctx).Result())
+	info, err := c.Info(ctx).Result()
+	if err != nil && !isReply(err) {
+		return nil, err
+	}
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		f[name] = value
 	}
-	for _, name := range parameters {
-		var values map[string]string
-		if err == nil {
-			values, err = told(c.ConfigGet(ctx, name).Result())
-		}
-		if value, known := values[name]; known {
-			f[name] = value
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	node := nodeName(ctx, c)
 	var found []model.Finding
 	for _, check := range redisChecks() {
 		finding := check.Finding(f)
@@ -170,31 +153,3 @@ func (s *Store) inspectMaster(ctx context.Context, c redis.UniversalClient) ([]m
 	}
 	return found, nil
 }
-
-// told turns a refusal of the server into the zero answer.
-func told[T any](answer T, err error) (T, error) {
-	if err != nil && isReply(err) && !has(err, "LOADING", "NOAUTH", "WRONGPASS") {
-		var none T
-		return none, nil
-	}
-	return answer, err
-}
-
-// nodeName is the address of the node in a cluster and of the single server; for
-// the master that sentinels name it is the server's end of the connection.
-func nodeName(ctx context.Context, c redis.UniversalClient) string {
-	if node, ok := c.(*redis.Client); ok && node.Options().Addr != sentinelAddr {
-		return node.Options().Addr
-	}
-	text, err := c.Do(ctx, "CLIENT", "INFO").Text()
-	if err != nil {
-		return "master" // the name is only for people
-	}
-	_, addr, _ := strings.Cut(text, " laddr=")
-	addr, _, _ = strings.Cut(addr, " ")
-	return addr
-}
-
-// sentinelAddr is what go-redis v9 calls the address of a client that asks
-// sentinels.
-const sentinelAddr = "FailoverClient"

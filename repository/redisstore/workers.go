@@ -199,12 +199,12 @@ func (w workerSlots) put(ctx context.Context, r reading, slot workerid.Slot, nex
 			return m, err
 		}
 	}
-	in := call{[]string{key}, []any{w.store.deploymentID(), "put", r.life, slot.ID, read.token, read.entry,
-		next.Token, entry, w.o.TTL.Milliseconds()}}
+	args := []any{w.store.deploymentID(), "put", r.life, slot.ID, read.token, read.entry, next.Token, entry,
+		w.o.TTL.Milliseconds()}
 	need := (r.replicas + 1) / 2
-	reply, confirmed, err := w.confirm(ctx, node, need, w.script.byHash(ctx, in))
+	reply, confirmed, err := w.confirm(ctx, node, need, w.script.EvalSha, key, args)
 	if isNoScript(err) {
-		reply, confirmed, err = w.confirm(ctx, node, need, w.script.byText(ctx, in))
+		reply, confirmed, err = w.confirm(ctx, node, need, w.script.Eval, key, args)
 	}
 	switch {
 	case err != nil:
@@ -229,22 +229,17 @@ var (
 	errTooFewAcks = errors.New("too few replicas have confirmed")
 )
 
-// confirm sends a command and WAIT in one pipeline, which is one connection, and says how many replicas have
+// confirm runs the script, and WAIT in the same pipeline, which is one connection, and says how many replicas have
 // confirmed. WAIT ends before the client gives up its reply.
-func (w workerSlots) confirm(ctx context.Context, node redis.UniversalClient, need int, cmd *redis.StringCmd) (
-	reply string, confirmed int, err error) {
+func (w workerSlots) confirm(ctx context.Context, node redis.UniversalClient, need int, run eval, key string,
+	args []any) (reply string, confirmed int, err error) {
 	pipe := node.Pipeline()
-	_ = pipe.Process(ctx, cmd) // only queues; each command has its own error
+	cmd := run(ctx, pipe, []string{key}, args...) // only queues; each command has its own error
 	wait := redis.NewIntCmd(ctx, "wait", need, w.store.waitLimit.Milliseconds())
 	if need > 0 {
 		_ = pipe.Process(ctx, wait)
 	}
 	_, execErr := pipe.Exec(ctx)
-	if err := errors.Join(cmd.Err(), wait.Err()); err != nil {
-		return "", 0, err
-	}
-	if cmd.Val() == "" {
-		return "", 0, unanswered(execErr)
-	}
-	return cmd.Val(), int(wait.Val()), nil
+	put := resultOf(cmd, execErr)
+	return put.reply, int(wait.Val()), errors.Join(put.err, wait.Err())
 }

@@ -358,7 +358,6 @@ func TestDoctor(t *testing.T) {
 		"unsafe": {unsafe, 1, []string{
 			"database  innodb_flush_log_at_trx_commit  2  1  unsafe",
 			"redis  maxmemory-policy  allkeys-lru  noeviction  unsafe",
-			"redis  replica-read-only  no  yes  warn",
 		}, []string{
 			"innodb_flush_log_at_trx_commit is 2, it should be 1",
 			"maxmemory-policy is allkeys-lru, it should be noeviction",
@@ -370,9 +369,6 @@ func TestDoctor(t *testing.T) {
 			wantOneLine(t, o)
 			if o.exit != c.exit || strings.Contains(o.stdout+o.stderr, password) {
 				t.Errorf("got %+v, want exit %d and no password", o, c.exit)
-			}
-			if strings.Contains(o.stderr, "replica-read-only") {
-				t.Errorf("a mere warning is on stderr: %s", o.stderr)
 			}
 			for _, text := range c.says {
 				if !strings.Contains(o.stderr, text) {
@@ -389,12 +385,12 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// onUnsafe are stores that lose commits in a power cut, evict lists and let replicas be written.
+// onUnsafe are stores that lose commits in a power cut and evict lists.
 func onUnsafe(t *testing.T) (settings, *testserver.RedisServer) {
 	t.Helper()
 	s := onMariaDB(testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2").NewDatabase(t))
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
-	r := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--replica-read-only", "no")
+	r := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
 	return s.With(onRedis(r.Addr)), r
 }
