@@ -9,8 +9,6 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/observe"
-	"shardid/service/queue"
-	"shardid/service/segment"
 	"shardid/service/uid"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -125,13 +123,10 @@ func (a *App) wireObserve() error {
 }
 
 // metrics exports the counters of what is enabled to Prometheus.
-func (a *App) metrics() prometheus.Gatherer {
-	sources := observe.Sources{
-		Version: versionString(), Registry: a.registry,
-		Queue: func() (queue.Stats, []queue.View) { return a.queue.Stats(), a.queue.Seen() },
-	}
+func (a *App) metrics() func(context.Context) ([]byte, error) {
+	sources := observe.Sources{Version: versionString(), Registry: a.registry, Apps: a.queue.Seen}
 	if a.segment != nil {
-		sources.Segment = func() (segment.Stats, []segment.View) { return a.segment.Stats(), a.segment.Used() }
+		sources.Tags = a.segment.Used
 	}
 	if a.snowflake != nil {
 		sources.Worker = a.snowflake.keeper.Status

@@ -117,7 +117,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
 		Timeout: a.cfg.Server.RequestTimeout, LowWatermark: 0.2, PrefetchMax: q.PrefetchMax,
 		MaxStep: 100_000, LiftAlarm: farBack,
-		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg),
+		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg), Registry: a.registry,
 	}
 	if a.tracer != nil {
 		o.Observe = a.tracer.Refill
@@ -293,7 +293,7 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.segment, err = segment.New(segment.Options{
 		Table: a.db, Reporter: a.monitor, Log: a.log,
-		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg),
+		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg), Registry: a.registry,
 	})
 	if err != nil {
 		return err

@@ -1,11 +1,12 @@
 package observe
 
 import (
-	"reflect"
+	"bytes"
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -21,9 +22,9 @@ import (
 type Sources struct {
 	Version  string
 	Registry *prometheus.Registry
-	Queue    func() (queue.Stats, []queue.View)
-	Segment  func() (segment.Stats, []segment.View) // with the tags that were used, by name
-	Worker   func() worker.Status                   // of the snowflake mode
+	Apps     func() []queue.View
+	Tags     func() []segment.View // those that were used, by name
+	Worker   func() worker.Status  // of the snowflake mode
 	UID      func() (uid.Stats, uid.Status)
 }
 
@@ -47,19 +48,16 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	out := scrape(metrics)
 	out.add("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
-	out.queue(c.Queue())
-	if c.Segment != nil {
-		stats, tags := c.Segment()
-		out.fields(stats)
-		out.tags(tags)
+	out.apps(c.Apps())
+	if c.Tags != nil {
+		out.tags(c.Tags())
 	}
 	if c.Worker != nil {
-		out.fields(c.Worker())
+		out.add("shardid_snowflake_lease_trust_seconds",
+			"How long the worker ID is trusted without a renewal.", c.Worker().Trust.Seconds())
 	}
 	if c.UID != nil {
-		stats, status := c.UID()
-		out.fields(stats)
-		out.fields(status)
+		out.uid(c.UID())
 	}
 }
 
@@ -78,33 +76,27 @@ func (out scrape) add(name, help string, value float64, labels ...string) {
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, of), kind, value)
 }
 
-// fields exports the fields of a struct that have the tag metric: whole numbers, and durations in seconds.
-func (out scrape) fields(of any, labels ...string) {
-	v := reflect.ValueOf(of)
-	for i := range v.NumField() {
-		tag, field := v.Type().Field(i).Tag, v.Field(i)
-		name := tag.Get("metric")
-		if name == "" {
-			continue
-		}
-		value := float64(field.Int())
-		if field.Type() == reflect.TypeFor[time.Duration]() {
-			value = time.Duration(field.Int()).Seconds()
-		}
-		out.add(name, tag.Get("help"), value, labels...)
-	}
+// uid exports how UIDs do.
+func (out scrape) uid(counted uid.Stats, now uid.Status) {
+	out.add("shardid_uid_issued_total", "IDs given to callers.", float64(counted.Issued))
+	out.add("shardid_uid_dropped_total", "IDs given up, of incomplete batches and of rings: gaps.",
+		float64(counted.Dropped))
+	out.add("shardid_uid_refused_total", "Takes that found too little in the ring.", float64(counted.Refused))
+	out.add("shardid_uid_worker_id", "The worker ID, -1 without one.", float64(now.WorkerID))
+	out.add("shardid_uid_ring_size", "IDs that the ring has room for.", float64(now.RingSize))
+	out.add("shardid_uid_ring_fill", "IDs in the ring.", float64(now.RingFill))
+	out.add("shardid_uid_ahead_seconds", "How far the time of the newest ID is ahead of the clock.",
+		float64(now.AheadSeconds))
+	out.add("shardid_uid_runway_seconds", "How long IDs can be issued at the present rate without the database.",
+		float64(now.RunwaySeconds))
+	out.add("shardid_uid_lifetime_seconds", "Seconds left in the time bits.", float64(now.RemainingSeconds))
 }
 
-func (out scrape) queue(s queue.Stats, apps []queue.View) {
-	out.fields(s)
-	for reason, n := range s.Wasted() {
-		out.add("shardid_queue_wasted_indices_total",
-			"Indices that no caller will get, gaps, by reason; docs/monitoring.md explains each.",
-			float64(n), "reason", reason)
-	}
+// apps exports what is known of each app.
+func (out scrape) apps(apps []queue.View) {
 	for _, v := range apps {
 		app := strconv.Itoa(int(v.App))
-		out.fields(v, "app", app)
+		out.add("shardid_queue_app_issued_total", "IDs of the app given to callers.", float64(v.Issued), "app", app)
 		least := int64(-1)
 		for _, d := range v.Depths {
 			if d >= 0 && (least < 0 || d < least) {

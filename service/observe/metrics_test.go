@@ -58,7 +58,9 @@ func full() Sources {
 	flakes, _ := snowflake.NewGenerator(snowflake.Options{
 		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
 	snowflake.NewService(flakes, 0, nil, registry)
-	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // its options are good
+	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // as are theirs
+	_, _ = segment.New(segment.Options{Timeout: time.Second, Registry: registry})
+	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry})
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)
 	stores.failed.WithLabelValues("redis", "pop").Inc()
@@ -73,18 +75,9 @@ func full() Sources {
 	known[0], known[1], known[2] = 100, 40, -1
 	return Sources{
 		Version: "1.2.3", Registry: registry,
-		Queue: func() (queue.Stats, []queue.View) {
-			return queue.Stats{
-				Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
-				Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
-				FarLifts:  32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
-			}, apps
-		},
-		Segment: func() (segment.Stats, []segment.View) {
-			return segment.Stats{
-				Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Wasted: 6, Repeated: 7, Lifts: 8,
-				Starved: 12,
-			}, []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
+		Apps: func() []queue.View { return apps },
+		Tags: func() []segment.View {
+			return []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
 		},
 		Worker: func() worker.Status {
 			return worker.Status{
@@ -194,11 +187,11 @@ func TestTagsAreBounded(t *testing.T) {
 		},
 	} {
 		s := full()
-		s.Segment = func() (_ segment.Stats, views []segment.View) {
+		s.Tags = func() (views []segment.View) {
 			for i, tag := range c.tags {
 				views = append(views, segment.View{Name: tag, InitOK: true, Held: 1, Runway: c.runway(i)})
 			}
-			return segment.Stats{}, views
+			return views
 		}
 		body := text(t, s)
 		n := strings.Count(body, "\nshardid_segment_runway_seconds{")
@@ -206,17 +199,4 @@ func TestTagsAreBounded(t *testing.T) {
 			t.Errorf("%s: %d series, want %s", name, n, c.want)
 		}
 	}
-}
-
-// The modes that are disabled have no metrics.
-func TestDisabledModes(t *testing.T) {
-	s := full()
-	s.Segment, s.UID, s.Worker = nil, nil, nil
-	body := text(t, s)
-	for _, of := range []string{"segment", "snowflake_lease", "uid"} {
-		if strings.Contains(body, "\nshardid_"+of) {
-			t.Errorf("%s has metrics", of)
-		}
-	}
-	check.Has(t, body, "\nshardid_queue_issued_total ")
 }

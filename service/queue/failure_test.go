@@ -43,15 +43,14 @@ func TestStoresAreAway(t *testing.T) {
 		db.fail(nil)
 		time.Sleep(2 * time.Second)
 		check.OK(t, r.Ready())
-		if s := r.Stats(); s.Refills != 2 || s.FailedPasses != 0 {
-			t.Errorf("after the first fill: %+v", s)
-		}
+		check.Equal(t, r.counted("refills_total"), 2, "refills")
+		check.Equal(t, r.counted("failed_passes_total"), 0, "passes that failed")
 
 		db.fail(errAway)
 		for range 30 { // one after the other is a hot list
 			check.Must(t, check.Err(r.one(1, passOf(0))))
 		}
-		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != 30 || v.Issued != 30 {
+		if s, v := r.Status(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != 30 || v.Issued != 30 {
 			t.Errorf("IDs are held: %+v, %+v", s, v)
 		}
 		err := r.dry(passOf(0))
@@ -63,9 +62,9 @@ func TestStoresAreAway(t *testing.T) {
 		check.Is(t, r.Ready(), errAway)
 		db.set(func(db *table) { db.delay = 300 * time.Millisecond })
 		check.Is(t, check.Err(r.one(1, passOf(0))), errAway, "while the next try is under way")
-		if s := r.Stats(); s.Issued != 200 || s.Starved != 3 || s.FailedPasses == 0 {
-			t.Errorf("after 200 IDs: %+v", s)
-		}
+		check.Equal(t, r.counted("issued_total"), 200, "issued")
+		check.Equal(t, r.counted("starved_total"), 3, "starved")
+		check.Equal(t, r.counted("failed_passes_total") > 0, true, "passes failed")
 
 		l.fail(errAway)
 		time.Sleep(10 * time.Second)
@@ -159,7 +158,7 @@ func TestALockOfTheDeadIsOutlived(t *testing.T) {
 		l.fail(nil)
 		time.Sleep(7 * time.Second)
 		r.works(t, queue.ConditionPop, queue.ConditionRefill)
-		check.Equal(t, r.Stats().Discarded, queue.Discarded{}, "what was used up")
+		check.Equal(t, r.counted("wasted_indices_total"), 0, "what was used up")
 		check.Equal(t, db.asks(), 1, "segments")
 		check.OK(t, l.Delete(t.Context(), []model.ListKey{aliceKey()}))
 		began := time.Now()
@@ -204,9 +203,8 @@ func TestListsTakeTurns(t *testing.T) {
 				l.onPush = l.slow(true)
 				r := ready(t, l, db, firstSweepOnly, timeout(10*time.Second))
 				c.during(t, r)
-				if s := r.Stats(); s.Refills != c.refills || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
-					t.Errorf("%+v", s)
-				}
+				check.Equal(t, r.Status().Refills, c.refills, "refills")
+				check.Equal(t, r.wasted("failed")+r.counted("failed_passes_total"), 0, "failures")
 			})
 		})
 	}
@@ -241,8 +239,8 @@ func TestTheTripwire(t *testing.T) {
 		got.take(t, r, 1)
 	}
 	got.check(t, 50)
-	if s := r.Stats(); s.Repeated < 2 || s.Discarded.History == 0 || got.seen[16385] {
-		t.Errorf("stats: %+v", s)
+	if n := r.counted("repeated_indices_total"); n < 2 || r.wasted("history") == 0 || got.seen[16385] {
+		t.Errorf("%d indices were refused, %+v", n, r.Status())
 	}
 }
 
@@ -294,7 +292,7 @@ func TestAnUnvouchedDatabase(t *testing.T) {
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("nobody is to wait, it took %v", took)
 		}
-		check.Equal(t, r.Stats().Starved, 3, "callers that got nothing")
+		check.Equal(t, r.counted("starved_total"), 3, "callers that got nothing")
 		for range 200 { // lists that work hide none that fails
 			check.Must(t, check.Err(r.one(1, "hello")))
 		}

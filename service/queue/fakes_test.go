@@ -15,8 +15,10 @@ import (
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/scripts/check"
+	"shardid/service/metric"
 	"shardid/service/queue"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -329,18 +331,19 @@ func (l *lists) slow(kept bool) func(context.Context, []model.PushRequest) []err
 // replica is one started service.
 type replica struct {
 	*queue.Service
-	reports *check.Reports
+	reports  *check.Reports
+	registry *prometheus.Registry
 }
 
 func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
-	r := &check.Reports{}
+	r, registry := &check.Reports{}, prometheus.NewRegistry()
 	opts := queue.Options{
 		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
 		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
-		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
+		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *", Registry: registry,
 	}
 	for _, f := range change {
 		f(&opts)
@@ -349,7 +352,7 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	check.Must(t, err)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
-	return replica{s, r}
+	return replica{s, r, registry}
 }
 
 // firstSweepOnly, timeout and prefetch are changes of Options.
@@ -410,6 +413,16 @@ func (r replica) dry(pass string) (err error) {
 		_, err = r.one(1, pass)
 	}
 	return err
+}
+
+// counted is the metric shardid_queue_NAME, and wasted that of wasted indices for a reason.
+func (r replica) counted(name string) int {
+	values, _ := metric.Values(r.registry) // a registry that fails has none
+	return int(values["shardid_queue_"+name])
+}
+
+func (r replica) wasted(reason string) int {
+	return r.counted(fmt.Sprintf("wasted_indices_total{reason=%q}", reason))
 }
 
 // works wants conditions to have no error.

@@ -179,7 +179,7 @@ func (l *list) More(ctx context.Context, n int64) ([]hold.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, popTimeout)
 	defer cancel()
 	n = min(n, model.MaxBatch)
-	l.svc.stats.pops.Add(1)
+	l.svc.stats.pops.Inc()
 	p, err := l.svc.opts.Lists.Pop(ctx, l.key, int(n))
 	l.svc.purged(l.key, p.Purged)
 	l.mu.Lock()
@@ -250,7 +250,7 @@ func (l *list) accept(p model.Popped) (runs []hold.Run, over bool) {
 		switch n := len(runs) - 1; {
 		case err != nil, none != nil:
 			over = true
-			l.svc.stats.overLimit.Add(1)
+			l.svc.stats.wasted["over_limit"].Inc()
 		case id == 0: // no ID: what wrap makes of the limit itself
 		case n >= 0 && id == runs[n].First+runs[n].Count*stride:
 			runs[n].Count++
@@ -282,7 +282,7 @@ func (l *list) limitReached() error {
 // refused counts a call that got nothing, and logs now and then that an app has reached its limit.
 func (l *list) refused(err error) {
 	if errors.Is(err, model.ErrQueueEmpty) {
-		l.svc.stats.starved.Add(1)
+		l.svc.stats.starved.Inc()
 	}
 	if !errors.Is(err, model.ErrLimitReached) {
 		return

@@ -74,9 +74,8 @@ func TestReplicasNeverRepeat(t *testing.T) {
 	}
 	got.check(t, want)
 	for _, r := range replicas {
-		if s := r.Stats(); s.Issued == 0 || s.Repeated != 0 || s.Lifts != 0 || s.Purged != 0 {
-			t.Errorf("stats: %+v", s)
-		}
+		check.Equal(t, r.counted("issued_total") > 0, true, "issued")
+		check.Equal(t, r.counted("repeated_indices_total")+r.counted("lifts_total")+r.wasted("purged"), 0, "trouble")
 	}
 }
 
@@ -128,14 +127,14 @@ func TestTheLimitMoves(t *testing.T) {
 			check.Is(t, r.alice(), model.ErrLimitReached)
 			time.Sleep(10 * time.Millisecond)
 		}
-		if n, s := db.asks()-before, r.Stats(); n > 5 || s.OverLimit == 0 {
-			t.Errorf("%d segments were asked for in three seconds, %+v", n, s)
+		if n := db.asks() - before; n > 5 || r.wasted("over_limit") == 0 {
+			t.Errorf("%d segments were asked for in three seconds, %+v", n, r.Status())
 		}
 		check.Equal(t, log.Count("app 1 has reached its limit"), 1, "lines of the log")
 		limit(5000)
 		got.take(t, r, 1)
 		got.check(t, 66)
-		check.Equal(t, r.Stats().Repeated, 0, "repeated")
+		check.Equal(t, r.counted("repeated_indices_total"), 0, "repeated")
 	})
 }
 
@@ -174,7 +173,7 @@ func TestAListOfFewIndicesIsFilledLittleByLittle(t *testing.T) {
 	if longest, n := db.longest(), db.asks(); longest < 100 || longest > 140 || n > 40 {
 		t.Errorf("%d segments, the longest of %d indices", n, longest)
 	}
-	if held := r.Stats().Held; held > 1 {
+	if held := r.Status().Held; held > 1 {
 		t.Errorf("%d IDs are held ahead", held)
 	}
 	got.take(t, r, 5000)
@@ -235,7 +234,7 @@ func TestReload(t *testing.T) {
 	if id, err := r.one(1, "alice"); err != nil || id <= before {
 		t.Errorf("ID %d, %v after %d", id, err, before)
 	}
-	check.Equal(t, r.Stats().Issued, 2, "issued")
+	check.Equal(t, r.counted("issued_total"), 2, "issued")
 	db.fail(errAway)
 	check.Is(t, r.Reload(t.Context()), errAway)
 	check.Is(t, r.reports.Of(queue.ConditionReload), errAway, "reported")
@@ -334,7 +333,7 @@ func TestScrambledApp(t *testing.T) {
 		seen[parts[0].Value] = true
 	}
 	check.Equal(t, replicas[0].Scramble(9), "", "secret of an unknown app")
-	if v := replicas[0].Seen()[0]; !v.Scramble || replicas[0].Stats().Repeated != 0 {
+	if v := replicas[0].Seen()[0]; !v.Scramble || replicas[0].counted("repeated_indices_total") != 0 {
 		t.Errorf("%+v", v)
 	}
 }

@@ -301,7 +301,7 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	for i, err := range errs {
 		j := jobs[i]
 		if j.delayed, j.arrived = delayed, err == nil; err == nil {
-			s.stats.refills.Add(1)
+			s.stats.refills.Inc()
 			continue
 		}
 		s.discarded(j, err)
@@ -330,7 +330,7 @@ func (s *Service) report(jobs []*job) {
 		j.mu.Unlock()
 	}
 	if failed && s.background.Context().Err() == nil {
-		s.stats.failedPasses.Add(1)
+		s.stats.failedPasses.Inc()
 	}
 }
 

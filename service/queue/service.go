@@ -27,6 +27,7 @@ import (
 	"shardid/model"
 	"shardid/service/background"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 )
 
@@ -38,7 +39,7 @@ const (
 	ConditionReload = "reload"
 )
 
-// Options are what a Service is made of. All fields but Observe are required.
+// Options are what a Service is made of. All fields but Observe and Registry are required.
 type Options struct {
 	Lists     Lists
 	Locker    Locker
@@ -51,6 +52,8 @@ type Options struct {
 	// Observe is told of a refill pass over so many lists. It gives the context of the
 	// pass' steps, and is told of its end. nil: nothing is told.
 	Observe func(ctx context.Context, lists int) (context.Context, func())
+	// Registry exports the counters; nil: nothing does.
+	Registry prometheus.Registerer
 
 	Timeout      time.Duration // how long a caller may wait for a refill, above 0
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
@@ -96,6 +99,7 @@ func New(opts Options) (*Service, error) {
 	if err := s.schedule(); err != nil {
 		return nil, err
 	}
+	s.count()
 	return s, nil
 }
 
@@ -163,7 +167,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		for _, l := range c.all() {
 			l.close(background.ErrStopping)
 		}
-		if n := s.Stats().Dropped; n > 0 {
+		if n := s.countPools().Dropped; n > 0 {
 			s.opts.Log.Info("indices taken ahead of demand were given up; they are gaps", "indices", n)
 		}
 	})

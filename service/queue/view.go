@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"shardid/model"
+	"shardid/service/metric"
 )
 
 // View is an app and what this process knows of its lists, counted since the start
@@ -16,7 +17,7 @@ type View struct {
 	model.Limit        // as Limit; MaxID also as a string, maxLimitIdStr
 	Scramble    bool   `json:"scramble"`
 
-	Issued  int64 `json:"issued" metric:"shardid_queue_app_issued_total" help:"IDs of the app given to callers."`
+	Issued  int64 `json:"issued"`
 	Refills int64 `json:"refills"` // segments of the app pushed
 	Held    int64 `json:"held"`    // IDs of the app that this replica holds ahead of its callers
 	// PerSecond is the average of the last period of the history, 5 s. The caller of Status
@@ -58,10 +59,15 @@ type Status struct {
 
 // Status returns the counters and, as Seen does, the apps.
 func (s *Service) Status() Status {
-	apps, c := append([]View{}, s.Seen()...), s.Stats()
-	return Status{
-		Issued: c.Issued, Pops: c.Pops, Refills: c.Refills, Held: c.Held, Wasted: c.Wasted(), Apps: apps,
+	c := s.countPools()
+	out := Status{
+		Issued: c.Issued, Pops: metric.Value(s.stats.pops), Refills: metric.Value(s.stats.refills), Held: c.Held,
+		Wasted: map[string]int64{"dropped": c.Dropped}, Apps: append([]View{}, s.Seen()...),
 	}
+	for reason, counter := range s.stats.wasted {
+		out.Wasted[reason] = metric.Value(counter)
+	}
+	return out
 }
 
 // Seen returns the apps in order of their IDs, as this process last saw their lists:

@@ -13,8 +13,10 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/metric"
 	"shardid/service/segment"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -171,13 +173,15 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 // replica is one started service.
 type replica struct {
 	*segment.Service
-	reports *check.Reports
+	reports  *check.Reports
+	registry *prometheus.Registry
 }
 
 func start(t testing.TB, db segment.Table, change ...func(*segment.Options)) replica {
 	t.Helper()
-	r := &check.Reports{}
-	opts := segment.Options{Table: db, Reporter: r, Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second}
+	r, registry := &check.Reports{}, prometheus.NewRegistry()
+	opts := segment.Options{Table: db, Reporter: r, Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second,
+		Registry: registry}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -185,7 +189,7 @@ func start(t testing.TB, db segment.Table, change ...func(*segment.Options)) rep
 	check.Must(t, err)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
-	return replica{s, r}
+	return replica{s, r, registry}
 }
 
 func stop(t testing.TB, s *segment.Service) {
@@ -208,6 +212,12 @@ func orders(t testing.TB, step int64, change ...func(*segment.Options)) (*table,
 	t.Helper()
 	db := newTable(step, "orders")
 	return db, ready(t, db, change...)
+}
+
+// counted is the metric shardid_segment_NAME_total.
+func (r replica) counted(name string) int64 {
+	values, _ := metric.Values(r.registry) // a registry that fails has none
+	return int64(values["shardid_segment_"+name+"_total"])
 }
 
 // one asks for a single ID.

@@ -47,7 +47,7 @@ func TestNumbersBeginAgainAtMidnight(t *testing.T) {
 		held := r.view("orders").Held
 		time.Sleep(time.Second)
 		r.text(t, "O20000102-000001")
-		if wasted := r.Stats().Wasted; wasted < held {
+		if wasted := r.counted("wasted"); wasted < held {
 			t.Errorf("%d of %d IDs were given up at midnight", wasted, held)
 		}
 		for _, s := range db.segments() {
@@ -121,7 +121,7 @@ func simulationNumbers() simtest.Simulation[mutant] {
 		Mutants: map[mutant]uint64{
 			staleClock:  1,
 			sharesRange: 13,
-			noDoubt:     2,
+			noDoubt:     1,
 			noWait:      21,
 		},
 	}

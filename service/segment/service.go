@@ -31,6 +31,7 @@ import (
 	"shardid/model"
 	"shardid/service/background"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
@@ -82,6 +83,8 @@ type Options struct {
 	// Now is this machine's clock, which says the period of business numbers; nil means
 	// time.Now.
 	Now func() time.Time
+	// Registry exports the counters; nil: nothing does.
+	Registry prometheus.Registerer
 }
 
 // Service issues the IDs of tags. Safe for concurrent use.
@@ -117,6 +120,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s.lookups.next = map[string]*lookup{}
 	s.lookups.batches = background.Batcher[*lookup]{Group: s.background, Max: readAtOnce, AtOnce: 1, Do: s.readAsked}
+	s.count()
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
 }

@@ -212,11 +212,13 @@ func (w *world) check() (did simtest.Tally, err error) {
 				return nil, fmt.Errorf("process %d after %v: %w", i, w.faults, err)
 			}
 		}
-		s := p.Stats()
-		if issued := len(seen) - before; s.Repeated != 0 || s.Issued != int64(issued) {
-			return nil, fmt.Errorf("process %d after %v: %d segments were refused, %d IDs came, %d are counted", i, w.faults, s.Repeated, issued, s.Issued)
+		issued, counted, refused := int64(len(seen)-before), p.counted("issued"), p.counted("repeated")
+		if refused != 0 || counted != issued {
+			return nil, fmt.Errorf("process %d after %v: %d segments were refused, %d IDs came, %d are counted", i,
+				w.faults, refused, issued, counted)
 		}
-		did["lifts"], did["wasted"] = did["lifts"]+int(s.Lifts), did["wasted"]+int(s.Wasted)
+		did["lifts"] += int(p.counted("lifts"))
+		did["wasted"] += int(p.counted("wasted"))
 	}
 	did["IDs"] = len(seen)
 	return did, nil

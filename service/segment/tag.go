@@ -154,7 +154,7 @@ func (t *Tag) refuse(err error) error {
 		t.mu.Unlock()
 		err = fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, err)
 	}
-	t.svc.stats.starved.Add(1)
+	t.svc.stats.starved.Inc()
 	return err
 }
 
@@ -266,9 +266,9 @@ func ofRow(err error) bool {
 // noteLoad counts a load and reports whether the database works. What is wrong with one row, or a wait
 // that is meant to be, is no failure of it. Callers hold mu.
 func (t *Tag) noteLoad(err error) {
-	t.svc.stats.loads.Add(1)
+	t.svc.stats.loads.Inc()
 	if err != nil {
-		t.svc.stats.failedLoads.Add(1)
+		t.svc.stats.failedLoads.Inc()
 	}
 	t.supply.lastErr = err
 	switch {
@@ -301,7 +301,7 @@ func (t *Tag) noteFailure(err error) error {
 
 // noteRepeated is the tripwire. Callers hold mu.
 func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
-	t.svc.stats.repeated.Add(1)
+	t.svc.stats.repeated.Inc()
 	t.svc.stats.wasted.Add(max(0, s.End-max(s.First, floor)))
 	t.supply.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were handed out before", s.First, s.End, floor)
 	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were handed out before; look for a second writer of leaf_alloc",
@@ -312,13 +312,13 @@ func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
 // went back in time explains, and IDs that were left out because it is unknown how far. Callers hold mu.
 func (t *Tag) noteJumps(s model.TagSegment) {
 	if s.Lifted > 0 {
-		t.svc.stats.lifts.Add(1)
+		t.svc.stats.lifts.Inc()
 		t.svc.events.Log(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again",
 			"tag", t.name, "by", s.Lifted)
 	}
 	if s.Jumped > 0 {
-		t.svc.stats.jumps.Add(1)
-		t.svc.stats.jumped.Add(s.Jumped)
+		t.svc.stats.jumps.Inc()
+		t.svc.stats.jumped.Add(float64(s.Jumped))
 		t.leftOut += s.Jumped
 		t.svc.events.Log(slog.LevelError, "IDs left out: another database server, or an earlier state of it, and Redis cannot tell what was handed out",
 			"tag", t.name, "ids", s.Jumped)

@@ -7,7 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/hold"
 	"shardid/model"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // View is what Leaf's /cache page and /api/status show of a tag; its JSON is that of
@@ -57,7 +61,7 @@ type Status struct {
 }
 
 // Status returns the counter and the tags in use.
-func (s *Service) Status() Status { return Status{Issued: s.Stats().Issued, Tags: s.Used()} }
+func (s *Service) Status() Status { return Status{Issued: s.countPools().Issued, Tags: s.Used()} }
 
 // Used are the tags that exist and that this process has used, by name.
 func (s *Service) Used() []View {
@@ -103,39 +107,41 @@ func (t *Tag) view() View {
 	return v
 }
 
-// Stats counts since the start of the process, as the metrics of the tags do.
-type Stats struct {
-	Issued      int64 `metric:"shardid_segment_issued_total" help:"IDs given to callers."`
-	Loads       int64 `metric:"shardid_segment_loads_total" help:"Segments asked for."`
-	FailedLoads int64 `metric:"shardid_segment_failed_loads_total" help:"Segments that were not had, or whose answer was lost."`
-	Waits       int64 // calls that waited for a segment
-	Starved     int64 `metric:"shardid_segment_starved_total" help:"Calls that got -4, as no segment could be had in time."`
-	Wasted      int64 `metric:"shardid_segment_wasted_total" help:"IDs held by this replica and given up: gaps."`
-
-	Repeated int64 `metric:"shardid_segment_repeated_total" help:"Segments refused because IDs of them were handed out before: must stay 0."`
-	Lifts    int64 `metric:"shardid_segment_lifts_total" help:"Times max_id was below what this replica knows to be handed out: the table went back in time."`
-	Jumps    int64 `metric:"shardid_segment_incarnation_jumps_total" help:"Times the database server changed and Redis could not tell what was handed out of a tag."`
-	Jumped   int64 `metric:"shardid_segment_jumped_ids_total" help:"IDs of tags left out for that: gaps."`
-}
-
-// counters are those of the service; each tag counts itself what it issued.
+// counters are the metrics that the service counts.
 type counters struct {
-	loads, failedLoads, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
+	loads, failedLoads, starved, repeated, lifts, jumps, jumped prometheus.Counter
+	wasted                                                      atomic.Int64 // beside what pools give up
 }
 
-// Stats returns the counters; they are read one by one, not at one instant.
-func (s *Service) Stats() Stats {
-	c := &s.stats
-	out := Stats{
-		Loads: c.loads.Load(), FailedLoads: c.failedLoads.Load(),
-		Starved: c.starved.Load(), Wasted: c.wasted.Load(),
-		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
+// count makes the counters, and exports what pools count. They start at 0 with the process.
+func (s *Service) count() {
+	counter := func(name, help string) prometheus.Counter {
+		return metric.Counter(s.opts.Registry, "shardid_segment_"+name, help)
 	}
+	metric.Sum(s.opts.Registry, "shardid_segment_issued_total", "IDs given to callers.",
+		func() int64 { return s.countPools().Issued })
+	metric.Sum(s.opts.Registry, "shardid_segment_wasted_total", "IDs held by this replica and given up: gaps.",
+		func() int64 { return s.countPools().Dropped })
+	s.stats.loads = counter("loads_total", "Segments asked for.")
+	s.stats.failedLoads = counter("failed_loads_total", "Segments that were not had, or whose answer was lost.")
+	s.stats.starved = counter("starved_total", "Calls that got -4, as no segment could be had in time.")
+	s.stats.repeated = counter("repeated_total",
+		"Segments refused because IDs of them were handed out before: must stay 0.")
+	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be handed out: "+
+		"the table went back in time.")
+	s.stats.jumps = counter("incarnation_jumps_total", "Times the database server changed and Redis could not tell "+
+		"what was handed out of a tag.")
+	s.stats.jumped = counter("jumped_ids_total", "IDs of tags left out for that: gaps.")
+}
+
+// countPools adds up what the pools of all tags count, and what was issued and given up beside them.
+func (s *Service) countPools() hold.Counts {
+	sum := hold.Counts{Dropped: s.stats.wasted.Load()}
 	for _, t := range s.allTags() {
 		t.mu.Lock()
 		c := t.pool.Counts()
-		out.Issued, out.Wasted, out.Waits = out.Issued+c.Issued+t.beside, out.Wasted+c.Dropped, out.Waits+c.Waits
+		sum.Issued, sum.Dropped = sum.Issued+c.Issued+t.beside, sum.Dropped+c.Dropped
 		t.mu.Unlock()
 	}
-	return out
+	return sum
 }

@@ -11,21 +11,21 @@ import (
 type Status struct {
 	Issued   int64  `json:"issued"` // IDs since the start of the process
 	Mode     string `json:"mode"`
-	WorkerID int64  `json:"workerId" metric:"shardid_uid_worker_id" help:"The worker ID, -1 without one."`
-	NodeID   int64  `json:"nodeId"` // the row in WORKER_NODE; 0 while none is held
+	WorkerID int64  `json:"workerId"` // -1 without one
+	NodeID   int64  `json:"nodeId"`   // the row in WORKER_NODE; 0 while none is held
 
 	// For cached mode, else 0.
-	RingSize   int64  `json:"ringSize" metric:"shardid_uid_ring_size" help:"IDs that the ring has room for."`
-	RingFill   int64  `json:"ringFilled" metric:"shardid_uid_ring_fill" help:"IDs in the ring."`
+	RingSize   int64  `json:"ringSize"`   // IDs that the ring has room for
+	RingFill   int64  `json:"ringFilled"` // IDs in it
 	LastSecond Second `json:"lastSecond,omitzero"`
 	// AheadSeconds is negative when LastSecond, the last that was filled, is behind.
-	AheadSeconds int64 `json:"aheadSeconds" metric:"shardid_uid_ahead_seconds" help:"How far the time of the newest ID is ahead of the clock."`
+	AheadSeconds int64 `json:"aheadSeconds"`
 
 	// MarkedUntil is the last second that may be issued; the database holds it.
 	MarkedUntil   Second `json:"markedUntil,omitzero"`
-	RunwaySeconds int64  `json:"-" metric:"shardid_uid_runway_seconds" help:"How long IDs can be issued at the present rate without the database."`
-	// In cached mode they can be used faster than the clock goes.
-	RemainingSeconds int64 `json:"remainingLifetimeSeconds" metric:"shardid_uid_lifetime_seconds" help:"Seconds left in the time bits."`
+	RunwaySeconds int64  `json:"-"` // how long IDs can be issued at the present rate without the database
+	// RemainingSeconds are left in the time bits. In cached mode they can be used faster than the clock goes.
+	RemainingSeconds int64 `json:"remainingLifetimeSeconds"`
 }
 
 // Second is the time of an ID in Unix seconds; in JSON it is a date.
@@ -71,11 +71,11 @@ func remaining(l model.UIDLayout, second int64) int64 {
 	return max(0, l.MaxSecond()-max(second, l.MinSecond()-1))
 }
 
-// Stats counts since the start of the process, as the metrics of the tags do.
+// Stats counts since the start of the process.
 type Stats struct {
-	Issued  int64 `metric:"shardid_uid_issued_total" help:"IDs given to callers."`
-	Dropped int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of incomplete batches and of rings: gaps."`
-	Refused int64 `metric:"shardid_uid_refused_total" help:"Takes that found too little in the ring."`
+	Issued  int64 // IDs given to callers
+	Dropped int64 // IDs given up, of incomplete batches and of rings: gaps
+	Refused int64 // takes that found too little in the ring
 	Nodes   int64 // worker IDs got
 }
 

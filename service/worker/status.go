@@ -22,7 +22,7 @@ type Status struct {
 	// After: IDs carry a later time. Reserved: IDs carry at most this time.
 	// Expires: from when on another may follow. All by this machine's clock.
 	After, Reserved, Expires time.Time
-	Trust                    time.Duration `metric:"shardid_snowflake_lease_trust_seconds" help:"How long the worker ID is trusted without a renewal."`
+	Trust                    time.Duration // how long the worker ID is trusted without a renewal
 	ClockOffset              time.Duration // how far this clock is ahead of the registry's; 0 when that has none
 	Error                    string        // the latest failure
 }
