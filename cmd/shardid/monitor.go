@@ -123,7 +123,7 @@ func (a *App) wireObserve() error {
 }
 
 // metrics exports the counters of what is enabled to Prometheus.
-func (a *App) metrics() func(context.Context) ([]byte, error) {
+func (a *App) metrics() prometheus.Gatherer {
 	sources := observe.Sources{Version: versionString(), Registry: a.registry, Apps: a.queue.Seen}
 	if a.segment != nil {
 		sources.Tags = a.segment.Used

@@ -181,7 +181,7 @@ func HasGalera() bool {
 func Galera(t testing.TB) *GaleraCluster {
 	t.Helper()
 	const nodes = 3
-	ports, err := freePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
+	ports, err := FreePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
 	check.Must(t, err)
 	address := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	cluster := "gcomm://" + strings.Join([]string{address(0), address(1), address(2)}, ",")

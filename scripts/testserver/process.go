@@ -408,7 +408,7 @@ func FreePorts(n int) (ports []int, err error) {
 // FreeAddrs are addresses of this machine that were free a moment ago.
 func FreeAddrs(t testing.TB, n int) (addrs []string) {
 	t.Helper()
-	ports, err := freePorts(n)
+	ports, err := FreePorts(n)
 	check.Must(t, err)
 	for _, port := range ports {
 		addrs = append(addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

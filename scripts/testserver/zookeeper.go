@@ -185,7 +185,7 @@ func Ensemble(t testing.TB) *EnsembleSetup {
 	skipShort(t)
 	const size = 3
 	e := &EnsembleSetup{t: t}
-	ports, err := freePorts(2 * size) // for followers and for votes
+	ports, err := FreePorts(2 * size) // for followers and for votes
 	check.Must(t, err)
 	settings := []string{"initLimit=50", "syncLimit=25"}
 	for i := range size {

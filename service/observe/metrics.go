@@ -1,9 +1,6 @@
 package observe
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
