@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -301,27 +300,6 @@ func TestDemand(t *testing.T) {
 					t.Errorf("%d IDs are held after %d calls", held, calls)
 				}
 			})
-		})
-	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	for _, goroutines := range []int{1, 2} {
-		b.Run(strconv.Itoa(goroutines), func(b *testing.B) {
-			p := pool(b, &counter{most: 1 << 20}, func(o *Options) { o.Most = 1 << 20 })
-			b.ReportAllocs()
-			var all sync.WaitGroup
-			for range goroutines {
-				all.Go(func() {
-					for range b.N / goroutines {
-						if _, err := p.Next(b.Context()); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
 		})
 	}
 }

@@ -53,13 +53,3 @@ func TestTrafficIsCheap(t *testing.T) {
 	check.Equal(t, testing.AllocsPerRun(100, func() { traffic.Observe(access.UID, -4, time.Second) }), 0, "allocations")
 	(*Traffic)(nil).Observe(access.UID, 0, time.Second)
 }
-
-// BenchmarkObserve is what a request pays: two readings of the monotonic clock and a count.
-func BenchmarkObserve(b *testing.B) {
-	traffic, start := NewTraffic(nil, access.UID), time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		began := time.Since(start)
-		traffic.Observe(access.UID, 0, time.Since(start)-began)
-	}
-}

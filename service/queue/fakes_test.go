@@ -183,8 +183,6 @@ type lists struct {
 	onPop    func(model.Popped) model.Popped                             // changes an answer
 	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
 	onState  func(n int)                                                 // sees that the state of so many lists is asked for
-	sick     func(model.ListKey) error                                   // what all calls about a list fail with
-	timeout  time.Duration                                               // after which they do
 }
 
 func newLists() *lists { return &lists{Store: memstore.New()} }
@@ -205,30 +203,11 @@ func (l *lists) depth(key model.ListKey) int64 {
 // restart forgets everything, as an empty Redis does.
 func (l *lists) restart() { l.set(func(l *lists) { l.Store = memstore.New() }) }
 
-// refusals are what a call about lists fails with.
-func (l *lists) refusals(keys ...model.ListKey) []error {
-	l.mu.Lock()
-	err, sick, timeout := l.err, l.sick, l.timeout
-	l.mu.Unlock()
-	errs := slices.Repeat([]error{err}, len(keys))
-	if err != nil || sick == nil {
-		return errs
-	}
-	for i, key := range keys {
-		errs[i] = sick(key)
-	}
-	if errors.Join(errs...) != nil {
-		time.Sleep(timeout)
-	}
-	return errs
-}
-
 func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
-	refused := l.refusals(key)[0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if refused != nil {
-		return model.Popped{}, refused
+	if l.err != nil {
+		return model.Popped{}, l.err
 	}
 	p, err := l.Store.Pop(ctx, key, n)
 	if l.onPop != nil {
@@ -256,11 +235,10 @@ func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 
 func (l *lists) state(ctx context.Context, keys []model.ListKey, refused error) []model.ListState {
 	l.mu.Lock()
-	store := l.Store
-	l.mu.Unlock()
-	states := store.State(ctx, keys)
-	for i, err := range l.refusals(keys...) {
-		states[i].Err = cmp.Or(err, refused)
+	defer l.mu.Unlock()
+	states := l.Store.State(ctx, keys)
+	for i := range states {
+		states[i].Err = cmp.Or(l.err, refused)
 	}
 	return states
 }
@@ -277,19 +255,11 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	l.mu.Lock()
-	err, store := cmp.Or(l.err, l.readOnly), l.Store
-	l.mu.Unlock()
-	keys := make([]model.ListKey, len(names))
-	for i, name := range names {
-		_, _ = fmt.Sscanf(name, "%d_%d", &keys[i].App, &keys[i].Shard)
-	}
-	for _, refused := range l.refusals(keys...) { // all fail together
-		err = cmp.Or(err, refused)
-	}
-	if err != nil {
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.err, l.readOnly); err != nil {
 		return nil, err
 	}
-	return store.TryLock(ctx, names, token, ttl)
+	return l.Store.TryLock(ctx, names, token, ttl)
 }
 
 func (l *lists) Unlock(ctx context.Context, names []string, token string) error {
@@ -303,9 +273,9 @@ func refused(_ context.Context, reqs []model.PushRequest) []error {
 	return slices.Repeat([]error{errAway}, len(reqs))
 }
 
-// slow are pushes that take a microsecond for an index, from all replicas in turn, and are kept or not, which
-// saves memory.
-func (l *lists) slow(kept bool) func(context.Context, []model.PushRequest) []error {
+// slow are pushes that take a microsecond for an index, from all replicas in turn, and are not kept, which saves
+// memory.
+func (l *lists) slow() func(context.Context, []model.PushRequest) []error {
 	turn := make(chan struct{}, 1)
 	return func(ctx context.Context, reqs []model.PushRequest) []error {
 		const atOnce = 10_000
@@ -321,10 +291,7 @@ func (l *lists) slow(kept bool) func(context.Context, []model.PushRequest) []err
 				return slices.Repeat([]error{ctx.Err()}, len(reqs))
 			}
 		}
-		if !kept {
-			return make([]error, len(reqs))
-		}
-		return l.Store.Push(ctx, reqs)
+		return make([]error, len(reqs))
 	}
 }
 

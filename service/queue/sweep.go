@@ -84,20 +84,18 @@ func (s *Service) sweepInTurn(when cron.Schedule) {
 	}
 }
 
-// sweep looks at all lists and has those refilled that are low. A store that answers nothing is not asked
-// for the rest, which would wait as long.
+// sweep looks at all lists and has those refilled that are low.
 func (s *Service) sweep() {
 	c := s.catalogue.Load()
 	if c == nil {
 		return
 	}
 	for chunk := range slices.Chunk(c.all(), sweepChunk) {
-		began := time.Now()
 		jobs := make([]*job, len(chunk))
 		for i, l := range chunk {
 			jobs[i] = &job{list: l}
 		}
-		seen := s.observe(s.background.Context(), jobs, s.opts.Lists.State)
+		s.observe(s.background.Context(), jobs, s.opts.Lists.State)
 		s.report(jobs)
 		for _, j := range jobs {
 			j.mu.Lock()
@@ -108,7 +106,7 @@ func (s *Service) sweep() {
 			}
 			j.mu.Unlock()
 		}
-		if len(seen) == 0 && time.Since(began) > time.Second || s.background.Context().Err() != nil {
+		if s.background.Context().Err() != nil {
 			return
 		}
 	}

@@ -48,27 +48,6 @@ func TestTagsAreReadWhenAskedFor(t *testing.T) {
 	})
 }
 
-// However many names are asked for that are no tags, they cost ten statements a second.
-func TestABombOfUnknownTagsCostsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, r := orders(t, 10)
-		reads, began := db.readCount(), time.Now()
-		for round := range 5 {
-			var callers sync.WaitGroup
-			for i := range 3000 { // three statements have room for them
-				callers.Go(func() {
-					_, err := r.Next(t.Context(), fmt.Sprintf("bomb-%d-%d", round, i), 1, nil)
-					check.Is(t, err, model.ErrUnknownTag)
-				})
-			}
-			callers.Wait()
-		}
-		if n, took := db.readCount()-reads, time.Since(began); n > 2+int(took/(100*time.Millisecond)) {
-			t.Errorf("the table was read %d times in %v", n, took)
-		}
-	})
-}
-
 // What was changed or removed of the tags in use is read once a minute, in statements of 1000 names; Reload reads
 // the row of one of them now.
 func TestChangesAreReadOnceAMinute(t *testing.T) {
