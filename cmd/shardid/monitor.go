@@ -125,9 +125,6 @@ func (a *App) wireObserve() error {
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() prometheus.Gatherer {
 	sources := observe.Sources{Version: versionString(), Registry: a.registry, Apps: a.queue.Seen}
-	if a.segment != nil {
-		sources.Tags = a.segment.Used
-	}
 	if a.snowflake != nil {
 		sources.Worker = a.snowflake.keeper.Status
 	}

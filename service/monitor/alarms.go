@@ -331,21 +331,23 @@ func (m *Monitor) look() (reading, []Alarm) {
 		}
 		return r.at.Sub(last.at) < within
 	}
-	since, raised := map[string]time.Time{}, []Alarm{}
+	raised, named := []Alarm{}, func(name string) func(Alarm) bool {
+		return func(a Alarm) bool { return a.Name == name }
+	}
 	for _, row := range rows() {
 		text := row.says(s)
-		if _, before := since[row.name]; before || text == "" {
+		if text == "" || slices.ContainsFunc(raised, named(row.name)) {
 			continue
 		}
-		since[row.name] = r.at
-		if at, was := m.since[row.name]; was {
-			since[row.name] = at
+		since := r.at
+		if i := slices.IndexFunc(m.raised, named(row.name)); i >= 0 {
+			since = m.raised[i].Since
 		}
-		raised = append(raised, Alarm{row.name, row.severity, text, since[row.name]})
+		raised = append(raised, Alarm{row.name, row.severity, text, since})
 	}
 	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
-	m.since, m.raised = since, raised
+	m.raised = raised
 	return r, raised
 }
 

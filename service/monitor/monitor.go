@@ -45,11 +45,10 @@ type Monitor struct {
 
 	mu         sync.Mutex // guards the rest; it is not held while metrics and state are read
 	conditions map[string]*condition
-	raised     []Alarm              // as last seen; the slice does not change
-	since      map[string]time.Time // since when each of them is on, by name
-	rises      map[string]rise      // of what alarms count, by the names of the counters
-	last       reading              // zero before the first
-	history    []sample             // oldest first
+	raised     []Alarm         // as last seen; the slice does not change
+	rises      map[string]rise // of what alarms count, by the names of the counters
+	last       reading         // zero before the first
+	history    []sample        // oldest first
 }
 
 type condition struct {

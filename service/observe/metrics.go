@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"shardid/service/queue"
-	"shardid/service/segment"
 	"shardid/service/uid"
 	"shardid/service/worker"
 
@@ -20,8 +19,7 @@ type Sources struct {
 	Version  string
 	Registry *prometheus.Registry
 	Apps     func() []queue.View
-	Tags     func() []segment.View // those that were used, by name
-	Worker   func() worker.Status  // of the snowflake mode
+	Worker   func() worker.Status // of the snowflake mode
 	UID      func() (uid.Stats, uid.Status)
 }
 
@@ -46,9 +44,6 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	out := scrape(metrics)
 	out.add("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
 	out.apps(c.Apps())
-	if c.Tags != nil {
-		out.tags(c.Tags())
-	}
 	if c.Worker != nil {
 		out.add("shardid_snowflake_lease_trust_seconds",
 			"How long the worker ID is trusted without a renewal.", c.Worker().Trust.Seconds())
@@ -102,30 +97,5 @@ func (out scrape) apps(apps []queue.View) {
 		}
 		out.add("shardid_queue_app_depth_min_indices", "Indices in the shortest of the app's lists, as this replica "+
 			"last saw each; -1 when it has seen none.", float64(least), "app", app)
-	}
-}
-
-// maxTags is how many tags have series of their own; a table may have any number.
-const maxTags = 100
-
-// tags exports the tags that this replica has used. They come by name, so that the same tags keep a label of their own;
-// the rest, and a tag of that name, is "other".
-func (out scrape) tags(tags []segment.View) {
-	runways := map[string]float64{}
-	for _, v := range tags {
-		if !v.InitOK {
-			continue
-		}
-		label := strings.ToValidUTF8(v.Name, "?")
-		if _, known := runways[label]; !known && len(runways) >= maxTags {
-			label = "other"
-		}
-		if least, known := runways[label]; !known || v.Runway < least {
-			runways[label] = v.Runway
-		}
-	}
-	for label, runway := range runways {
-		out.add("shardid_segment_runway_seconds", "How long the held IDs last at the present rate, at most a year; "+
-			"beyond 100 tags the rest is other, and has that of the tag that lasts shortest.", runway, "tag", label)
 	}
 }

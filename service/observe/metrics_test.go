@@ -76,9 +76,6 @@ func full() Sources {
 	return Sources{
 		Version: "1.2.3", Registry: registry,
 		Apps: func() []queue.View { return apps },
-		Tags: func() []segment.View {
-			return []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
-		},
 		Worker: func() worker.Status {
 			return worker.Status{
 				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline}
@@ -156,47 +153,6 @@ func TestDeployedMetrics(t *testing.T) {
 			if !regexp.MustCompile(`(?m)^` + name + `[ {]`).MatchString(exported) {
 				t.Errorf("%s: nothing exports %s", file, name)
 			}
-		}
-	}
-}
-
-// Tags come from a table of any size and may have any name: the series stay few, and
-// none makes a scrape fail.
-func TestTagsAreBounded(t *testing.T) {
-	many := func(n int) (tags []string) {
-		for i := range n {
-			tags = append(tags, fmt.Sprintf("tag%05d", i))
-		}
-		return tags
-	}
-	lasts := func(i int) float64 { return float64(10000 - i) }
-	for name, c := range map[string]struct {
-		tags   []string
-		runway func(i int) float64
-		want   string // a line
-	}{
-		"many": {many(5000), lasts, `shardid_segment_runway_seconds{tag="other"} 5001`},
-		"one is other": {
-			append([]string{"other"}, many(150)...), lasts, `shardid_segment_runway_seconds{tag="other"} 9850`,
-		},
-		"not UTF-8":     {[]string{"a\xff", "a\xfe", "b"}, lasts, `shardid_segment_runway_seconds{tag="a?"} 9999`},
-		"quotes, lines": {[]string{"a\"b\\c", "d\ne"}, lasts, `shardid_segment_runway_seconds{tag="d\ne"} 9999`},
-		"other lasts as long as the shortest of it": { // 449, 501, 450
-			many(103), func(i int) float64 { return []float64{501, 450, 449}[(i+1)%3] },
-			`shardid_segment_runway_seconds{tag="other"} 449`,
-		},
-	} {
-		s := full()
-		s.Tags = func() (views []segment.View) {
-			for i, tag := range c.tags {
-				views = append(views, segment.View{Name: tag, InitOK: true, Held: 1, Runway: c.runway(i)})
-			}
-			return views
-		}
-		body := text(t, s)
-		n := strings.Count(body, "\nshardid_segment_runway_seconds{")
-		if n > 101 || !strings.Contains(body, "\n"+c.want+"\n") {
-			t.Errorf("%s: %d series, want %s", name, n, c.want)
 		}
 	}
 }

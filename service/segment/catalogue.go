@@ -53,12 +53,6 @@ func (s *Service) allTags() []*Tag {
 	return tags
 }
 
-// Known says whether a tag was found in the database since it was first asked for.
-func (s *Service) Known(tag string) bool {
-	_, found := s.tags.Load(tag)
-	return found
-}
-
 // findTag returns a tag, whose row is read if it is not in use: again and again for Options.Timeout while the table
 // cannot be read. Errors: model.ErrNotReady, ErrUnknownTag, ErrInvalidArgument, ErrSegmentEmpty, or that of a ctx
 // that was canceled.
@@ -148,7 +142,7 @@ func (s *Service) Reload(ctx context.Context, name string) error {
 	if !s.answered.Load() {
 		return s.background.NotReady()
 	}
-	if !s.Known(name) {
+	if _, found := s.tags.Load(name); !found {
 		return nil
 	}
 	return s.background.Do(ctx, func() error {

@@ -13,6 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/metric"
 	"shardid/service/segment"
 )
 
@@ -163,6 +164,9 @@ func TestTheViewIsLeafs(t *testing.T) {
 		if v := r.view("orders"); math.Abs(v.Rate-101) > 1 || math.Abs(v.Runway*v.Rate-float64(v.Held)) > 0.01 {
 			t.Errorf("%+v", v)
 		}
+		values, err := metric.Values(r.registry)
+		check.Must(t, err)
+		check.Equal(t, values["shardid_segment_runway_seconds"], r.view("orders").Runway, "the shortest runway")
 		if used := r.Status(); len(used.Tags) != 1 || used.Tags[0].Name != "orders" || used.Issued != 101 {
 			t.Errorf("%+v", used)
 		}

@@ -122,6 +122,17 @@ func (s *Service) count() {
 		func() int64 { return s.countPools().Issued })
 	metric.Sum(s.opts.Registry, "shardid_segment_wasted_total", "IDs held by this replica and given up: gaps.",
 		func() int64 { return s.countPools().Dropped })
+	metric.Gauge(s.opts.Registry, "shardid_segment_runway_seconds",
+		"How long the held IDs of the tag that runs out first last at the present rate, at most a year.",
+		func() float64 {
+			least := maxRunway.Seconds()
+			for _, v := range s.Used() {
+				if v.InitOK {
+					least = min(least, v.Runway)
+				}
+			}
+			return least
+		})
 	s.stats.loads = counter("loads_total", "Segments asked for.")
 	s.stats.failedLoads = counter("failed_loads_total", "Segments that were not had, or whose answer was lost.")
 	s.stats.starved = counter("starved_total", "Calls that got -4, as no segment could be had in time.")

@@ -70,7 +70,7 @@ func (l *lane) begin() {
 		l.answers = l.svc.background.Go(l.answerQueue)
 	}
 	if l.closed || !l.answers {
-		l.fail(background.ErrStopping)
+		l.fail()
 	}
 }
 
@@ -86,17 +86,17 @@ func (l *lane) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.fail(background.ErrStopping)
+	l.fail()
 }
 
-// fail gives all that wait an error. Callers hold mu.
-func (l *lane) fail(err error) {
+// fail tells all that wait that the service stops. Callers hold mu.
+func (l *lane) fail() {
 	for _, s := range l.sections {
 		l.queue = append(l.queue, s.waiting...)
 		s.waiting = nil
 	}
 	for _, i := range l.queue {
-		i.answer(0, err)
+		i.answer(0, background.ErrStopping)
 	}
 	l.queue = nil
 }
