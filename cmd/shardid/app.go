@@ -99,9 +99,6 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
 		watching: watching{registry: prometheus.NewRegistry(), looks: background.NewGroup("looks")}}
 	a.guard = guard.New(limits(cfg), log, a.registry)
-	for _, warning := range cfg.Warnings() {
-		log.Warn(warning)
-	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}

@@ -194,7 +194,7 @@ func usageLines() []line {
 }
 
 func configurationLines() []line {
-	const unknown = "typo.yaml:4: queue.prefetch_macks: unknown key: the keys here are refill_cron, reload_cron, "
+	const unknown = "typo.yaml:4: queue.prefetch_macks: unknown key: shardid serve --help lists all"
 	return []line{
 		{"config check --config right.yaml", 0, `^the configuration is right: right\.yaml\n$`},
 		{"config print --config right.yaml --set server.addr=:1", 0, `^(?s).*server.addr +:1 +flag --set` +
@@ -372,7 +372,7 @@ func workerLines() []line {
 func hash(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
 
 func tokenLines() []line {
-	const missing = "no-token.yaml:1: sha256: is missing"
+	const missing = "no-token.yaml: token 1: sha256: is not a SHA-256"
 	return []line{
 		{"token new --name a --may segment:x,segment:pre*,uid --rate 2.5 --ids-per-second 9 --expires 2027-01-31", 0,
 			`^- {name: "a", sha256: "[0-9a-f]{64}", may: \["segment:x", "segment:pre\*", "uid"\], rate: 2.5, ids_per_second: 9, ` +
@@ -431,7 +431,7 @@ func startLines() []line {
 		{"SERVE --set data_dir=empty/below", 1, "not a directory: let the user of this process"},
 		{"SERVE --set data_dir=/sys/kernel", 1, folder},
 		{"SERVE --set data_dir=/sys/kernel/below", 1, folder},
-		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: is not YAML"},
+		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: found character"},
 		{"SERVE --set server.tokens_file=none", 1, "server.tokens_file: none: cannot be read"},
 		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},

@@ -80,9 +80,6 @@ func (c *cli) configCheck() *cobra.Command {
 		if len(problems) > 0 {
 			return errors.Join(problems...)
 		}
-		for _, warning := range cfg.Warnings() {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
-		}
 		file := cmp.Or(l.File, "no file, only defaults, environment and --set")
 		return c.print(cmd, map[string]any{"ok": true, "file": l.File}, func(w io.Writer) {
 			fmt.Fprintf(w, "the configuration is right: %s\n", file)

@@ -94,7 +94,7 @@ func TestTokens(t *testing.T) {
 	edit(t, file, func(s string) string { return s + "- apps: [300]\n" })
 	eventually(t, startLimit, "the bad file is reported", func() bool {
 		ok, problem := d.condition("tokens")
-		return !ok && strings.Contains(problem, "tokens.yaml:2: apps: unknown key")
+		return !ok && strings.Contains(problem, "tokens.yaml:2: unknown field")
 	})
 	d.as(replaced, aliceGet, 200, 0)
 	d.want(aliceGet, 401, -7)

@@ -123,21 +123,18 @@ func (g *Guard) load() error {
 	if err != nil {
 		return fmt.Errorf("server.tokens_file: %w", err)
 	}
-	known := 0
 	for _, t := range tokens {
 		set.byDigest[t.sum] = t
 		set.admins = set.admins || t.admin
 		before := &Token{}
 		if old != nil && old.byDigest[t.sum] != nil {
 			before = old.byDigest[t.sum]
-			known++
 		}
 		t.requests = kept(before.requests, t.requests, g.opts.Now)
 		t.ids = kept(before.ids, t.ids, g.opts.Now)
 	}
 	if old != nil {
-		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens),
-			"added", len(tokens)-known, "removed", len(old.byDigest)-known)
+		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens))
 	}
 	g.file.Store(set)
 	return nil

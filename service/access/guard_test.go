@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,51 +160,6 @@ func TestWhatATokenMay(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
 		}
 	}
-}
-
-// A token has its rate, and others are not touched.
-func TestRate(t *testing.T) {
-	clock := now
-	file := fileOf(t, one("fast", "")+one("slow", "[]\n  rate: 2.5"))
-	g := newGuard(t, Options{File: file, Now: func() time.Time { return clock }})
-	allowed := func(token string) error { _, err := g.Client(with("Bearer " + token)); return err }
-	for i := range 3 {
-		check.OK(t, allowed("slow"), "request", i)
-	}
-	var many *TooManyError
-	for range 5 { // being refused costs nothing
-		if err := allowed("slow"); !errors.As(err, &many) || !errors.Is(err, model.ErrTooMany) || many.After != 400*time.Millisecond {
-			t.Errorf("%v, %+v", err, many)
-		}
-	}
-	// A file that was written again, with the same rate, gives nothing back.
-	write(t, file, one("slow", "[queue:1]\n  rate: 2.5"))
-	if err := g.reload(); err != nil || allowed("slow") == nil {
-		t.Errorf("after a reload: %v", err)
-	}
-	clock = clock.Add(400 * time.Millisecond)
-	if err := allowed("slow"); err != nil || allowed("slow") == nil {
-		t.Errorf("later: %v", err)
-	}
-	// Another rate is a new one.
-	write(t, file, one("slow", "[]\n  rate: 1"))
-	if err := g.reload(); err != nil || allowed("slow") != nil {
-		t.Errorf("with another rate: %v", err)
-	}
-}
-
-// Wrong tokens, however many, shut nobody out. The longest token is good, and one that
-// goes on after it is another.
-func TestWrongTokensShutNobodyOut(t *testing.T) {
-	long := strings.Repeat("x", MaxToken)
-	g := newGuard(t, Options{AdminToken: long, File: fileOf(t, people())})
-	try := func(token string) error { _, err := g.Operator(with("Bearer " + token)); return err }
-	for _, wrong := range append(slices.Repeat([]string{"wrong"}, 1000), long+"y", "") {
-		if err := try(wrong); !errors.Is(err, model.ErrNoToken) {
-			t.Fatalf("%.9s: %v", wrong, err)
-		}
-	}
-	check.OK(t, errors.Join(try(long), try("boss")))
 }
 
 func TestHasAdmin(t *testing.T) {

@@ -3,7 +3,6 @@ package access
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -11,14 +10,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// refusalTakes is how long a refusal is held back. Without it who asks most often, as a
-// pipeline does, would leave the others nothing of their token's rate.
-const refusalTakes = 2 * time.Millisecond
-
 // limit allows so much a second, and the same at once. Safe for concurrent use: what is
 // refused changes nothing.
 type limit struct {
-	mu     sync.Mutex // the clock is read under it: a limiter that sees an earlier time again fills twice
 	bucket *rate.Limiter
 	now    func() time.Time
 }
@@ -29,16 +23,13 @@ func newLimit(perSecond float64) *limit {
 
 func (l *limit) perSecond() float64 { return float64(l.bucket.Limit()) }
 
-// take takes n, or says how many there are, and after which time there are n; left is n or more
-// when they were taken.
+// take takes n, after which after is 0, or says how many there are, and after which time there are n.
 func (l *limit) take(n int) (left int64, after time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	now := l.now()
-	tokens := l.bucket.TokensAt(now)
 	if l.bucket.AllowN(now, n) {
-		return int64(tokens), 0
+		return 0, 0
 	}
+	tokens := l.bucket.TokensAt(now)
 	seconds := min((float64(n)-tokens)/l.perSecond(), math.MaxInt32)
 	return max(0, int64(tokens)), max(1, time.Duration(seconds*float64(time.Second)))
 }
@@ -61,7 +52,6 @@ func (t *Token) request() error {
 		return nil
 	}
 	if _, after := t.requests.take(1); after > 0 {
-		time.Sleep(refusalTakes)
 		return &TooManyError{after, "the rate of token " + t.name + " is used up: nothing was done, slow down"}
 	}
 	return nil
@@ -76,7 +66,6 @@ func (t *Token) Take(n int) error {
 	if after == 0 {
 		return nil
 	}
-	time.Sleep(refusalTakes)
 	most := int64(t.ids.perSecond())
 	advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
 	if int64(n) > most {
@@ -91,10 +80,7 @@ func (t *Token) Charge(n int64) {
 	if t == nil || t.ids == nil {
 		return
 	}
-	l := t.ids
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for now, most := l.now(), int64(l.bucket.Burst()); n > 0; n -= most {
-		l.bucket.ReserveN(now, int(min(n, most)))
+	for now, most := t.ids.now(), int64(t.ids.bucket.Burst()); n > 0; n -= most {
+		t.ids.bucket.ReserveN(now, int(min(n, most)))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"shardid/model"
@@ -46,30 +45,6 @@ func TestLimitsHoldUnderConcurrency(t *testing.T) {
 	check.Equal(t, ids.Load(), 25_000, "IDs")
 }
 
-// A connection that asks without a pause leaves one that pauses its share.
-func TestRateIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGuard(t, Options{File: fileOf(t, one("x", "[uid]\n  rate: 200\n"))})
-		var got [2]atomic.Int64
-		var all sync.WaitGroup
-		began := time.Now()
-		for i, pause := range []time.Duration{11 * time.Microsecond, 1009 * time.Microsecond} {
-			all.Go(func() {
-				for time.Since(began) < 6*time.Second {
-					if _, err := g.Client(with("Bearer x")); err == nil && time.Since(began) > time.Second { // what it has at once is gone
-						got[i].Add(1)
-					}
-					time.Sleep(pause)
-				}
-			})
-		}
-		all.Wait()
-		if greedy, polite := got[0].Load(), got[1].Load(); polite < (greedy+polite)/5 {
-			t.Errorf("the one that pauses got %d, the other one %d", polite, greedy)
-		}
-	})
-}
-
 // A quota is used up whole or not at all, fills with the time, and is kept by a file that is written again.
 func TestQuota(t *testing.T) {
 	clock, file := now, fileOf(t, one("x", "[uid]\n  ids_per_second: 100\n"))
@@ -99,9 +74,6 @@ func TestQuota(t *testing.T) {
 	clock = now.Add(500 * time.Millisecond)
 	refused(100, 500*time.Millisecond, "has 50 left")
 	check.OK(t, token().Take(50))
-	clock = now // that of a caller who was held up
-	refused(1, 10*time.Millisecond, "has 0 left")
-	clock = now.Add(500 * time.Millisecond)
 	refused(1, 10*time.Millisecond, "has 0 left")
 	token().Charge(250) // a run, whose length is known afterwards
 	refused(1, 2510*time.Millisecond, "has 0 left")

@@ -2,10 +2,10 @@ package access
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -17,15 +17,16 @@ import (
 // Period is the pause between two looks at a file.
 const Period = 2 * time.Second
 
-// reloader loads something again when one of the files it is made of changes.
+// reloader loads something again when one of the files it is made of changes. What was loaded before stays in
+// use when that fails.
 type reloader struct {
 	files  []string
 	load   func() error
 	report func(error)
 	group  *background.Group
 
-	seen []fs.FileInfo // of the files when they were last loaded, nil for one that cannot be looked at
-	err  error         // of that; what was loaded before stays in use
+	seen digest // of the files when they were last loaded
+	err  error  // of that
 }
 
 // newReloader loads nothing yet. load must keep what it has when it fails. report, which
@@ -47,30 +48,16 @@ func (r *reloader) Start() {
 // Stop ends that and waits. It may be called twice, and without Start.
 func (r *reloader) Stop(ctx context.Context) error { return r.group.Stop(ctx, nil) }
 
-// reload loads now. Before Start it is for the goroutine that calls Start. It refuses what is no
-// file that can be read again and again: a pipe would wait for somebody to write.
+// reload loads now. Before Start it is for the goroutine that calls Start.
 func (r *reloader) reload() error {
-	r.seen = r.stat() // before, so that a change meanwhile is seen later
-	for i, info := range r.seen {
-		if info != nil && !info.Mode().IsRegular() {
-			r.err = fmt.Errorf("%s: cannot be read: it is no regular file", r.files[i])
-			return r.err
-		}
-	}
+	r.seen = r.read() // before, so that a change meanwhile is seen later
 	r.err = r.load()
 	return r.err
 }
 
-// look loads what has changed, and what could not be loaded: its files may be well
-// again in a way that their times do not show, such as their permissions.
+// look loads what has changed, and what could not be loaded.
 func (r *reloader) look() {
-	same := func(a, b fs.FileInfo) bool {
-		if a == nil || b == nil {
-			return a == b
-		}
-		return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
-	}
-	if r.err != nil || !slices.EqualFunc(r.stat(), r.seen, same) {
+	if r.err != nil || r.read() != r.seen {
 		_ = r.reload() // is in err
 	}
 	if r.report != nil {
@@ -78,14 +65,15 @@ func (r *reloader) look() {
 	}
 }
 
-func (r *reloader) stat() []fs.FileInfo {
-	all := make([]fs.FileInfo, len(r.files))
-	for i, name := range r.files {
-		if info, err := os.Stat(name); err == nil {
-			all[i] = info
-		}
+// read is a digest of what the files hold.
+func (r *reloader) read() (sum digest) {
+	h := sha256.New()
+	for _, name := range r.files {
+		data, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+		fmt.Fprintf(h, "%d %v %s", len(data), err, data)
 	}
-	return all
+	h.Sum(sum[:0])
+	return sum
 }
 
 // CertificateFiles are PEM files.

@@ -108,23 +108,16 @@ func (l *Loaded) check() {
 	if l.Snowflake.Worker.Mode == "zk_normal" {
 		l.Snowflake.Worker.Mode = "zk"
 	}
-	for _, problem := range append(l.Server.conflicts(), l.Database.conflict(), l.Redis.conflict(),
-		l.RESP.conflict(l.Server), l.snowflakeConflict(), l.UID.conflict(), l.regionConflict()) {
-		if problem != "" {
-			l.note(fmt.Errorf("%s: %s", l.Blame(problem), problem))
-		}
+	for _, problem := range l.conflicts() {
+		l.note(fmt.Errorf("%s: %s", l.Blame(problem), problem))
 	}
 }
 
-// Blame is the source of the first of the keys that a problem names and that was set at
-// all; redis.tls_* stands for all that begin so.
+// Blame is the source of the first of the keys that a problem names and that was set at all.
 func (l *Loaded) Blame(problem string) string {
-	for _, named := range regexp.MustCompile(`\b[a-z]+\.[a-z_.]+\*?`).FindAllString(problem, -1) {
-		beginning, any := strings.CutSuffix(named, "*")
-		for _, k := range l.Keys {
-			if k.From != "default" && (k.Path == named || any && strings.HasPrefix(k.Path, beginning)) {
-				return k.From
-			}
+	for _, named := range regexp.MustCompile(`\b[a-z]+\.[a-z_.]+`).FindAllString(problem, -1) {
+		if k := l.key(strings.TrimRight(named, ".")); k != nil && k.From != "default" {
+			return k.From
 		}
 	}
 	return "configuration"
@@ -169,104 +162,84 @@ func (k *Key) check(v *validator.Validate) string {
 	}
 }
 
-// The conflict functions answer what is wrong with keys that belong together, or "". The
-// problem names the keys, that which is to blame first: see Blame.
+// conflicts are what is wrong with keys that belong together. Each names the keys, that which is to blame first: see
+// Blame.
+func (l *Loaded) conflicts() (all []string) {
+	when := func(isWrong bool, problem string, args ...any) {
+		if isWrong {
+			all = append(all, fmt.Sprintf(problem, args...))
+		}
+	}
+	s := l.Server
+	when(s.DrainDelay >= s.ShutdownTimeout, "server.drain_delay %s leaves nothing of server.shutdown_timeout %s: "+
+		"raise the timeout or lower the delay", s.DrainDelay, s.ShutdownTimeout)
+	when(s.RequireToken && s.TokensFile == "", "server.require_token is true but server.tokens_file is empty: "+
+		"name the file that has the tokens, see shardid token --help")
+	when(s.ProtectMonitoring && s.TokensFile+s.AdminToken == "", "server.protect_monitoring is true but there is no "+
+		"token: set server.tokens_file or server.admin_token")
+	when(s.TLSClientCAFile != "" && s.TLSCertFile == "", "server.tls_client_ca_file is set but server.tls_cert_file is "+
+		"empty: clients show certificates over TLS only")
+	when(l.RESP.Addr == s.Addr && !strings.HasSuffix(s.Addr, ":0"),
+		"resp.addr is the same as server.addr: give it a port of its own")
 
-// conflicts are what may be wrong at once.
-func (s Server) conflicts() (all []string) {
-	if s.DrainDelay >= s.ShutdownTimeout {
-		all = append(all, fmt.Sprintf("server.drain_delay %s leaves nothing of server.shutdown_timeout %s: "+
-			"raise the timeout or lower the delay", s.DrainDelay, s.ShutdownTimeout))
-	}
-	if s.RequireToken && s.TokensFile == "" {
-		all = append(all, "server.require_token is true but server.tokens_file is empty: "+
-			"name the file that has the tokens, see shardid token --help")
-	}
-	if s.ProtectMonitoring && s.TokensFile+s.AdminToken == "" {
-		all = append(all, "server.protect_monitoring is true but there is no token: "+
-			"set server.tokens_file or server.admin_token")
-	}
-	if s.TLSClientCAFile != "" && s.TLSCertFile == "" {
-		all = append(all, "server.tls_client_ca_file is set but server.tls_cert_file is empty: "+
-			"clients show certificates over TLS only")
-	}
-	return append(all, pairConflict("server", s.TLSCertFile, s.TLSKeyFile))
-}
-
-func pairConflict(section, cert, key string) string {
-	if (cert == "") == (key == "") {
-		return ""
-	}
-	return fmt.Sprintf("%[1]s.tls_cert_file and %[1]s.tls_key_file belong together: set both or none", section)
-}
-
-// conflict: encrypted says whether the store is asked over TLS at all.
-func (t TLSFiles) conflict(section string, encrypted bool, advice string) string {
-	if !encrypted && t != (TLSFiles{}) {
-		return fmt.Sprintf("a %s.tls_* key is set, and the connections are not encrypted: %s", section, advice)
-	}
-	return pairConflict(section, t.TLSCertFile, t.TLSKeyFile)
-}
-
-func (r RESP) conflict(s Server) string {
-	if r.Addr == s.Addr && !strings.HasSuffix(r.Addr, ":0") {
-		return "resp.addr is the same as server.addr: give it a port of its own"
-	}
-	return ""
-}
-
-func (d Database) conflict() string {
+	d, isMySQL := l.Database, l.Database.Driver == "mysql"
 	const write = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
 	dsn, err := mysql.ParseDSN(d.driverDSN())
-	switch isMySQL := d.Driver == "mysql"; {
-	case isMySQL && d.DSN == "":
-		return "database.driver is mysql but database.dsn is empty: " + write + ", best in SHARDID_DATABASE_DSN"
-	case isMySQL && err != nil:
-		return "database.dsn is no data source name of MySQL: " + write
-	case isMySQL && dsn.DBName == "":
-		return "database.dsn names no database: " + write
-	case isMySQL && d.TLS && dsn.TLSConfig != "":
-		return "database.dsn has a parameter tls, and database.tls is true too: remove the parameter"
-	case isMySQL && dsn.AllowAllFiles:
-		return "database.dsn has allowAllFiles, by which the server may read every file of this user: remove the parameter"
-	case isMySQL && dsn.AllowCleartextPasswords && !d.verified(dsn):
-		return "database.dsn has allowCleartextPasswords, and whoever answers at its address gets the password, as its certificate " +
-			"is not checked: set database.tls to true, or remove the parameter"
-	case !isMySQL && namesServer(d.DSN):
-		return "database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: " +
-			"set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"
-	case !isMySQL && len(d.Hosts) > 0:
-		return "database.hosts is set but database.driver is sqlite, a file: set database.driver to mysql"
-	case !isMySQL && d.TLS:
-		return "database.tls is true but database.driver is sqlite, a file: set database.driver to mysql"
+	when(isMySQL && d.DSN == "", "database.driver is mysql but database.dsn is empty: %s, best in SHARDID_DATABASE_DSN",
+		write)
+	when(isMySQL && d.DSN != "" && err != nil, "database.dsn is no data source name of MySQL: %s", write)
+	if isMySQL && d.DSN != "" && err == nil {
+		when(dsn.DBName == "", "database.dsn names no database: %s", write)
+		when(d.TLS && dsn.TLSConfig != "",
+			"database.dsn has a parameter tls, and database.tls is true too: remove the parameter")
 	}
-	return d.TLSFiles.conflict("database", d.TLS, "set database.tls to true")
-}
+	const toMySQL = "set database.driver to mysql"
+	when(!isMySQL && namesServer(d.DSN), "database.dsn is that of a server but database.driver is sqlite, which takes "+
+		"the path of a file: %s, the only servers are MySQL and MariaDB, or correct database.dsn", toMySQL)
+	when(!isMySQL && len(d.Hosts) > 0, "database.hosts is set but database.driver is sqlite, a file: %s", toMySQL)
+	when(!isMySQL && d.TLS, "database.tls is true but database.driver is sqlite, a file: %s", toMySQL)
 
-// verified says whether the certificate of the server is checked.
-func (d Database) verified(dsn *mysql.Config) bool {
-	return d.TLS || dsn.TLSConfig != "" && !anybody(dsn)
-}
-
-// anybody says whether a data source name takes every certificate, or none.
-func anybody(dsn *mysql.Config) bool {
-	return slices.Contains([]string{"false", "skip-verify", "preferred"}, strings.ToLower(dsn.TLSConfig))
-}
-
-// Warnings are settings that make the service open to somebody between it and a store, and
-// that may be meant.
-func (c Config) Warnings() []string {
-	const risk = "so whoever is between this service and %s can read and change everything: %s"
-	var all []string
-	dsn, err := mysql.ParseDSN(c.Database.driverDSN())
-	if c.Database.Driver == "mysql" && err == nil && dsn.TLSConfig != "false" && anybody(dsn) {
-		all = append(all, fmt.Sprintf("database.dsn has tls=%s, which checks no certificate, "+risk, dsn.TLSConfig,
-			"the database", "set database.tls to true and database.tls_ca_file to its authority instead"))
+	const encrypt = "%[1]s.tls_ca_file, %[1]s.tls_cert_file or %[1]s.tls_key_file is set, and the connections are not " +
+		"encrypted: %[2]s"
+	when(!d.TLS && d.TLSFiles != TLSFiles{}, encrypt, "database", "set database.tls to true")
+	when(!strings.HasPrefix(l.Redis.URL, "rediss://") && l.Redis.TLSFiles != TLSFiles{}, encrypt, "redis",
+		"begin redis.url with rediss://")
+	for section, files := range map[string][2]string{
+		"server": {s.TLSCertFile, s.TLSKeyFile}, "database": {d.TLSCertFile, d.TLSKeyFile},
+		"redis": {l.Redis.TLSCertFile, l.Redis.TLSKeyFile},
+	} {
+		when((files[0] == "") != (files[1] == ""),
+			"%[1]s.tls_cert_file and %[1]s.tls_key_file belong together: set both or none", section)
 	}
-	if redis, err := redisstore.ParseURL(c.Redis.URL); err == nil && redis.TLS != nil && redis.TLS.InsecureSkipVerify {
-		all = append(all, fmt.Sprintf("redis.url has skip_verify, which checks no certificate, "+risk, "Redis",
-			"set redis.tls_ca_file to its authority instead"))
+
+	f, r := l.Snowflake, l.Region
+	when(f.WorkerBits+f.SeqBits > 22, "snowflake.worker_bits and snowflake.seq_bits add up to %d: make the sum 22 or "+
+		"less, as 41 bits are time", f.WorkerBits+f.SeqBits)
+	w, bits := f.Worker, max(0, f.WorkerBits-r.Bits)
+	for _, address := range slices.Sorted(maps.Keys(w.LocalMap)) {
+		when(w.LocalMap[address] >= 1<<bits, "snowflake.worker.local_map gives %s the worker ID %d, and "+
+			"snowflake.worker_bits %d less region.bits %d has room for 0…%d: give it another one",
+			address, w.LocalMap[address], f.WorkerBits, r.Bits, 1<<bits-1)
 	}
+	when(w.Mode == "local" && len(w.LocalMap) == 0, "snowflake.worker.mode is local but snowflake.worker.local_map is "+
+		"empty: list ip:port with a worker ID for each instance")
+	when(strings.HasPrefix(w.Mode, "zk") && len(l.ZooKeeper.Addrs) == 0,
+		"snowflake.worker.mode is %s but zookeeper.addrs is empty: list host:port of the servers", w.Mode)
+	when(w.Mode == "redis" && l.Redis.URL == "",
+		"snowflake.worker.mode is redis but redis.url is empty: set it, or another snowflake.worker.mode")
+
+	u := l.UID
+	sum := u.TimeBits + u.WorkerBits + u.SeqBits
+	when(u.Mode == "cached" && u.SeqBits+u.BoostPower > 30, "the ring has 2^(uid.boost_power + uid.seq_bits) slots and "+
+		"%d + %d is more than 30: lower uid.boost_power, or set uid.mode to default", u.BoostPower, u.SeqBits)
+	when(sum != 63, "uid.time_bits, uid.worker_bits and uid.seq_bits add up to %d: make the sum 63", sum)
+	// Each worker ID is a region's, so that at least one bit is left for them.
+	when(r.ID >= 1<<r.Bits, "region.id %d does not fit into region.bits %d: there are the regions 0…%d",
+		r.ID, r.Bits, 1<<r.Bits-1)
+	when(f.Enabled && r.Bits >= f.WorkerBits, "region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower "+
+		"it, or switch snowflake off", r.Bits, f.WorkerBits)
+	when(u.Enabled && r.Bits >= u.WorkerBits, "region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or "+
+		"switch uid off", r.Bits, u.WorkerBits)
 	return all
 }
 
@@ -275,63 +248,4 @@ func (c Config) Warnings() []string {
 func namesServer(dsn string) bool {
 	server := `^[A-Za-z][A-Za-z0-9+.-]*://|@[a-z]*\(.*\)/|@/|^[^/\\@:]{2,}:[^@]*@|\bdbname=`
 	return regexp.MustCompile(server).MatchString(dsn)
-}
-
-func (r Redis) conflict() string {
-	encrypted := strings.HasPrefix(r.URL, "rediss://")
-	return r.TLSFiles.conflict("redis", encrypted, "begin redis.url with rediss://")
-}
-
-func (c Config) snowflakeConflict() string {
-	s, w := c.Snowflake, c.Snowflake.Worker
-	for _, address := range slices.Sorted(maps.Keys(w.LocalMap)) {
-		bits, less := max(0, s.WorkerBits-c.Region.Bits), ""
-		if c.Region.Bits > 0 {
-			less = fmt.Sprintf(" less region.bits %d", c.Region.Bits)
-		}
-		if id := w.LocalMap[address]; id >= 1<<bits {
-			return fmt.Sprintf("snowflake.worker.local_map gives %s the worker ID %d, and snowflake.worker_bits %d%s has room for 0…%d: "+
-				"give it another one", address, id, s.WorkerBits, less, 1<<bits-1)
-		}
-	}
-	switch {
-	case s.WorkerBits+s.SeqBits > 22:
-		return fmt.Sprintf("snowflake.worker_bits and snowflake.seq_bits add up to %d: make the sum 22 or less, as 41 bits are time",
-			s.WorkerBits+s.SeqBits)
-	case w.Mode == "local" && len(w.LocalMap) == 0:
-		return "snowflake.worker.mode is local but snowflake.worker.local_map is empty: " +
-			"list ip:port with a worker ID for each instance"
-	case strings.HasPrefix(w.Mode, "zk") && len(c.ZooKeeper.Addrs) == 0:
-		return "snowflake.worker.mode is " + w.Mode + " but zookeeper.addrs is empty: list host:port of the servers"
-	case w.Mode == "redis" && c.Redis.URL == "":
-		return "snowflake.worker.mode is redis but redis.url is empty: set it, or another snowflake.worker.mode"
-	}
-	return ""
-}
-
-// regionConflict: each worker ID is a region's, so that at least one bit is left for them.
-func (c Config) regionConflict() string {
-	switch r := c.Region; {
-	case r.ID >= 1<<r.Bits:
-		return fmt.Sprintf("region.id %d does not fit into region.bits %d: there are the regions 0…%d", r.ID, r.Bits, 1<<r.Bits-1)
-	case c.Snowflake.Enabled && r.Bits >= c.Snowflake.WorkerBits:
-		return fmt.Sprintf("region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower it, or switch "+
-			"snowflake off",
-			r.Bits, c.Snowflake.WorkerBits)
-	case c.UID.Enabled && r.Bits >= c.UID.WorkerBits:
-		return fmt.Sprintf("region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or switch uid off",
-			r.Bits, c.UID.WorkerBits)
-	}
-	return ""
-}
-
-func (u UID) conflict() string {
-	switch sum := u.TimeBits + u.WorkerBits + u.SeqBits; {
-	case u.Mode == "cached" && u.SeqBits+u.BoostPower > 30:
-		return fmt.Sprintf("the ring has 2^(uid.boost_power + uid.seq_bits) slots and %d + %d is more than 30: "+
-			"lower uid.boost_power, or set uid.mode to default", u.BoostPower, u.SeqBits)
-	case sum != 63:
-		return fmt.Sprintf("uid.time_bits, uid.worker_bits and uid.seq_bits add up to %d: make the sum 63", sum)
-	}
-	return ""
 }

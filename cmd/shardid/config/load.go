@@ -1,19 +1,22 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"shardid/service/yamlfile"
-
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/pflag"
 )
 
@@ -55,14 +58,15 @@ func AddFlags(fs *pflag.FlagSet) {
 func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	l := Defaults()
 	file := flags.Lookup("config")
-	root, err := yamlfile.Read(file.Value.String())
+	data, err := os.ReadFile(file.Value.String())
+	var path *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !file.Changed: // the default file may be missing
-	case err != nil:
-		l.note(err)
+	case errors.As(err, &path):
+		l.note(fmt.Errorf("%s: cannot be read: %w: name a file that this user may read", file.Value, path.Err))
 	default:
 		l.File = file.Value.String()
-		l.readSection("", root)
+		l.readFile(data)
 	}
 	l.readEnv(environ)
 	settings, err := flags.GetStringArray(setFlag)
@@ -72,23 +76,13 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	for _, setting := range settings {
 		l.readSetting(setting)
 	}
-	l.check()
-	if len(l.problems) > 0 {
-		return nil, l.wrong()
+	if l.check(); len(l.problems) > 0 {
+		return nil, errors.Join(l.problems...)
 	}
 	return l, nil
 }
 
 func (l *Loaded) note(problem error) { l.problems = append(l.problems, problem) }
-
-// wrong is all problems, a line each, up to a screenful.
-func (l *Loaded) wrong() error {
-	const most = 20
-	if more := len(l.problems) - most; more > 0 {
-		l.problems = append(l.problems[:most], fmt.Errorf("%d more problems: correct these first", more))
-	}
-	return errors.Join(l.problems...)
-}
 
 // key is the key of a path; nil for none.
 func (l *Loaded) key(path string) *Key {
@@ -117,6 +111,26 @@ func (l *Loaded) setKey(k *Key, from, text string, err error) {
 	}
 }
 
+// readFile reads the keys of the file. An error of the library shows no text of the file, which may be a secret.
+func (l *Loaded) readFile(data []byte) {
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\uFEFF")), 0, parser.AllowDuplicateMapKey())
+	switch syntax, ok := errors.AsType[yaml.Error](err); {
+	case ok:
+		problem := regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(syntax.GetMessage(), "…")
+		l.note(fmt.Errorf("%s: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes around this "+
+			"line", l.at(syntax.GetToken()), problem))
+	case err != nil:
+		l.note(fmt.Errorf("%s:1: is not YAML", l.File))
+	case len(file.Docs) > 1:
+		l.note(fmt.Errorf("%s: begins a second document: keep one, without ---", l.at(file.Docs[1].GetToken())))
+	default:
+		l.readSection("", file.Docs[0].Body)
+	}
+}
+
+// at is file and line for messages.
+func (l *Loaded) at(t *token.Token) string { return fmt.Sprintf("%s:%d", l.File, t.Position.Line) }
+
 // readSection reads the keys of a mapping of the file; prefix is "" or its path and a dot.
 func (l *Loaded) readSection(prefix string, node ast.Node) {
 	mapping, ok := node.(*ast.MappingNode)
@@ -124,81 +138,60 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 	case node == nil || node.Type() == ast.NullType: // a section may have all its keys in comments
 		return
 	case !ok:
-		section := cmp.Or(strings.TrimSuffix(prefix, "."), "the file")
-		l.note(yamlfile.Fail(l.File, node,
-			section+" has no keys: write them on the lines below their section, indented"))
+		l.note(fmt.Errorf("%s: %s has no keys: write them on the lines below their section, indented",
+			l.at(node.GetToken()), cmp.Or(strings.TrimSuffix(prefix, "."), "the file")))
 		return
 	}
 	seen := map[string]bool{}
 	for _, pair := range mapping.Values {
-		name, _ := yamlfile.Text(pair.Key)
-		path, at := prefix+name, yamlfile.At(l.File, pair.Key)
+		name, _ := textOf(pair.Key, reflect.String)
+		path, at := prefix+name, l.at(pair.Key.GetToken())
 		switch k := l.key(path); {
 		case seen[name]:
 			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+showName(name)))
 		case k != nil && !strings.Contains(name, "."):
-			text, err := textOf(pair.Value, k.value.Kind())
-			l.setKey(k, at, text, err)
-		case k == nil && name != "" && l.isSection(path):
+			text, ok := textOf(pair.Value, k.value.Kind())
+			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write text in "+
+				"quotes, or remove the line for the default"))
+		case k == nil && l.isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
-			l.note(fmt.Errorf("%s: %s: %s", at, prefix+showName(name), l.unknownKey(prefix)))
+			l.note(fmt.Errorf("%s: %s: %s", at, prefix+showName(name), unknownKey))
 		}
 		seen[name] = true
 	}
 }
 
-// textOf is a value of the file as a variable has it, for a key of a kind.
-func textOf(node ast.Node, kind reflect.Kind) (string, error) {
-	if text, ok := yamlfile.Text(node); ok {
-		return text, nil
-	}
+// textOf is a value of the file as a variable has it, for a key of a kind: a text, a number or a boolean as it was
+// written, a list with commas, a map as key=value with commas.
+func textOf(node ast.Node, kind reflect.Kind) (text string, ok bool) {
 	var items []string
 	switch n := node.(type) {
-	case *ast.NullNode:
-		return "", errors.New("is empty: write a value, or remove the line for the default")
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
 	case *ast.SequenceNode:
-		if kind != reflect.Slice {
-			return "", errors.New("is a list: write one value")
-		}
+		ok = kind == reflect.Slice
 		for _, value := range n.Values {
-			text, ok := yamlfile.Text(value)
-			if !ok {
-				return "", errors.New("holds something else than text: write [one, two]")
-			}
-			items = append(items, text)
+			item, isText := textOf(value, reflect.String)
+			items, ok = append(items, item), ok && isText
 		}
 	case *ast.MappingNode:
-		if kind != reflect.Map {
-			return "", errors.New("is a map: write one value, in quotes if it has a colon")
-		}
+		ok = kind == reflect.Map
 		for _, pair := range n.Values {
-			key, isKey := yamlfile.Text(pair.Key)
-			value, isValue := yamlfile.Text(pair.Value)
-			if !isKey || !isValue {
-				return "", errors.New(`holds something else than numbers: write {"ip:port": 1}`)
-			}
-			items = append(items, key+"="+value)
+			key, isKey := textOf(pair.Key, reflect.String)
+			value, isValue := textOf(pair.Value, reflect.String)
+			items, ok = append(items, key+"="+value), ok && isKey && isValue
 		}
-	default:
-		return "", errors.New("is an anchor, alias or tag: write the value itself, in quotes")
 	}
-	return strings.Join(items, ","), nil
+	return strings.Join(items, ","), ok
 }
 
-// unknownKey says that there is no such key, and names the keys and sections below a prefix.
-func (l *Loaded) unknownKey(prefix string) string {
-	var all []string
-	for _, k := range l.Keys {
-		rest, below := strings.CutPrefix(k.Path, prefix)
-		name, _, _ := strings.Cut(rest, ".")
-		if below && !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return "unknown key: the keys here are " + strings.Join(all, ", ") +
-		"; CHANGELOG.md says what is in place of those of 0.3"
-}
+// unknownKey says that there is no such key.
+const unknownKey = "unknown key: shardid serve --help lists all, and CHANGELOG.md says what is in place of those of 0.3"
 
 // ofClients are variables of the programs in docs/examples, which may run beside the server, and
 // what shardid lease tells its command, which may be a shardid.
@@ -207,39 +200,23 @@ var ofClients = []string{
 	envPrefix + "WORKER_ID", envPrefix + "EPOCH", envPrefix + "WORKER_BITS", envPrefix + "SEQ_BITS",
 }
 
+// ofKubernetes are variables that it makes in every pod for each service, shardid itself and those called shardid-….
+// See https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables.
+var ofKubernetes = regexp.MustCompile(`^SHARDID_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=|` +
+	`^SHARDID_(\w+_)?PORT=(tcp|udp|sctp)://`)
+
 func (l *Loaded) readEnv(environ []string) {
-	names, values := []string{}, map[string]string{}
 	for _, entry := range environ {
-		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, envPrefix) {
-			names = append(names, name)
-			values[name] = value
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		from := "environment " + name
+		name, value, _ := strings.Cut(entry, "=")
+		from := "environment " + showName(name)
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Env() == name })
 		switch {
 		case i >= 0:
-			l.setKey(l.Keys[i], from, values[name], nil)
-		case !slices.Contains(ofClients, name) && !fromKubernetes(name, names):
-			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or see shardid serve --help for every key, "+
-				"and CHANGELOG.md for what is in place of those of 0.3", showName(name)))
+			l.setKey(l.Keys[i], from, value, nil)
+		case strings.HasPrefix(name, envPrefix) && !slices.Contains(ofClients, name) && !ofKubernetes.MatchString(entry):
+			l.note(fmt.Errorf("%s: %s", from, unknownKey))
 		}
 	}
-}
-
-// fromKubernetes says whether Kubernetes made the variable, as it does in every
-// pod for each service: for the service shardid itself, and for those called
-// shardid-…, which it announces by …_SERVICE_HOST.
-// See https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables.
-func fromKubernetes(name string, all []string) bool {
-	made := regexp.MustCompile(`^_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d{1,5}(_.*)?)?)$`)
-	return slices.ContainsFunc(append(all, envPrefix+"SERVICE_HOST"), func(other string) bool {
-		service, announced := strings.CutSuffix(other, "_SERVICE_HOST")
-		rest, ofService := strings.CutPrefix(name, service)
-		return announced && ofService && made.MatchString(rest)
-	})
 }
 
 // readSetting reads one --set. It takes no secret, because every user of the machine can read the
@@ -249,11 +226,7 @@ func (l *Loaded) readSetting(setting string) {
 	k := l.key(path)
 	switch {
 	case k == nil:
-		prefix := path[:strings.LastIndexByte(path, '.')+1]
-		if !l.isSection(strings.TrimSuffix(prefix, ".")) {
-			prefix = ""
-		}
-		l.note(fmt.Errorf("%s: %s: %s", fromFlag, showName(path), l.unknownKey(prefix)))
+		l.note(fmt.Errorf("%s: %s: %s", fromFlag, showName(path), unknownKey))
 	case !found:
 		l.note(fmt.Errorf("%s: %s: has no value: write --set %[2]s=VALUE", fromFlag, path))
 	case k.Secret:
