@@ -147,12 +147,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	a.startAccess()
 	a.watch.Start()
 	for _, m := range a.modes {
-		if m.start == nil {
-			continue
-		}
-		if err := m.start(listener.Addr()); err != nil {
-			return errors.Join(err, listener.Close())
-		}
+		m.start(listener.Addr())
 	}
 	if err := a.startRESP(ctx); err != nil {
 		return errors.Join(err, listener.Close())

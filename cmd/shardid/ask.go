@@ -73,39 +73,33 @@ func (c *cli) health() *cobra.Command {
 	})
 }
 
-// resolve is what to ask, and by which client.
+// resolve is what to ask, and by which client. A URL without a path means /readyz.
 func (a asking) resolve(cfg Config) (target string, client *http.Client, err error) {
 	if a.handler != nil {
 		return "http://shardid" + a.url, &http.Client{Transport: inProcess{a.handler}}, nil
 	}
-	if a.url != "" && a.url[0] != '/' {
-		if target, err = healthURL(a.url); err != nil {
-			return "", nil, err
+	target, secure := a.url, &tls.Config{}
+	if a.url == "" || a.url[0] == '/' {
+		if target, err = serverURL(cfg.Server); err == nil {
+			secure, err = ownTLS(cfg.Server)
 		}
-		secure, err := tlsTo(a.caFile, a.insecure)
-		return target, healthClient(secure), err
+		target += a.url
+	} else {
+		secure, err = tlsTo(a.caFile, a.insecure)
 	}
-	own, err := serverURL(cfg.Server)
 	if err != nil {
 		return "", nil, err
 	}
-	if target, err = healthURL(own + a.url); err != nil {
-		return "", nil, err
-	}
-	secure, err := ownTLS(cfg.Server)
-	return target, healthClient(secure), err
-}
-
-// healthURL completes what was asked for: a URL without a path means /readyz.
-func healthURL(address string) (string, error) {
-	u, err := url.Parse(address)
+	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return "", fmt.Errorf("%w: --url %q is no URL: write it like http://127.0.0.1:8080", model.ErrInvalidArgument, address)
+		return "", nil, fmt.Errorf("%w: --url %q is no URL: write it like http://127.0.0.1:8080",
+			model.ErrInvalidArgument, target)
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/readyz"
 	}
-	return u.String(), nil
+	// Through no proxy: what is asked is this server and no other.
+	return u.String(), &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}, nil
 }
 
 // ownTLS is for the server of this configuration, on this machine. Its certificate is
@@ -122,12 +116,6 @@ func ownTLS(s ServerConfig) (*tls.Config, error) {
 	}
 	secure.Certificates = []tls.Certificate{cert}
 	return secure, nil
-}
-
-// healthClient goes through no proxy: what is asked for is this server and no
-// other.
-func healthClient(secure *tls.Config) *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
 }
 
 // health gives the answer of a server that should get requests; any other is an

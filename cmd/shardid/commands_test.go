@@ -552,7 +552,7 @@ func TestCommandsWithTokens(t *testing.T) {
 	}, "URL", url)
 }
 
-// What --demo provisions is there once, and nothing is added to what an operator has made.
+// What --demo provisions is there once, and nothing is added where an operator has apps.
 func TestDemoAddsToNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		before                 []line

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/background"
 
@@ -73,14 +72,7 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if found, err = db.Settings(ctx); err != nil {
-		return found, err
-	}
-	limits, err := askLimits(ctx, db)
-	if err != nil {
-		limits = []model.Finding{model.Unread(model.Finding{Store: "database", Setting: "limits of the apps", Want: "any"}, oneLine(err))}
-	}
-	return append(found, limits...), nil
+	return db.Settings(ctx)
 }
 
 // askLimits tells which apps have a limit and refuse the IDs above it: a table of the
@@ -108,38 +100,7 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	found, err = store.Settings(ctx)
-	if err != nil {
-		return found, err
-	}
-	return append(found, askDeployment(ctx, cfg, store)), nil
-}
-
-// askDeployment says whether the lists at Redis are those of the database.
-func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) model.Finding {
-	f := model.Finding{Store: "redis", Setting: "deployment of the lists", Want: "that of the database"}
-	db, err := openDatabase(ctx, cfg, nil, nil, nil)
-	if err != nil {
-		return model.Unread(f, oneLine(err))
-	}
-	defer func() { _ = db.Close() }() // it was only read
-	own, err := db.Deployment(ctx)
-	var owners map[string]int
-	if err == nil {
-		owners, err = store.Owners(ctx, own, cfg.Snowflake.Name)
-	}
-	if err != nil {
-		return model.Unread(f, oneLine(err))
-	}
-	delete(owners, own)
-	others := slices.Sorted(maps.Keys(owners))
-	if f.Value = "that of the database"; len(others) == 0 {
-		return model.Judged(f, true, model.LevelOK, "")
-	}
-	f.Value = fmt.Sprintf("%d keys of %s", owners[others[0]], others[0])
-	return model.Judged(f, false, model.LevelUnsafe,
-		"these lists are refused: give each deployment a Redis database of its own, or, if this database takes the "+
-			"place of that one, run `shardid confirm --deployment "+others[0]+" --confirm "+own+"`")
+	return store.Settings(ctx)
 }
 
 // embeddedLists: they cannot be set up wrongly.
@@ -148,35 +109,26 @@ func embeddedLists(context.Context) ([]model.Finding, error) {
 		Why: "the lists end with the process, and each start begins a new segment"}}, nil
 }
 
-// examine asks all stores at once and gives the findings in the order of the
-// stores. A store that does not answer has a finding that says so. The error is
-// one line about everything that is unsafe or away.
+// examine asks one store after the other. A store that does not answer has a finding that says so. The error is
+// one line about everything that is unsafe or unreachable.
 func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) {
-	found := make([][]model.Finding, len(stores))
-	errs := make([]error, len(stores))
-	var wg sync.WaitGroup
-	for i, s := range stores {
-		wg.Go(func() {
-			bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
-			defer cancel()
-			found[i], errs[i] = s.ask(bounded)
-		})
-	}
-	wg.Wait()
 	all := []model.Finding{}
 	var problems []string
-	for i, s := range stores {
-		all = append(all, found[i]...)
-		for _, f := range found[i] {
+	for _, s := range stores {
+		bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+		found, err := s.ask(bounded)
+		cancel()
+		for _, f := range found {
 			if f.Level == model.LevelUnsafe {
 				problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
 					strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
 			}
 		}
-		if errs[i] != nil {
-			problems = append(problems, oneLine(errs[i]))
+		all = append(all, found...)
+		if err != nil {
+			problems = append(problems, oneLine(err))
 			all = append(all, model.Finding{Store: s.store, Setting: "reachable", Value: "no", Want: "yes",
-				Level: model.LevelUnknown, Why: oneLine(errs[i])})
+				Level: model.LevelUnknown, Why: oneLine(err)})
 		}
 	}
 	if len(problems) > 0 {
@@ -185,43 +137,39 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 	return all, nil
 }
 
-// askAgain is the pause before a store that was away is asked again, and lookAgain that
-// before one that has answered is: a setting may have been mended, or another server have
-// taken over.
-const (
-	askAgain  = 2 * time.Second
-	lookAgain = time.Minute
-)
+// lookAgain is the pause between two looks at the settings of all stores: one may have been mended, or another server
+// have taken over.
+const lookAgain = 30 * time.Second
 
-// settingsWatch asks each store for its settings again and again, and logs every finding
-// that endangers IDs once. It keeps quiet about stores that are away: the health monitor
+// settingsWatch asks the stores for their settings again and again, and logs every finding
+// that endangers IDs once. It keeps quiet about stores that are unreachable: the health monitor
 // tells of them.
 type settingsWatch struct {
 	*background.Group
 	log    *slog.Logger
 	stores []inspection
+	said   map[string]bool // the findings that are logged; of the goroutine that looks
 
 	mu    sync.Mutex
 	found map[string][]model.Finding // by store, as it last answered
 }
 
 func newSettingsWatch(log *slog.Logger, stores ...inspection) *settingsWatch {
-	return &settingsWatch{Group: background.NewGroup("settings"), log: log, stores: stores, found: map[string][]model.Finding{}}
+	return &settingsWatch{Group: background.NewGroup("settings"), log: log, stores: stores, said: map[string]bool{},
+		found: map[string][]model.Finding{}}
 }
 
 // Start returns at once. Call it at most once. Stop ends the questions and waits.
-func (w *settingsWatch) Start() {
-	for _, s := range w.stores {
-		w.Go(func() { w.run(s) })
-	}
-}
+func (w *settingsWatch) Start() { w.Go(func() { w.Every(lookAgain, w.lookAtSettings) }) }
 
-func (w *settingsWatch) run(s inspection) {
-	said := map[string]bool{}
-	for pause := time.Duration(0); w.Sleep(pause); {
+func (w *settingsWatch) lookAtSettings() {
+	for _, s := range w.stores {
 		ctx, cancel := context.WithTimeout(w.Context(), inspectTimeout)
 		found, err := s.ask(ctx)
 		cancel()
+		if err != nil {
+			w.log.Debug("the settings of a store cannot be read yet", "store", s.store, "error", err)
+		}
 		if len(found) > 0 { // else what it said before holds
 			w.mu.Lock()
 			w.found[s.store] = found
@@ -232,15 +180,11 @@ func (w *settingsWatch) run(s inspection) {
 				model.LevelUnsafe: "setting of a store is unsafe",
 				model.LevelWarn:   "setting of a store could be better",
 			}[f.Level]
-			if key := f.Node + " " + f.Setting; line != "" && !said[key] {
-				said[key] = true
+			if key := s.store + " " + f.Node + " " + f.Setting; line != "" && !w.said[key] {
+				w.said[key] = true
 				w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting,
 					"value", f.Value, "want", f.Want, "why", f.Why)
 			}
-		}
-		if pause = lookAgain; err != nil {
-			pause = askAgain
-			w.log.Debug("the settings of a store cannot be read yet", "store", s.store, "error", err)
 		}
 	}
 }

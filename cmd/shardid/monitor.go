@@ -63,9 +63,7 @@ func (a *App) record() monitor.Record {
 func consoleURL(cfg Config, listens net.Addr) string {
 	address := listens.String()
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
-		if known, err := instanceAddress(cfg, listens); err == nil {
-			address = known
-		}
+		address = instanceAddress(cfg, listens)
 	}
 	return cfg.Server.Scheme() + "://" + address + "/"
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 
 	"shardid/model"
 	"shardid/repository/memstore"
@@ -46,6 +47,6 @@ func (a *App) wireSequence() (err error) {
 	}
 	a.onStop("sequence", func(ctx context.Context) error { return a.sequence.Stop(ctx) })
 	a.issuer.Sequence = a.sequence
-	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, startAnywhere(a.sequence.Start))
+	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() })
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,7 +36,7 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_URL=redis://127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name demo and the space chat when the embedded database has none yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name demo and the space chat when the embedded database has no app yet")
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
@@ -109,48 +108,33 @@ func keysHelp() string {
 	return b.String()
 }
 
-// provisionDemo makes the first curls work: it adds app 1, the tags of Leaf's own example and of the README, a name of
-// worker IDs and a space of sequences to an embedded database, each unless that has any of its kind.
+// provisionDemo makes the first curls work: to an embedded database without apps it adds app 1, the tags of Leaf's own
+// example and of the README, a name of worker IDs and a space of sequences.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
+	}
+	apps, err := db.Apps(ctx)
+	if err != nil || len(apps) > 0 {
+		return err
 	}
 	resources := admin.New(adminOptions(cfg, db, log)).Resources()
 	ask := asking{handler: httpapi.NewAdministration(resources, "demo", log), timeout: time.Minute}
 	const text = " of shardid serve --demo"
 	for _, demo := range []struct {
-		kind   admin.Kind
-		bodies []map[string]any
+		kind admin.Kind
+		body map[string]any
 	}{
-		{admin.TagKind, []map[string]any{
-			{"tag": "leaf-segment-test", "description": "demo tag" + text},
-			{"tag": "orders", "description": "demo tag" + text},
-		}},
-		{admin.NameKind, []map[string]any{{"name": "demo"}}},
-		{admin.SpaceKind, []map[string]any{{"space": "chat"}}},
-		{admin.AppKind, []map[string]any{{"id": 1, "name": "test", "description": "demo app" + text}}},
+		{admin.TagKind, map[string]any{"tag": "leaf-segment-test", "description": "demo tag" + text}},
+		{admin.TagKind, map[string]any{"tag": "orders", "description": "demo tag" + text}},
+		{admin.NameKind, map[string]any{"name": "demo"}},
+		{admin.SpaceKind, map[string]any{"space": "chat"}},
+		{admin.AppKind, map[string]any{"id": 1, "name": "test", "description": "demo app" + text}}, // says that all are there
 	} {
-		var said map[string]json.RawMessage
-		var there []json.RawMessage
-		answer, err := ask.send(ctx, cfg, http.MethodGet, "/admin/"+demo.kind.Path, nil)
-		if err == nil {
-			err = json.Unmarshal(answer, &said)
-		}
-		if err == nil {
-			err = json.Unmarshal(said[demo.kind.Many], &there)
-		}
-		if err != nil {
+		_, err := ask.send(ctx, cfg, http.MethodPost, "/admin/"+demo.kind.Path, demo.body)
+		// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.
+		if refused, ok := errors.AsType[*refusedError](err); err != nil && !(ok && refused.code == -13) {
 			return err
-		}
-		for _, body := range demo.bodies {
-			if len(there) > 0 {
-				break
-			}
-			_, err := ask.send(ctx, cfg, http.MethodPost, "/admin/"+demo.kind.Path, body)
-			var refused *refusedError
-			if isRefused := errors.As(err, &refused) && refused.code == -13; err != nil && !isRefused {
-				return err // refused is the replicas' own name, and what was deleted a moment ago
-			}
 		}
 	}
 	return nil

@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"shardid/client/idgen"
@@ -137,13 +134,8 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake, a.issuer.Snowflake = m, m.service
 	a.onStop("snowflake", m.keeper.Stop)
-	a.addMode(httpapi.ModeSnowflake, access.Snowflake, m.keeper.Ready, func(listens net.Addr) error {
-		address, err := instanceAddress(a.cfg, listens)
-		if err != nil {
-			return err
-		}
-		m.keeper.Start(address, rand.Text())
-		return nil
+	a.addMode(httpapi.ModeSnowflake, access.Snowflake, m.keeper.Ready, func(listens net.Addr) {
+		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
 	})
 	return nil
 }
@@ -187,75 +179,38 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 	return worker.New(opts)
 }
 
-// instanceAddress is this instance's identity among the others, ip:port: the
-// configured one; else the address that it listens on, or, when it listens on all
-// or on the loopback, the machine's first usable one.
-func instanceAddress(cfg Config, listens net.Addr) (string, error) {
-	if cfg.Snowflake.Advertise != "" {
-		return cfg.Snowflake.Advertise, nil
-	}
+// instanceAddress is this instance's identity among the others, ip:port: the configured one; else the address that it
+// listens on or, when it listens on all or on the loopback, that from which this machine asks others.
+func instanceAddress(cfg Config, listens net.Addr) string {
 	at, err := netip.ParseAddrPort(listens.String())
-	if err != nil {
-		return "", fmt.Errorf("read the listener's address: %w", err)
+	if cfg.Snowflake.Advertise != "" || err != nil { // a listener of TCP has such an address
+		return cfg.Snowflake.Advertise
 	}
 	ip := at.Addr().Unmap().WithZone("")
 	if ip.IsUnspecified() || ip.IsLoopback() {
-		cards, err := networkCards()
+		ip = ownIP()
+	}
+	return netip.AddrPortFrom(ip, at.Port()).String()
+}
+
+// ownIP is the address from which this machine asks others: of IPv4 if it has one, as in Leaf's tables. The system's
+// routes say which, and nothing is sent. Without a route it is the first address of the machine that is for others, and
+// without one the loopback's, which is an identity on one machine only.
+func ownIP() netip.Addr {
+	for _, documentation := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		conn, err := (&net.Dialer{}).DialContext(context.Background(), "udp", documentation)
 		if err != nil {
-			return "", err
-		}
-		ip = usableIP(cards)
-	}
-	return netip.AddrPortFrom(ip, at.Port()).String(), nil
-}
-
-// card is a network interface that is up.
-type card struct {
-	name string
-	ips  []netip.Addr
-}
-
-// networkCards lists them with the addresses that can be read.
-func networkCards() (cards []card, err error) {
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("list the network interfaces: %w: set snowflake.advertise", err)
-	}
-	for _, i := range interfaces {
-		if i.Flags&net.FlagUp == 0 {
 			continue
 		}
-		addrs, err := i.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("list the addresses of %s: %w: set snowflake.advertise", i.Name, err)
+		at, err := netip.ParseAddrPort(conn.LocalAddr().String())
+		if _ = conn.Close(); err == nil { // nothing was written
+			return at.Addr().Unmap().WithZone("")
 		}
-		c := card{name: i.Name}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				c.ips = append(c.ips, p.Addr().Unmap())
-			}
-		}
-		cards = append(cards, c)
 	}
-	return cards, nil
-}
-
-// usableIP prefers IPv4, as Leaf's tables do, and passes over the bridges of
-// container engines: their address is the same on every machine. Without any other
-// it is the loopback's, which is an identity on one machine only.
-func usableIP(cards []card) netip.Addr {
-	bridges := []string{"docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxc", "lxdbr",
-		"kube", "dummy"}
-	for _, is := range []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6} {
-		for _, c := range cards {
-			if slices.ContainsFunc(bridges, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) }) {
-				continue
-			}
-			for _, ip := range c.ips {
-				if is(ip) && ip.IsGlobalUnicast() {
-					return ip.WithZone("")
-				}
-			}
+	all, _ := net.InterfaceAddrs()
+	for _, one := range all {
+		if p, err := netip.ParsePrefix(one.String()); err == nil && p.Addr().Unmap().IsGlobalUnicast() {
+			return p.Addr().Unmap()
 		}
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})

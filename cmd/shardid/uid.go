@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"time"
 
@@ -40,10 +41,7 @@ func (a *App) wireUID() error {
 	if err != nil {
 		return err
 	}
-	nodes, err := uidPlace(host, os.LookupEnv, func(path string) bool { _, err := os.Stat(path); return err == nil })
-	if err != nil {
-		return err
-	}
+	nodes := sqlstore.NodesOptions{Host: host, Type: nodeType()}
 	layout, now := uidLayout(a.cfg), idgen.SystemClock()
 	_, nodes.Workers = region(a.cfg).Workers(layout.WorkerBits)
 	keeper := &uidKeeper{host: nodes.Host}
@@ -72,35 +70,23 @@ func (a *App) wireUID() error {
 		return err
 	}
 	a.issuer.UID = a.uid
-	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, nil)
+	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID that is asked for
 	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
 	return nil
 }
 
-// uidPlace is what the row of a start says about where it runs. JPAAS_HOST with
-// JPAAS_HTTP_PORT or JPAAS_HOST_PORT_8080 say that it is a container and give the row's host
-// and port, as for Baidu's DockerUtils; then one without the other is model.ErrInvalidArgument.
-// So do the usual signs: KUBERNETES_SERVICE_HOST, and the files that Docker and
-// Podman leave. lookup is os.LookupEnv, exists says whether a file is there, host is
-// what the machine or the container calls itself.
-func uidPlace(
-	host string, lookup func(string) (string, bool), exists func(string) bool,
-) (sqlstore.NodesOptions, error) {
-	env := func(name string) string { value, _ := lookup(name); return value }
-	jpaas, port := env("JPAAS_HOST"), env("JPAAS_HTTP_PORT")
-	if port == "" {
-		port = env("JPAAS_HOST_PORT_8080")
+// nodeType says where this process runs. A container has the usual signs: Kubernetes' variable, and the files that Docker
+// and Podman leave.
+func nodeType() int {
+	for _, sign := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(sign); err == nil {
+			return model.NodeContainer
+		}
 	}
-	switch {
-	case jpaas != "" && port != "":
-		return sqlstore.NodesOptions{Host: jpaas, Port: port, Type: model.NodeContainer}, nil
-	case jpaas != "" || port != "":
-		return sqlstore.NodesOptions{}, fmt.Errorf("%w: JPAAS_HOST is %q and its port %q: set both or neither",
-			model.ErrInvalidArgument, jpaas, port)
-	case env("KUBERNETES_SERVICE_HOST") != "" || exists("/.dockerenv") || exists("/run/.containerenv"):
-		return sqlstore.NodesOptions{Host: host, Type: model.NodeContainer}, nil
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return model.NodeContainer
 	}
-	return sqlstore.NodesOptions{Host: host, Type: model.NodeActual}, nil
+	return model.NodeActual
 }
 
 // uidIdle is nil when a first call of the UID mode could be served, as far as is known.

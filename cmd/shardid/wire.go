@@ -74,7 +74,7 @@ func (a *App) wire() (err error) {
 	a.onStop("queue", a.queue.Stop)
 	a.leases = lease.New(a.db, a.log, a.registry)
 	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
-	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, startAnywhere(a.queue.Start))
+	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() })
 	err = errors.Join(a.wireSegment(), a.wireSnowflake(zoo, lists.redis), a.wireUID(), a.wireSequence())
 	if err != nil {
 		return err
@@ -201,20 +201,12 @@ func (a *App) startAccess() {
 type mode struct {
 	httpapi.Mode
 	bit   access.Modes
-	start func(listens net.Addr) error // nil: there is nothing to start
+	start func(listens net.Addr)
 }
 
 // addMode adds a mode to those that are started and served, in this order.
-func (a *App) addMode(name string, bit access.Modes, ready func() error, start func(net.Addr) error) {
+func (a *App) addMode(name string, bit access.Modes, ready func() error, start func(net.Addr)) {
 	a.modes = append(a.modes, mode{httpapi.Mode{Name: name, Ready: ready}, bit, start})
-}
-
-// startAnywhere is a start that does not depend on the address of the server.
-func startAnywhere(start func()) func(net.Addr) error {
-	return func(net.Addr) error {
-		start()
-		return nil
-	}
 }
 
 // modes are the names of all five, in their usual order.
@@ -300,7 +292,7 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
 	a.issuer.Segment = a.segment
-	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, startAnywhere(a.segment.Start))
+	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() })
 	return nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,19 +57,6 @@ func TestRedisOverTLS(t *testing.T) {
 				t.Errorf("Check = %v, want %q", err, c.want)
 			}
 		})
-	}
-}
-
-func TestRedisTLSFilesThatAreNone(t *testing.T) {
-	empty := filepath.Join(t.TempDir(), "empty.pem")
-	check.Must(t, os.WriteFile(empty, nil, 0o600))
-	for _, files := range []config.TLSFiles{
-		{TLSCAFile: "/does/not/exist.pem"}, {TLSCAFile: empty}, {TLSCertFile: empty, TLSKeyFile: empty},
-	} {
-		_, err := redisOptions(config.Redis{URL: "rediss://h", TLSFiles: files})
-		if err == nil || !strings.Contains(err.Error(), "redis.tls_") {
-			t.Errorf("redisOptions(%+v) = %v", files, err)
-		}
 	}
 }
 

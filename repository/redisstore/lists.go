@@ -215,15 +215,15 @@ func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[st
 	owners := map[string]int{}
 	for part := range slices.Chunk(names, pipelineCalls) {
 		pipe := s.client.Pipeline()
-		var replies []*redis.SliceCmd
+		var answers []*redis.SliceCmd
 		for _, hash := range part {
-			replies = append(replies, pipe.HMGet(ctx, hash, "d"))
+			answers = append(answers, pipe.HMGet(ctx, hash, "d"))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, s.fail("look for the deployment", err)
 		}
-		for _, r := range replies {
-			if d, known := r.Val()[0].(string); known {
+		for _, a := range answers {
+			if d, known := a.Val()[0].(string); known {
 				owners[d]++
 			}
 		}
