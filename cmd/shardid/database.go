@@ -178,7 +178,11 @@ names both.`,
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry", "deployment")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
 		target, run := what.on(o)
-		waited, err := o.admin.Confirm(ctx, operator(), target, run)
+		var waited int64
+		err := o.admin.Do(ctx, operator(), "confirm", target, func(ctx context.Context) (before, after any, err error) {
+			waited, err = run(ctx)
+			return nil, map[string]any{"confirmed": waited}, err
+		})
 		if err != nil {
 			return err
 		}

@@ -69,16 +69,11 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 	if err != nil {
 		return err
 	}
-	workers := db.Workers(workersOptions(cfg))
-	forget := func(ctx context.Context, space model.Space) error {
-		if client == nil {
-			return nil
-		}
-		return client.Sequences().Forget(ctx, space)
-	}
 	opts := adminOptions(cfg, db, log)
-	opts.Workers, opts.Forget = workers, forget
-	return run(ctx, opened{cfg, db, workers, client, admin.New(opts), log})
+	if client != nil {
+		opts.Forget = client.Sequences().Forget
+	}
+	return run(ctx, opened{cfg, db, db.Workers(workersOptions(cfg)), client, admin.New(opts), log})
 }
 
 // openDatabase opens the configured database, for which client vouches; it may be nil.

@@ -50,8 +50,12 @@ free takes one of the first from an address that will not come back, once its bo
 				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
 		case isFree:
 			return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
-				was, err := o.admin.FreeWorker(ctx, operator(), id, address)
-				if err != nil {
+				var was model.WorkerEntry
+				free := func(ctx context.Context) (before, after any, err error) {
+					was, err = o.workers.Free(ctx, id, address)
+					return map[string]any{"address": was.Address, "reservedUntil": was.Reserved}, nil, err
+				}
+				if err := o.admin.Do(ctx, operator(), "worker.free", fmt.Sprintf("worker ID %d", id), free); err != nil {
 					return err
 				}
 				return c.print(cmd, o.newWorkerObject(was), func(w io.Writer) {

@@ -1,6 +1,6 @@
-// Package admin administrates apps, tags, names of worker IDs and spaces of sequences, and frees
-// worker IDs. These are four resources (Resource) with the same five calls, and a table of what can be said
-// of their things (Kind). The HTTP front end has one handler for each of the calls, and the command line
+// Package admin administrates apps, tags, names of worker IDs and spaces of sequences. These are
+// four resources (Resource) with the same five calls, and a table of what can be said of their
+// things (Kind). The HTTP front end has one handler for each of the calls, and the command line
 // sends requests to those handlers, so both refuse the same things and leave the same line in the log.
 //
 // It decides nothing about IDs itself: what would let one repeat is refused by the
@@ -16,7 +16,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -72,13 +71,6 @@ type Store interface {
 	DeleteSpace(ctx context.Context, name string) (model.Space, error)
 }
 
-// Workers is the database's registry of worker IDs.
-type Workers interface {
-	// Free takes a worker ID from the address that has it. Errors:
-	// model.ErrInvalidArgument, ErrRefused while it may be in use, *model.StoreError.
-	Free(ctx context.Context, workerID int, address string) (model.WorkerEntry, error)
-}
-
 // Replica is a mode that this process serves.
 type Replica interface {
 	// Reload takes over what is stored. Errors: model.ErrNotReady, *model.StoreError,
@@ -104,9 +96,8 @@ func (t oneTag) Reload(ctx context.Context) error { return t.Tags.Reload(ctx, t.
 
 // Options are what a Service is made of. Store and Log are required.
 type Options struct {
-	Store   Store
-	Workers Workers // nil: FreeWorker may not be called
-	Log     *slog.Logger
+	Store Store
+	Log   *slog.Logger
 	// Queue and Segment are the modes that this process serves; nil for one that it
 	// does not, as on the command line.
 	Queue   Replica
@@ -190,27 +181,13 @@ const (
 	withBeat = "on every replica within 3 s"
 )
 
-// FreeWorker takes a worker ID from the address that has it, once all its bounds have
-// passed. Errors: model.ErrInvalidArgument, ErrRefused, *model.StoreError.
-func (s *Service) FreeWorker(
-	ctx context.Context, by Actor, workerID int, address string,
-) (was model.WorkerEntry, err error) {
-	free := func(ctx context.Context) (done, error) {
-		was, err = s.opts.Workers.Free(ctx, workerID, address)
-		return done{before: map[string]any{"address": was.Address, "reservedUntil": was.Reserved}}, err
-	}
-	_, err = s.run(ctx, by, "worker.free", fmt.Sprintf("worker ID %d", workerID), nil, free)
-	return was, err
-}
-
-// Confirm runs what an operator confirms about a target, and says how much had waited
-// for that. Errors: those of confirm.
-func (s *Service) Confirm(
-	ctx context.Context, by Actor, target string, confirm func(context.Context) (int64, error),
-) (waited int64, err error) {
-	_, err = s.run(ctx, by, "confirm", target, nil, func(ctx context.Context) (done, error) {
-		waited, err = confirm(ctx)
-		return done{after: map[string]any{"confirmed": waited}}, err
+// Do runs a change that is about no thing of a resource: a worker ID is freed, an operator confirms something. It leaves
+// a line as the others do. Errors: those of change.
+func (s *Service) Do(ctx context.Context, by Actor, action, target string,
+	change func(context.Context) (before, after any, err error)) error {
+	_, err := s.run(ctx, by, action, target, nil, func(ctx context.Context) (d done, err error) {
+		d.before, d.after, err = change(ctx)
+		return d, err
 	})
-	return waited, err
+	return err
 }

@@ -92,10 +92,6 @@ func (f *fakeStore) ChangeSpace(ctx context.Context, _ string, _ int64) (was, is
 	return space, space, f.call(ctx)
 }
 
-func (f *fakeStore) Free(ctx context.Context, id int, address string) (model.WorkerEntry, error) {
-	return model.WorkerEntry{WorkerID: id, Address: address, Reserved: 5}, f.call(ctx)
-}
-
 // fakeReplica notes the reloads; each ends with err, or with its context.
 type fakeReplica struct {
 	err     error
@@ -134,7 +130,7 @@ type rig struct {
 func newRig(err error) rig {
 	r := rig{store: &fakeStore{err: err}, queue: &fakeReplica{}, segment: &fakeReplica{}, log: &bytes.Buffer{}}
 	r.Service = New(Options{
-		Store: r.store, Workers: r.store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
+		Store: r.store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)), ListRate: 1000, TagRate: 2000, OwnName: "shardid",
 	})
 	return r
@@ -190,7 +186,9 @@ func (r rig) does(ctx context.Context, action string) (effective string, err err
 	case "delete":
 		_, effective, err = r.of(one).Delete(ctx, actor, c.key, c.key)
 	case "free":
-		_, err = r.FreeWorker(ctx, actor, 5, "10.0.0.7:80")
+		err = r.Do(ctx, actor, action, "worker ID 5", func(ctx context.Context) (before, after any, err error) {
+			return map[string]any{"address": "10.0.0.7:80", "reservedUntil": 5}, nil, r.store.call(ctx)
+		})
 	}
 	return effective, err
 }

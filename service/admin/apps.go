@@ -78,10 +78,7 @@ func (s *Service) apps() Resource {
 	}
 	return Resource{
 		Kind: AppKind, service: s, check: check, replica: func(string) Replica { return s.opts.Queue },
-		list: func(ctx context.Context) (any, error) {
-			all, err := store.Apps(ctx)
-			return items(all, err, newAppItem)
-		},
+		list: lister(store.Apps, newAppItem),
 		show: func(ctx context.Context, key string) (any, error) {
 			app, err := store.App(ctx, appID(key))
 			return newAppItem(app), err

@@ -53,6 +53,9 @@ func NewNameItem(u model.NameUse) NameItem {
 	}
 }
 
+// unusedName shows a name of which nothing is leased, or none of whose leases count.
+func unusedName(n model.Name) NameItem { return NewNameItem(model.NameUse{Name: n}) }
+
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
 
 // HolderItem is a worker ID of a name and its last lease. Times of IDs are Unix ms, as a lease
@@ -92,10 +95,7 @@ func (s *Service) names() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: NameKind, service: s, check: model.CheckName, counts: atOnce,
-		list: func(ctx context.Context) (any, error) {
-			all, err := store.Names(ctx)
-			return items(all, err, NewNameItem)
-		},
+		list: lister(store.Names, NewNameItem), remove: remover(NameKind, store.DeleteName, unusedName),
 		show: func(ctx context.Context, name string) (any, error) {
 			use, err := store.Name(ctx, name)
 			if err != nil {
@@ -115,22 +115,12 @@ func (s *Service) names() Resource {
 					"choose another name", model.ErrRefused, name.Name)
 			}
 			made, err := store.CreateName(ctx, name)
-			return done{after: NewNameItem(model.NameUse{Name: made})}, err
+			return done{after: unusedName(made)}, err
 		},
 		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold"))
 			before, after, err := store.ChangeName(ctx, name, hold)
-			return done{
-				before: NewNameItem(model.NameUse{Name: before}), after: NewNameItem(after),
-				counts: holdCounts(after.Name, s.opts.Now()),
-			}, err
-		},
-		remove: func(ctx context.Context, name, confirm string) (done, error) {
-			if err := confirmed("name", name, confirm); err != nil {
-				return done{}, err
-			}
-			was, err := store.DeleteName(ctx, name)
-			return done{before: NewNameItem(model.NameUse{Name: was})}, err
+			return done{unusedName(before), NewNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
 		},
 	}
 }

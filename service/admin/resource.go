@@ -198,22 +198,41 @@ func (r Resource) run(ctx context.Context, by Actor, action, key string, asked G
 	return thing, effective, nil
 }
 
-// items shows what a list in a store gives.
-func items[T, Item any](things []T, err error, show func(T) Item) (any, error) {
-	all := make([]Item, len(things)) // none is [], not null
-	for i, thing := range things {
-		all[i] = show(thing)
+// lister is list for a function of the store.
+func lister[T, Item any](all func(context.Context) ([]T, error), item func(T) Item) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) {
+		things, err := all(ctx)
+		items := make([]Item, len(things)) // none is [], not null
+		for i, thing := range things {
+			items[i] = item(thing)
+		}
+		return items, err
 	}
-	return all, err
 }
 
-// confirmed refuses, with model.ErrInvalidArgument, a deletion that names another thing.
-func confirmed(one, key, confirm string) error {
-	if key == confirm {
-		return nil
+// shower is show for a function of the store.
+func shower[T, Item any](
+	one func(context.Context, string) (T, error), item func(T) Item,
+) func(context.Context, string) (any, error) {
+	return func(ctx context.Context, key string) (any, error) {
+		thing, err := one(ctx, key)
+		return item(thing), err
 	}
-	return fmt.Errorf("%w: confirm the deletion with the name of the %s, which is %q",
-		model.ErrInvalidArgument, one, key)
+}
+
+// remover is remove for a function of the store. It refuses, with model.ErrInvalidArgument, what is confirmed with
+// another name.
+func remover[T, Item any](
+	kind Kind, remove func(context.Context, string) (T, error), item func(T) Item,
+) func(context.Context, string, string) (done, error) {
+	return func(ctx context.Context, key, confirm string) (done, error) {
+		if key != confirm {
+			return done{}, fmt.Errorf("%w: confirm the deletion with the name of the %s, which is %q",
+				model.ErrInvalidArgument, kind.One, key)
+		}
+		was, err := remove(ctx, key)
+		return done{before: item(was)}, err
+	}
 }
 
 // lowers refuses, with model.ErrInvalidArgument, a rate above the configured one: what a

@@ -44,14 +44,8 @@ func (s *Service) spaces() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: SpaceKind, service: s, check: model.CheckSpace, counts: withBeat,
-		list: func(ctx context.Context) (any, error) {
-			all, err := store.Spaces(ctx)
-			return items(all, err, NewSpaceItem)
-		},
-		show: func(ctx context.Context, name string) (any, error) {
-			use, err := store.Space(ctx, name)
-			return NewSpaceItem(use), err
-		},
+		list: lister(store.Spaces, NewSpaceItem), show: shower(store.Space, NewSpaceItem),
+		remove: remover(SpaceKind, s.deleteSpace, changedSpace),
 		create: func(ctx context.Context, g Given) (done, error) {
 			made, err := store.CreateSpace(ctx, model.Space{
 				Name: get[string](g, "space"), Sections: int(get[int64](g, "sections")), Step: get[int64](g, "step"),
@@ -62,18 +56,17 @@ func (s *Service) spaces() Resource {
 			before, after, err := store.ChangeSpace(ctx, name, get[int64](g, "step"))
 			return done{before: changedSpace(before), after: changedSpace(after)}, err
 		},
-		remove: func(ctx context.Context, name, confirm string) (done, error) {
-			if err := confirmed("space", name, confirm); err != nil {
-				return done{}, err
-			}
-			was, err := store.DeleteSpace(ctx, name)
-			if err == nil && s.opts.Forget != nil {
-				if err := s.opts.Forget(ctx, was); err != nil { // it is deleted all the same
-					s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then",
-						"space", name, "error", err)
-				}
-			}
-			return done{before: changedSpace(was)}, err
-		},
 	}
+}
+
+// deleteSpace deletes a space, and drops what Redis keeps of it.
+func (s *Service) deleteSpace(ctx context.Context, name string) (model.Space, error) {
+	was, err := s.opts.Store.DeleteSpace(ctx, name)
+	if err == nil && s.opts.Forget != nil {
+		if err := s.opts.Forget(ctx, was); err != nil { // it is deleted all the same
+			s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then",
+				"space", name, "error", err)
+		}
+	}
+	return was, err
 }

@@ -70,14 +70,8 @@ func (s *Service) tags() Resource {
 			}
 			return oneTag{s.opts.Segment, name}
 		},
-		list: func(ctx context.Context) (any, error) {
-			all, err := store.Tags(ctx)
-			return items(all, err, newTagItem)
-		},
-		show: func(ctx context.Context, name string) (any, error) {
-			tag, err := store.Tag(ctx, name)
-			return newTagItem(tag), err
-		},
+		list: lister(store.Tags, newTagItem), show: shower(store.Tag, newTagItem),
+		remove: remover(TagKind, store.DeleteTag, newTagItem),
 		create: func(ctx context.Context, g Given) (done, error) {
 			tag, err := store.CreateTag(ctx, model.Tag{
 				Name: get[string](g, "tag"), Step: get[int64](g, "step"), MaxID: get[int64](g, "maxId"),
@@ -99,13 +93,6 @@ func (s *Service) tags() Resource {
 			}
 			before, after, err := store.ChangeTag(ctx, name, change)
 			return done{before: newTagItem(before), after: newTagItem(after)}, err
-		},
-		remove: func(ctx context.Context, name, confirm string) (done, error) {
-			if err := confirmed("tag", name, confirm); err != nil {
-				return done{}, err
-			}
-			was, err := store.DeleteTag(ctx, name)
-			return done{before: newTagItem(was)}, err
 		},
 	}
 }

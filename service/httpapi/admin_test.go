@@ -241,13 +241,11 @@ func operations() []exchange {
 			method: post,
 			target: appsTarget,
 			status: 201,
-			send: ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,` +
-				`"description":"\u8ba2","name":"x","id":255} `,
-			asked: "create {ID:255 Name:x Description:订 Step:5 " +
-				"Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:false Fresh:}",
+			send: ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"scramble":true,"fresh":"y",` +
+				`"description":"\u8ba2","name":"y","id":255} `,
+			asked: "create {ID:255 Name:y Description:订 Step:5 " +
+				"Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:true Fresh:y}",
 		},
-		{method: post, target: appsTarget, send: `{"id":9,"name":"y","scramble":true,"fresh":"y"}`, status: 201,
-			asked: "create {ID:9 Name:y Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:true Fresh:y}"},
 		{method: patch, target: appTarget, send: stepBody, body: app + effectJSON,
 			asked: `change 7 name - description - step 5 limit - policy - min - confirm ""`},
 		{method: patch, target: appTarget + "?confirm=%E8%AE%A2+%26",
@@ -255,12 +253,10 @@ func operations() []exchange {
 			lax:   true,
 			asked: `change 7 name  description  step - limit 0 policy wrap min 0 confirm "订 &"`},
 		{method: del, target: appTarget + "?confirm=x", body: app + effectJSON, asked: `delete 7 "x"`},
-		{method: del, target: "/admin/apps/255?x=1&con%66irm=a%2Bb", asked: `delete 255 "a+b"`},
 		{name: "confirmed by a header", lax: true, method: del, target: appTarget,
 			header: []string{"X-Confirm", "%E8%AE%A2+x"}, asked: `delete 7 "订+x"`},
 		{target: tagsTarget, body: `{"code":0,"tags":[{` + tagJSON + `}]}`},
 		{target: tagTarget, body: tag + "}", asked: `show "a/b"`},
-		{target: "/admin/tags/%E8%AE%A2%20x", asked: `show "订 x"`},
 		{method: post, target: tagsTarget, send: `{"tag":"a/b"}`, status: 201, body: tag + newJSON,
 			asked: "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC " +
 				unnumbered},
@@ -278,8 +274,6 @@ func operations() []exchange {
 		{method: post, target: namesTarget,
 			send: `{"hold":"1h","seqBits":2,"workerBits":22,"epoch":"5","name":"a.B_c-1"}`, status: 201,
 			asked: `create "a.B_c-1", epoch_ms=5 worker_bits=22 seq_bits=2, for 1h0m0s`},
-		{method: post, target: namesTarget, lax: true, send: `{"name":"..","epoch":0}`, status: 201,
-			asked: `create "..", epoch_ms=0 worker_bits=10 seq_bits=12, for 1m0s`},
 		{method: patch, target: nameTarget, send: `{"hold":"90s"}`, asked: `change "orders" to 1m30s`,
 			body: `{"code":0,` + nameJSON + `,"effective":"for leases that are granted or renewed from now on"}`},
 		{method: del, target: nameTarget + "?confirm=orders", body: newNameJSON + newJSON, asked: `delete "orders"`},
@@ -289,14 +283,11 @@ func operations() []exchange {
 			asked: `create {Name:chat Sections:1024 Step:10000}`},
 		{method: post, target: spacesTarget, send: `{"step":1000000,"sections":16384,"space":"a.B_c-1"}`, status: 201,
 			asked: `create {Name:a.B_c-1 Sections:16384 Step:1000000}`},
-		{method: post, target: spacesTarget, send: `{"space":"..","step":1,"sections":1}`, status: 201,
-			asked: `create {Name:.. Sections:1 Step:1}`},
 		{method: patch, target: spaceTarget, send: stepBody, body: newSpaceJSON, asked: `change "chat" to 5`},
 		{method: del, target: spaceTarget + "?confirm=chat", body: newSpaceJSON, asked: `delete "chat"`},
 		{target: logTarget, body: `{"code":0,"level":"info"` + levels},
 		{method: patch, target: logTarget, send: `{"level":"debug"}`, body: `{"code":0,"level":"debug"` + levels,
 			asked: "log DEBUG"},
-		{method: patch, target: logTarget, send: ` {"level":"error"} `, asked: "log ERROR"},
 	}
 }
 
@@ -364,80 +355,55 @@ func badAdminRequests() (all []exchange) {
 	add(post, appsTarget, "more than 65536 bytes", `{"name":"`+strings.Repeat("a", maxBody)+`"}`)
 	add(post, appsTarget, "something follows", `{"id":7,"name":"x"}{}`)
 	add(post, appsTarget, "id is missing", `{"name":"x"}`)
-	add(post, appsTarget, "name is missing", `{"id":7}`)
+	add(post, appsTarget, "id is given twice", `{"id":7,"name":"x","id":7}`)
 	add(post, appsTarget, `unknown field "ID"`, `{"id":7,"name":"x","ID":8}`)
 	add(post, appsTarget, "name must be a string, not 7", `{"id":7,"name":7}`)
-	add(post, appsTarget, "name must not be a list or an object", `{"id":7,"name":["x"]}`)
 	for _, c := range []struct{ target, first, field, says, values string }{
 		{appsTarget, `"name":"x"`, "id", "a whole number in 0…255", `256 -1 "7" 7.0 1e1 null true`},
-		{appsTarget, `"id":7,"name":"x"`, "step", "a whole number in 1…1000000", "0 1000001"},
-		{appsTarget, `"id":7,"name":"x"`, "maxLimitId", "a whole number in 0…", "-1 9223372036854775808"},
 		{appsTarget, `"id":7,"name":"x"`, "limitPolicy", "reject or wrap", `"Wrap"`},
-		{appsTarget, `"id":7,"name":"x"`, "description", "a string", "null"},
-		{tagsTarget, `"tag":"x"`, "maxId", "a whole number in 1…", "0"},
-		{tagsTarget, `"tag":"x"`, "step", "a whole number in 1…1000000000", "1000000001"},
-		{namesTarget, `"name":"x"`, "workerBits", "a whole number in 1…22", `0 23 "10"`},
-		{namesTarget, `"name":"x"`, "seqBits", "a whole number in 1…22", "-1 23 1.5"},
+		{appsTarget, `"id":7,"name":"x"`, "scramble", "true or false", `"true"`},
 		{namesTarget, `"name":"x"`, "hold", "a duration in 5s…1h such as 60s",
 			`60 "60" "4999ms" "3601s" "6000.5ms" null ""`},
 		{namesTarget, `"name":"x"`, "epoch", "a time in Unix milliseconds, such as 1288834974657",
 			`-1 1.5 1e3 "-1" "+1" "1e3" "2010-11-04" "" null true 9223372036854775808 "9223372036854775808"`},
-		{spacesTarget, `"space":"x"`, "sections", "a whole number in 1…16384", `0 16385 "8"`},
-		{spacesTarget, `"space":"x"`, "step", "a whole number in 1…1000000", "0 1000001 1.5 null"},
 	} {
 		for value := range strings.SplitSeq(c.values, " ") {
 			add(post, c.target, c.field+" must be "+c.says, fmt.Sprintf(`{%s,"%s":%s}`, c.first, c.field, value))
 		}
 	}
 	add(patch, appTarget, "unknown field", `{"id":8}`)
-	add(patch, appTarget, "minIndex must be", `{"minIndex":562949953421311}`)
 	add(patch, appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, "+
 		"limitPolicy, minIndex, maxRate", `{}`)
 	add(patch, appTarget+"?confirm=%zz", "percent-encoded", stepBody)
 	add(patch, appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
-	add(patch, "/admin/apps/256", "id must be a whole number in 0…255", stepBody)
 	add(get, "/admin/apps/+7", "id must be", "")
 	add(del, appTarget, "confirm is missing, nothing was done: DELETE /admin/apps/7?confirm=NAME", "")
 	add(del, appTarget+"?confirm=", "confirm is missing", "")
-	add(del, appTarget+"?confirm=x&con%66irm=x", "confirm is given twice", "")
 	for _, header := range [][]string{{"X-Confirm", "x", "X-Confirm", "x"}, {"X-Confirm", "%zz"}} {
 		add(del, appTarget, "confirm is ", "")
 		all[len(all)-1].header = header
 	}
 	add(del, appTarget+"?confirm=x", "confirm is given twice", "")
 	all[len(all)-1].header = []string{"X-Confirm", "x"}
-	add(post, tagsTarget, "tag is missing", stepBody)
-	add(patch, tagTarget, "unknown field", `{"tag":"x"}`)
 	add(patch, "/admin/tags/%ff", "not valid UTF-8", stepBody)
 	add(get, "/admin/tags/"+strings.Repeat("a", 129), "129 bytes", "")
 	add(del, tagTarget, "DELETE /admin/tags/a%2Fb?confirm=NAME", "")
-	add(post, namesTarget, "name is missing", `{"hold":"60s"}`)
 	add(patch, nameTarget, "hold is missing", `{}`)
 	add(patch, nameTarget, "unknown field", `{"workerBits":10}`)
-	add(patch, nameTarget, "hold must be", `{"hold":"2h"}`)
-	add(post, spacesTarget, "space is missing", stepBody)
-	add(patch, spaceTarget, "step is missing", `{}`)
-	add(patch, spaceTarget, "unknown field", `{"sections":10}`)
-	add(patch, spaceTarget, "step must be", `{"step":-1}`)
-	for _, name := range []string{"a%20b", "%E8%AE%A2", "..%2F", "a%2Fb"} {
-		add(get, namesTarget+"/"+name, "a name has 1…64 letters, digits, dots, hyphens and underscores", "")
-		add(get, spacesTarget+"/"+name, "a space has 1…64 letters, digits, dots, hyphens and underscores", "")
-	}
+	add(get, namesTarget+"/a%2Fb", "a name has 1…64 letters, digits, dots, hyphens and underscores", "")
+	add(get, spacesTarget+"/a%20b", "a space has 1…64 letters, digits, dots, hyphens and underscores", "")
 	add(patch, logTarget, "JSON object with some of level", "debug")
 	add(patch, logTarget, "level is missing", `{}`)
 	add(patch, logTarget, "level must be one of debug, info, warn, error", `{"level":"trace"}`, `{"level":"DEBUG"}`,
 		`{"level":"info+2"}`)
 	add(patch, logTarget, "level must be a string", `{"level":7}`)
 	add(patch, logTarget, "unknown field", `{"level":"debug","for":"1h"}`)
-	for _, request := range []string{"PUT " + appsTarget, "DELETE " + appsTarget, "POST " + appTarget,
-		"PUT " + tagsTarget, "PUT " + tagTarget, "DELETE " + logTarget, "PUT " + namesTarget, "POST " + nameTarget,
-		"PUT " + spacesTarget, "POST " + spaceTarget} {
+	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget, "DELETE " + logTarget} {
 		method, target, _ := strings.Cut(request, " ")
 		all = append(all, exchange{name: "405", method: method, target: target, token: adminSecret,
 			change: administrated(&fakeAdmin{}), status: 405, code: -10})
 	}
-	for _, target := range []string{appTarget + "/8", namesTarget + "/a/b", spacesTarget + "/a/b", tagsTarget + "/a/b",
-		appsTarget + "/", namesTarget + "/", spacesTarget + "/", tagsTarget + "/"} {
+	for _, target := range []string{appTarget + "/8", tagsTarget + "/a/b", appsTarget + "/"} {
 		all = append(all, exchange{name: "404", target: target, token: adminSecret,
 			change: administrated(&fakeAdmin{}), status: 404, code: -10, says: "no such path"})
 	}
