@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/testserver"
 	"shardid/service/loadgen"
 )
 
@@ -68,4 +70,25 @@ func TestBenchVerdict(t *testing.T) {
 			t.Errorf("%s: %d, %s%s", form, exit, stdout, stderr)
 		}
 	}
+}
+
+// Every mode is asked over HTTP and RESP, for single IDs and for batches. A Redis that was named by mistake is not.
+func TestBenchOfAServer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	check.Must(t, free.Close())
+	url, _ := served(t, "--set=resp.addr="+free.Addr().String())
+	var lines []line
+	for _, at := range []string{url, "redis://" + free.Addr().String()} {
+		for mode, compared := range map[string]string{
+			"queue": `[1-9]\d*`, "segment": `[1-9]\d*`, "snowflake": `[1-9]\d*`, "uid": `[1-9]\d*`, "sequence --space chat": "0",
+		} {
+			for _, count := range []string{"", " --count 3"} {
+				lines = append(lines, line{"bench --duration 100ms --concurrency 4 --url " + at + " --mode " + mode + count, 0,
+					`^(?s).*\nerrors +0\nduplicates +0 among ` + compared + ` IDs\n$`})
+			}
+		}
+	}
+	types(t, append(lines, line{"bench --url redis://" + testserver.Redis(t).Addr, 1, "what answers there is no shardid"}))
 }

@@ -148,8 +148,8 @@ func readAnswer(status int, body []byte) (ids []int64, err error) {
 	return ids, nil
 }
 
-// overRESP asks with INCR, or with LPOP for many. Each connection asks INFO first, so that no key of
-// a Redis is changed that was named by mistake.
+// overRESP asks with INCR, or for many with LPOP, or INCRBY of a sequence. Each connection asks INFO first, so that no key
+// of a Redis is changed that was named by mistake.
 func (o Options) overRESP(u *url.URL) (asker, func()) {
 	opts := &redis.Options{
 		Addr: u.Host, Password: o.Token, PoolSize: o.Concurrency, MaxRetries: -1, Protocol: 2, DisableIdentity: true,
@@ -169,12 +169,20 @@ func (o Options) overRESP(u *url.URL) (asker, func()) {
 	client := redis.NewClient(opts)
 	return func(ctx context.Context, turn int) (ids []int64, err error) {
 		_, key := o.target(turn)
-		if o.Count > 0 {
-			ids, err = client.Do(ctx, "LPOP", key, o.Count).Int64Slice()
-		} else if id, failed := client.Incr(ctx, key).Result(); failed == nil {
-			ids = []int64{id}
-		} else {
+		switch {
+		case o.Count > 0 && o.Mode == "sequence": // which gives the last of its numbers
+			last, failed := client.IncrBy(ctx, key, int64(o.Count)).Result()
+			for id := last - int64(o.Count); failed == nil && id < last; id++ {
+				ids = append(ids, id+1)
+			}
 			err = failed
+		case o.Count > 0:
+			ids, err = client.Do(ctx, "LPOP", key, o.Count).Int64Slice()
+		default:
+			var id int64
+			if id, err = client.Incr(ctx, key).Result(); err == nil {
+				ids = []int64{id}
+			}
 		}
 		if said, ok := errors.AsType[redis.Error](err); ok {
 			_, refusal, _ := strings.Cut(said.Error(), " ") // after SHARDID, NOAUTH or WRONGPASS

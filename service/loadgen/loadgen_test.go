@@ -1,16 +1,13 @@
 package loadgen
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,45 +17,23 @@ import (
 	"shardid/scripts/check"
 )
 
-// issuer is a server of IDs that rise from 1, over HTTP and RESP. spoil changes them, or gives an
-// error, which has the form of RESP.
+// issuer is a server of IDs of the UID mode that rise from 1. spoil changes them, or gives an error.
 type issuer struct {
 	last  atomic.Int64
 	spoil func(id int64) (int64, error)
 }
 
-func (s *issuer) next(count int) (ids []string, err error) {
-	for range count {
-		id := s.last.Add(1)
-		if s.spoil != nil {
-			if id, err = s.spoil(id); err != nil {
-				return nil, err
-			}
-		}
-		ids = append(ids, strconv.FormatInt(id, 10))
-	}
-	return ids, nil
-}
-
-// ServeHTTP answers as shardid does: the paths of Leaf and UidGenerator with lines, the others in JSON.
 func (s *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	count, _ := strconv.Atoi(r.FormValue("count")) // 0 for a single ID
-	ids, err := s.next(max(1, count))
-	switch {
-	case err != nil:
+	id, err := s.last.Add(1), error(nil)
+	if s.spoil != nil {
+		id, err = s.spoil(id)
+	}
+	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintf(w, `{"code":-4,"message":%q}`, err)
-	case r.URL.Path == "/get" && count == 0:
-		fmt.Fprintf(w, `{"code":0,"id":%s,"idStr":%q}`, ids[0], ids[0])
-	case r.URL.Path == "/get":
-		fmt.Fprintf(w, `{"code":0,"ids":[%s]}`, strings.Join(ids, ","))
-	case r.URL.Path == "/v1/sequence/chat/ids":
-		fmt.Fprintf(w, `{"code":0,"ids":["%s"]}`, strings.Join(ids, `","`))
-	case strings.HasPrefix(r.URL.Path, "/api/"):
-		fmt.Fprintln(w, strings.Join(ids, "\n"))
-	default:
-		http.NotFound(w, r)
+		return
 	}
+	fmt.Fprintf(w, "%d\n", id)
 }
 
 func serve(t *testing.T, h http.Handler) string {
@@ -68,57 +43,9 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// serveRESP serves clients of Redis; name is what INFO says that the server is.
-func serveRESP(t *testing.T, s *issuer, name string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
-			go s.talk(conn, name)
-		}
-	}()
-	return "redis://" + l.Addr().String()
-}
-
-func (s *issuer) talk(conn net.Conn, name string) {
-	defer conn.Close()
-	for in := bufio.NewReader(conn); ; {
-		var n int
-		if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
-			return
-		}
-		args := make([]string, n)
-		for i := range args {
-			_, _ = in.ReadString('\n') // the length: no argument has a space
-			line, _ := in.ReadString('\n')
-			args[i] = strings.TrimSpace(line)
-		}
-		switch info := "# Server\r\nserver_name:" + name + "\r\n"; args[0] {
-		case "info":
-			fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(info), info)
-		case "incr", "LPOP":
-			count, _ := strconv.Atoi(append(args, "1")[2])
-			ids, err := s.next(count)
-			switch {
-			case err != nil:
-				fmt.Fprintf(conn, "-SHARDID -4 %s\r\n", err)
-			case args[0] == "incr":
-				fmt.Fprintf(conn, ":%s\r\n", ids[0])
-			default:
-				fmt.Fprintf(conn, "*%d\r\n+%s\r\n", count, strings.Join(ids, "\r\n+"))
-			}
-		default:
-			fmt.Fprintf(conn, "-ERR unknown command '%s'\r\n", args[0])
-		}
-	}
-}
-
 // brief are the options of a short run.
 func brief(url string) Options {
-	return Options{URL: url, Mode: "queue", App: 7, Tag: "a/b", Space: "chat", Passes: 100, Concurrency: 4,
-		Duration: 100 * time.Millisecond, Timeout: 20 * time.Second}
+	return Options{URL: url, Mode: "uid", Concurrency: 4, Duration: 100 * time.Millisecond, Timeout: 20 * time.Second}
 }
 
 func mustRun(t *testing.T, o Options) *Report {
@@ -126,27 +53,6 @@ func mustRun(t *testing.T, o Options) *Report {
 	report, err := Run(t.Context(), o)
 	check.Must(t, err)
 	return report
-}
-
-// Every mode asks for what the contract says and reads the answers, of single IDs and of batches.
-func TestModes(t *testing.T) {
-	s := &issuer{}
-	for _, url := range []string{serve(t, s), serveRESP(t, s, "shardid")} {
-		for _, mode := range []string{"queue", "segment", "snowflake", "uid", "sequence"} {
-			for _, count := range []int{0, 3} {
-				o := brief(url)
-				o.Mode, o.Count, o.Rate = mode, count, float64(count*1000)
-				r := mustRun(t, o)
-				size := int64(max(1, count))
-				if r.Requests == 0 || r.IDs != r.Requests*size || r.Failed != 0 || r.Duplicates != 0 || r.Latency["p50"] <= 0 {
-					t.Errorf("%s of %s, %d: %+v", mode, url, count, r)
-				}
-				if compared := r.ComparedIDs; mode != "sequence" && compared != r.IDs+size || mode == "sequence" && compared != 0 {
-					t.Errorf("%s: %d of %d IDs were compared", mode, compared, r.IDs)
-				}
-			}
-		}
-	}
 }
 
 // All shards get as many requests.
@@ -174,15 +80,12 @@ func TestAnswers(t *testing.T) {
 		}
 		return id, nil
 	}}
-	for url, kind := range map[string]string{serve(t, s): "503 code -4", serveRESP(t, s, "shardid"): "code -4"} {
-		s.last.Store(0)
-		o := brief(url)
-		o.Concurrency = 1
-		r := mustRun(t, o)
-		if r.Duplicates != 1 || fmt.Sprint(r.FirstDuplicates) != "[2]" || r.Failed != 2 || r.Errors[kind] != 1 ||
-			r.Errors[BadAnswer] != 1 || r.FirstError != kind+": the list is empty" {
-			t.Errorf("%+v", r)
-		}
+	o := brief(serve(t, s))
+	o.Concurrency = 1
+	r := mustRun(t, o)
+	if r.Duplicates != 1 || fmt.Sprint(r.FirstDuplicates) != "[2]" || r.Failed != 2 || r.Errors["503 code -4"] != 1 ||
+		r.Errors[BadAnswer] != 1 || r.FirstError != "503 code -4: the list is empty" {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -239,24 +142,20 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A run that cannot begin says what to do, and changes nothing on a Redis.
+// A run that cannot begin says what to do.
 func TestCannotBegin(t *testing.T) {
-	s := &issuer{}
-	other := serveRESP(t, s, "redis")
+	url := serve(t, http.NotFoundHandler())
 	for want, change := range map[string]func(*Options){
 		"connection refused": func(o *Options) { o.URL = "http://127.0.0.1:1" },
 		"give --url like":    func(o *Options) { o.URL = "127.0.0.1:8080" },
 		"give --mode":        func(o *Options) { o.Mode = "uuid" },
 		"give --concurrency": func(o *Options) { o.Concurrency = 0 },
-		"give an http://":    func(o *Options) { o.URL, o.Raw = other, "/ping" },
-		"is no shardid":      func(o *Options) { o.URL = other },
+		"give an http://":    func(o *Options) { o.URL, o.Raw = "redis://127.0.0.1:1", "/ping" },
 		"404":                func(o *Options) { o.URL += "/elsewhere" },
 	} {
-		o := brief(serve(t, s))
+		o := brief(url)
 		change(&o)
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		_, err := Run(t.Context(), o)
+		check.Has(t, fmt.Sprint(err), want)
 	}
-	check.Equal(t, s.last.Load(), 1, "IDs that were issued, of the page that is not there")
 }
