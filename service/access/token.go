@@ -65,7 +65,7 @@ type Token struct {
 	may      []string    // the grants, as the file has them
 	admin    bool        // the token is for administration
 	modes    Modes       // those of which it may have something
-	of       [6]patterns // what, by the bit of the mode: apps, tags, names of worker IDs, spaces
+	of       [6][]string // what, by the bit of the mode, such as tags; * at the end stands for any end
 	expires  time.Time   // from when on it is refused; zero: never
 	requests *limit      // those of a second; nil: as many as it likes
 	ids      *limit      // likewise
@@ -89,46 +89,22 @@ func (t *Token) grant(item string) bool {
 		return false
 	}
 	t.modes |= 1 << i
-	switch Modes(1 << i) {
-	case Queue:
-		if what == "*" {
-			return t.of[i].add(what, nil)
-		}
-		app, err := strconv.ParseUint(what, 10, 8)
-		return err == nil && t.of[i].add(strconv.Itoa(int(app)), func(string) error { return nil })
-	case Segment:
-		return t.of[i].add(what, model.CheckTag)
-	case Lease:
-		return t.of[i].add(what, model.CheckName)
-	case Sequence:
-		return t.of[i].add(what, model.CheckSpace)
-	default:
+	check := map[Modes]func(string) error{
+		Queue: checkApp, Segment: model.CheckTag, Lease: model.CheckName, Sequence: model.CheckSpace,
+	}[1<<i]
+	if check == nil { // there is but one thing of the mode
 		return !of
 	}
+	t.of[i] = append(t.of[i], what)
+	isBeginning := strings.HasSuffix(what, "*") && (mode != "queue" || what == "*")
+	return isBeginning || check(what) == nil
 }
 
-// patterns are what a token is for: these, and what begins with one of the prefixes.
-type patterns struct {
-	exact    map[string]bool
-	prefixes []string
-}
-
-func (p patterns) match(what string) bool {
-	begins := func(prefix string) bool { return strings.HasPrefix(what, prefix) }
-	return p.exact[what] || slices.ContainsFunc(p.prefixes, begins)
-}
-
-// add adds a name, or a prefix with a star behind it; false for a name that check refuses.
-func (p *patterns) add(item string, check func(string) error) bool {
-	if prefix, ok := strings.CutSuffix(item, "*"); ok {
-		p.prefixes = append(p.prefixes, prefix)
-		return true
+func checkApp(digits string) error {
+	if app, err := strconv.ParseUint(digits, 10, 8); err != nil || digits != strconv.FormatUint(app, 10) {
+		return fmt.Errorf("%w: an app is a number in 0…255", model.ErrInvalidArgument)
 	}
-	if p.exact == nil {
-		p.exact = map[string]bool{}
-	}
-	p.exact[item] = true
-	return check(item) == nil
+	return nil
 }
 
 // Name tells tokens apart for people; it is never the token itself. "" for nil.
@@ -169,8 +145,14 @@ func (t *Token) App(app int) error {
 // Of is nil for a token that may have something of a mode: an app by its digits, a tag, a name of worker IDs or a
 // space of sequences. Errors: model.ErrForbidden.
 func (t *Token) Of(m Modes, what string) error {
-	if t == nil || t.of[bits.TrailingZeros8(uint8(m))].match(what) {
+	if t == nil {
 		return nil
+	}
+	for _, pattern := range t.of[bits.TrailingZeros8(uint8(m))] {
+		beginning, isBeginning := strings.CutSuffix(pattern, "*")
+		if pattern == what || isBeginning && strings.HasPrefix(what, beginning) {
+			return nil
+		}
 	}
 	return t.forbidden(fmt.Sprintf(map[Modes]string{
 		Queue: "have IDs of app %s", Segment: "have IDs of tag %q",
