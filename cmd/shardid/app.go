@@ -83,8 +83,7 @@ type fronts struct {
 	guard        *guard.Guard         // of the connections of both servers
 	api          *httpapi.API
 	server       *http.Server
-	resp         *resp.Server // nil without resp.addr
-	url          string       // of the console, once the listener is open
+	url          string // of the console, once the listener is open
 }
 
 // step is one named part of the teardown.
@@ -107,7 +106,6 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 		handler = a.tracer.Handler(a.api, httpapi.IsTraced)
 	}
 	a.server = newServer(cfg, handler, a.guard.ConnState, log)
-	a.wireRESP()
 	return a, nil
 }
 
@@ -139,12 +137,22 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.onStop("http", a.stopHTTP)
 	a.onStop("looks", func(ctx context.Context) error { return a.looks.Stop(ctx, nil) })
-	if err := a.prepare(ctx, demo); err != nil {
+	err = ownSchema(ctx, a.cfg, a.db)
+	if err == nil {
+		err = a.checkLayouts(ctx)
+	}
+	if err == nil && demo {
+		err = provisionDemo(ctx, a.cfg, a.db, a.log)
+	}
+	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	a.monitor.Start()
 	a.looks.Start(func() { a.looks.Every(time.Second, a.api.Watch) })
-	a.startAccess()
+	a.access.Start()
+	if a.certificates != nil {
+		a.certificates.Start()
+	}
 	a.watch.Start()
 	for _, m := range a.modes {
 		m.start(listener.Addr())
@@ -154,22 +162,13 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
-	go a.run(a.server, a.secure(a.guard.Listen(listener)))
+	go func() {
+		if err := a.server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- fmt.Errorf("serve HTTP: %w", err)
+		}
+	}()
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
-	return nil
-}
-
-func (a *App) prepare(ctx context.Context, demo bool) error {
-	if err := ownSchema(ctx, a.cfg, a.db); err != nil {
-		return err
-	}
-	if err := a.checkLayouts(ctx); err != nil {
-		return err
-	}
-	if demo {
-		return provisionDemo(ctx, a.cfg, a.db, a.log)
-	}
 	return nil
 }
 
@@ -185,38 +184,31 @@ func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// wireRESP builds the front end for Redis clients when an address is configured.
-func (a *App) wireRESP() {
-	if a.cfg.RESP.Addr == "" {
-		return
-	}
-	o := resp.Options{
-		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log, Registry: a.registry,
-		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText,
-	}
-	if a.tracer != nil {
-		o.Trace = a.tracer.Command
-	}
-	a.resp = resp.New(o)
-}
-
 // startRESP serves Redis clients when an address is configured.
 func (a *App) startRESP(ctx context.Context) error {
 	c := a.cfg
-	if a.resp == nil {
+	if c.RESP.Addr == "" {
 		return nil
+	}
+	o := resp.Options{
+		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log, Registry: a.registry,
+		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
+	}
+	if a.tracer != nil {
+		o.Trace = a.tracer.Command
 	}
 	listener, err := listen(ctx, "resp.addr", c.RESP.Addr)
 	if err != nil {
 		return err
 	}
+	server := resp.New(o)
 	a.onStop("resp", func(ctx context.Context) error {
 		ctx, cancel := a.drainTime(ctx)
 		defer cancel()
-		return a.resp.Stop(ctx)
+		return server.Stop(ctx)
 	})
 	go func() {
-		if err := a.resp.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, resp.ErrServerClosed) {
+		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, resp.ErrServerClosed) {
 			a.failed <- fmt.Errorf("serve RESP: %w", err)
 		}
 	}()
@@ -230,12 +222,6 @@ func (a *App) startRESP(ctx context.Context) error {
 func (a *App) drainTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, _ := ctx.Deadline() // see tearDown
 	return context.WithTimeout(ctx, min(a.cfg.Server.RequestTimeout+time.Second, time.Until(last)/2))
-}
-
-func (a *App) run(server *http.Server, listener net.Listener) {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		a.failed <- fmt.Errorf("serve HTTP: %w", err)
-	}
 }
 
 // stopHTTP lets the requests in flight end, for as long as one may wait. A client that

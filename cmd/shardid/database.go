@@ -176,22 +176,24 @@ names both.`,
 	}
 	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry", "deployment")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry", "deployment")
-	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
-		target, run := what.on(o)
-		var waited int64
-		err := o.admin.Do(ctx, operator(), "confirm", target, func(ctx context.Context) (before, after any, err error) {
-			waited, err = run(ctx)
-			return nil, map[string]any{"confirmed": waited}, err
-		})
-		if err != nil {
-			return err
-		}
-		result := "confirmed; running replicas go on within seconds"
-		if waited == 0 {
-			result = "nothing waited for a confirmation, nothing was changed"
-		}
-		return c.print(cmd, map[string]any{"target": target, "confirmed": waited > 0}, func(w io.Writer) {
-			fmt.Fprintf(w, "%s: %s\n", target, result)
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
+			target, run := what.on(o)
+			var waited int64
+			err := o.admin.Do(ctx, operator(), "confirm", target, func(ctx context.Context) (before, after any, err error) {
+				waited, err = run(ctx)
+				return nil, map[string]any{"confirmed": waited}, err
+			})
+			if err != nil {
+				return err
+			}
+			result := "confirmed; running replicas resume within seconds"
+			if waited == 0 {
+				result = "nothing waited for a confirmation, nothing was changed"
+			}
+			return c.print(cmd, map[string]any{"target": target, "confirmed": waited > 0}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %s\n", target, result)
+			})
 		})
 	})
 }

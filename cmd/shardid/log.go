@@ -30,7 +30,8 @@ func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel, error) {
 		return nil, nil, fmt.Errorf("log.level: %w", err)
 	}
 	asText := cfg.Format == "text" || cfg.Format == "auto" && isTerminal(f)
-	control := newLogLevel(level, slog.New(newLogHandler(f, asText, slog.LevelInfo)))
+	control := &logLevel{configured: level, audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
+	control.current.Set(level)
 	return slog.New(newLogHandler(f, asText, &control.current)), control, nil
 }
 
@@ -74,12 +75,6 @@ type logLevel struct {
 	current    slog.LevelVar
 	configured slog.Level
 	audit      *slog.Logger // shows changes of the level, whatever the level is
-}
-
-func newLogLevel(configured slog.Level, audit *slog.Logger) *logLevel {
-	l := &logLevel{configured: configured, audit: audit}
-	l.current.Set(configured)
-	return l
 }
 
 // State implements httpapi.LogLevel.

@@ -27,16 +27,6 @@ func (a *App) state() monitor.State {
 	return s
 }
 
-// wireReplicas builds what shows all replicas of the deployment.
-func (a *App) wireReplicas() {
-	var store monitor.RecordStore
-	if a.redis != nil {
-		store = a.redis.Replicas()
-	}
-	a.replicas = monitor.NewReplicas(store, a.record)
-	a.onStop("replicas", a.replicas.Stop)
-}
-
 // record is how this replica is doing now, for the consoles of all replicas.
 func (a *App) record() monitor.Record {
 	host, _ := os.Hostname() // "" when the system does not tell

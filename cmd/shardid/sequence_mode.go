@@ -17,16 +17,12 @@ import (
 // server would have to ask it for each number.
 var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.url", model.ErrModeDisabled)
 
-// sequencesServed says whether the stores can have sequences.
-func sequencesServed(cfg Config) bool {
-	return cfg.Sequence.Enabled && (cfg.Redis.URL != "" || cfg.Database.Driver == sqlstore.SQLite)
-}
-
 func (a *App) wireSequence() (err error) {
-	if !sequencesServed(a.cfg) {
-		if a.cfg.Sequence.Enabled {
-			a.issuer.NoSequence = errNoRedis
-		}
+	switch {
+	case !a.cfg.Sequence.Enabled:
+		return nil
+	case a.redis == nil && a.cfg.Database.Driver != sqlstore.SQLite:
+		a.issuer.NoSequence = errNoRedis
 		return nil
 	}
 	o := sequence.Options{

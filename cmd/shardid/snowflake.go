@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -70,46 +69,28 @@ func workersOptions(cfg Config) sqlstore.WorkersOptions {
 	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: registryLayout(cfg).Workers()}
 }
 
-// openZooKeeper prepares the ensemble when worker IDs come from it and the snowflake mode is on;
-// nil otherwise.
-func (a *App) openZooKeeper() (*zkstore.Store, error) {
+// openZooKeeper prepares the ensemble when worker IDs come from it and the snowflake mode is on; nil and no probe
+// otherwise.
+func (a *App) openZooKeeper() (*zkstore.Store, []monitor.Probe, error) {
 	s := a.cfg.Snowflake
-	switch s.Worker.Mode {
-	case workerZK, workerZKRecycle, workerZKEphemeral:
-	default:
-		return nil, nil //nolint:nilnil // no store is needed
+	if !s.Enabled || s.Worker.Mode != workerZK && s.Worker.Mode != workerZKRecycle && s.Worker.Mode != workerZKEphemeral {
+		return nil, nil, nil
 	}
-	if !s.Enabled {
-		return nil, nil //nolint:nilnil // as above
-	}
-	store, err := newZooKeeper(a.cfg, a.log, a.stores.Observe)
+	store, err := zkstore.New(zkstore.Options{
+		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: s.Name,
+		SessionTimeout: registryLease, ReclaimMargin: s.MaxClockOffset,
+		Workers: registryLayout(a.cfg).Workers(), Log: a.log, Observe: a.stores.Observe,
+	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a.onStop("zookeeper", func(context.Context) error { return store.Close() })
-	return store, nil
-}
-
-// newZooKeeper is the registry in the ensemble.
-func newZooKeeper(cfg Config, log *slog.Logger, observe model.Observe) (*zkstore.Store, error) {
-	return zkstore.New(zkstore.Options{
-		Mode: cfg.Snowflake.Worker.Mode, Addrs: cfg.ZooKeeper.Addrs, Name: cfg.Snowflake.Name,
-		SessionTimeout: registryLease, ReclaimMargin: cfg.Snowflake.MaxClockOffset,
-		Workers: registryLayout(cfg).Workers(), Log: log, Observe: observe,
-	})
-}
-
-// zooKeeperProbe is nothing without an ensemble.
-func zooKeeperProbe(store *zkstore.Store) []monitor.Probe {
-	if store == nil {
-		return nil
-	}
-	return []monitor.Probe{{Name: conditionZooKeeper, Check: store.Check}}
+	return store, []monitor.Probe{{Name: conditionZooKeeper, Check: store.Check}}, nil
 }
 
 // wireSnowflake builds the generator and the keeper of its worker ID; the keeper is
 // started once the address is known.
-func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err error) {
+func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	s := a.cfg.Snowflake
 	if !s.Enabled {
 		return nil
@@ -128,7 +109,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	opts := worker.Options{
 		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 	}
-	if m.keeper, err = a.newKeeper(opts, zoo, lists); err != nil {
+	if m.keeper, err = a.newKeeper(opts, zoo); err != nil {
 		return err
 	}
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
@@ -142,7 +123,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 
 // newKeeper completes the options with what snowflake.worker says: the registry, and the
 // worker file where its kind has one.
-func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redisstore.Store) (_ *worker.Keeper, err error) {
+func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper, error) {
 	s, layout := a.cfg.Snowflake, registryLayout(a.cfg)
 	opts.Condition, opts.Mode, opts.Reporter, opts.Log = worker.Condition, s.Worker.Mode, a.monitor, a.log
 	opts.Expiry, opts.TTL, opts.MaxClockOffset = s.Worker.Expiry, registryLease, s.MaxClockOffset
@@ -153,7 +134,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 		opts.Registry = a.db.Workers(workersOptions(a.cfg))
 	case workerRedis:
 		o := redisstore.WorkersOptions{Name: s.Name, TTL: registryLease, Workers: layout.Workers()}
-		opts.Registry = lists.Workers(o)
+		opts.Registry = a.redis.Workers(o)
 	case workerOrdinal:
 		host, err := os.Hostname()
 		if err != nil {

@@ -18,8 +18,6 @@ import (
 	"shardid/repository/workerfile"
 	"shardid/service/access"
 	"shardid/service/admin"
-
-	"github.com/spf13/cobra"
 )
 
 // opened is the database for one command.
@@ -30,14 +28,6 @@ type opened struct {
 	redis   *redisstore.Store // nil for lists in the process
 	admin   *admin.Service    // audit lines go to log
 	log     *slog.Logger      // to stderr, in the form and from the level that the configuration says
-}
-
-// withStores completes cmd: run gets the database, as onStores gives it.
-func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config) error,
-	run func(context.Context, opened) error) *cobra.Command {
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return onStores(cmd.Context(), cfg, check, run)
-	})
 }
 
 // onStores gives run the database, with the schema in place on SQLite.

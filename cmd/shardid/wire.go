@@ -12,7 +12,6 @@ import (
 
 	"shardid/model"
 	"shardid/repository/memstore"
-	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
 	"shardid/service/admin"
@@ -56,33 +55,37 @@ func (a *App) wire() (err error) {
 	if err := a.lockEmbedded(); err != nil {
 		return err
 	}
-	lists := a.openLists(client)
-	zoo, err := a.openZooKeeper()
+	checkRedis, redisSettings := func(context.Context) error { return nil }, embeddedLists
+	if client != nil {
+		checkRedis, redisSettings = client.Check, client.Settings
+	}
+	zoo, probes, err := a.openZooKeeper()
 	if err != nil {
 		return err
 	}
-	a.monitor = monitor.New(a.log, a.registry, a.state, append(zooKeeperProbe(zoo),
-		monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
-		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
+	probes = append(probes, monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
+		monitor.Probe{Name: conditionRedis, Check: checkRedis})
+	a.monitor = monitor.New(a.log, a.registry, a.state, probes...)
 	a.registry.MustRegister(a.monitor)
 	a.onStop("monitor", a.monitor.Stop)
-	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
+	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", redisSettings})
 	a.onStop("settings", func(ctx context.Context) error { return a.watch.Stop(ctx, nil) })
-	if a.queue, err = queue.New(queueOptions(a, lists)); err != nil {
+	if err := a.wireQueue(checkRedis); err != nil {
 		return err
 	}
-	a.onStop("queue", a.queue.Stop)
-	a.leases = lease.New(a.db, a.log, a.registry)
-	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
-	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() })
-	err = errors.Join(a.wireSegment(), a.wireSnowflake(zoo, lists.redis), a.wireUID(), a.wireSequence())
+	err = errors.Join(a.wireSegment(), a.wireSnowflake(zoo), a.wireUID(), a.wireSequence())
 	if err != nil {
 		return err
 	}
 	if err := a.wireAccess(); err != nil {
 		return err
 	}
-	a.wireReplicas()
+	var records monitor.RecordStore
+	if client != nil {
+		records = client.Replicas()
+	}
+	a.replicas = monitor.NewReplicas(records, a.record)
+	a.onStop("replicas", a.replicas.Stop)
 	a.api = httpapi.New(a.apiOptions())
 	return nil
 }
@@ -109,44 +112,39 @@ func (a *App) checkDatabase(ctx context.Context) error {
 // checkEvery is how often the tables of a server are looked at while heartbeats arrive.
 const checkEvery = 10 * time.Second
 
-func queueOptions(a *App, lists listStore) queue.Options {
+// wireQueue builds the queue mode, whose lists are in Redis or in this process, and the leases beside it.
+func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 	q := a.cfg.Queue
 	const farBack = 100_000 // indices by which max_id goes back only when a database is restored or replaced
 	o := queue.Options{
-		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db,
-		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
+		Allocator: a.db, Catalogue: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, LowWatermark: 0.2, PrefetchMax: q.PrefetchMax,
 		MaxStep: 100_000, LiftAlarm: farBack,
-		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg), Registry: a.registry,
+		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg),
+		Probe: func(ctx context.Context) error {
+			if err := checkRedis(ctx); err != nil {
+				return err
+			}
+			return tellDeployment(ctx, a.db, a.redis)
+		},
+	}
+	if a.redis != nil {
+		o.Lists, o.Locker = a.redis, a.redis
+	} else {
+		embedded := memstore.New()
+		o.Lists, o.Locker = embedded, embedded
 	}
 	if a.tracer != nil {
 		o.Observe = a.tracer.Refill
 	}
-	return o
-}
-
-// listStore is a store of lists and locks with its probe and its settings.
-type listStore struct {
-	queue.Lists
-	queue.Locker
-	redis    *redisstore.Store // nil for the embedded one
-	check    func(context.Context) error
-	ready    func(context.Context) error // gates the start of the queue
-	settings func(context.Context) ([]model.Finding, error)
-}
-
-func (a *App) openLists(client *redisstore.Store) listStore {
-	if client == nil {
-		s, ready := memstore.New(), func(context.Context) error { return nil }
-		return listStore{s, s, nil, ready, ready, embeddedLists}
+	if a.queue, err = queue.New(o); err != nil {
+		return err
 	}
-	ready := func(ctx context.Context) error {
-		if err := client.Check(ctx); err != nil {
-			return err
-		}
-		return tellDeployment(ctx, a.db, client)
-	}
-	return listStore{client, client, client, client.Check, ready, client.Settings}
+	a.onStop("queue", a.queue.Stop)
+	a.leases = lease.New(a.db, a.log, a.registry)
+	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
+	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() })
+	return nil
 }
 
 // region is that of the configuration.
@@ -187,14 +185,6 @@ func (a *App) wireAccess() (err error) {
 	}
 	a.onStop(conditionTLS, a.certificates.Stop)
 	return nil
-}
-
-// startAccess keeps them up to date.
-func (a *App) startAccess() {
-	a.access.Start()
-	if a.certificates != nil {
-		a.certificates.Start()
-	}
 }
 
 // mode is a way of issuing IDs that is enabled, as the front ends and the start see it. It is stopped by onStop.
