@@ -208,34 +208,29 @@ func (o *order[T]) check() (err error) {
 	return err
 }
 
+// value is what the flag of a field says.
+func (o *order[T]) value(field admin.Field) (value any) {
+	f, name := o.cmd.Flags(), o.flag(field)
+	switch field.Value.Zero.(type) {
+	case int64:
+		value, _ = f.GetInt64(name)
+	case bool:
+		value, _ = f.GetBool(name)
+	default:
+		value, _ = f.GetString(name)
+	}
+	return value
+}
+
 // body is what the flags say, but for the field that names a thing.
 func (o *order[T]) body() map[string]any {
-	body, f := map[string]any{}, o.cmd.Flags()
+	body := map[string]any{}
 	for _, field := range o.Fields[1:] {
-		name := o.flag(field)
-		if !f.Changed(name) {
-			continue
-		}
-		switch field.Value.Zero.(type) {
-		case int64:
-			body[field.Name], _ = f.GetInt64(name)
-		case bool:
-			body[field.Name], _ = f.GetBool(name)
-		default:
-			body[field.Name], _ = f.GetString(name)
+		if o.cmd.Flags().Changed(o.flag(field)) {
+			body[field.Name] = o.value(field)
 		}
 	}
 	return body
-}
-
-// key is the field that names the thing, as the flag has it.
-func (o *order[T]) key() any {
-	if name := o.One; o.Fields[0].Value.Zero == int64(0) {
-		id, _ := o.cmd.Flags().GetInt64(name)
-		return id
-	}
-	name, _ := o.cmd.Flags().GetString(o.One)
-	return name
 }
 
 // run does what the verb says. base is the URL of a server, to name it.
@@ -246,7 +241,7 @@ func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
 		if o.file != "" {
 			return o.addFile(ctx, cfg)
 		}
-		body[o.Fields[0].Name] = o.key()
+		body[o.Fields[0].Name] = o.value(o.Fields[0])
 		thing, made, err := o.add(ctx, cfg, body, o.ifMissing)
 		if err != nil {
 			return err
@@ -262,7 +257,7 @@ func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
 			}
 		})
 	case verbSet:
-		thing, err := o.send(ctx, cfg, http.MethodPatch, o.key(), body)
+		thing, err := o.send(ctx, cfg, http.MethodPatch, o.value(o.Fields[0]), body)
 		if err != nil {
 			return err
 		}
@@ -271,7 +266,7 @@ func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
 			fmt.Fprintf(w, "%s is changed, %s\n", o.title(thing.T), thing.Effective)
 		})
 	case verbDelete:
-		thing, err := o.send(ctx, cfg, http.MethodDelete, o.key(), nil)
+		thing, err := o.send(ctx, cfg, http.MethodDelete, o.value(o.Fields[0]), nil)
 		if err != nil {
 			return err
 		}
@@ -366,7 +361,7 @@ func (o *order[T]) isSame(there answered[T], body map[string]any) bool {
 
 // goAfter has a tag go on after a business number.
 func (o *order[T]) goAfter(ctx context.Context, s opened) error {
-	tag, err := s.db.Tag(ctx, fmt.Sprint(o.key()))
+	tag, err := s.db.Tag(ctx, fmt.Sprint(o.value(o.Fields[0])))
 	if err != nil {
 		return err
 	}

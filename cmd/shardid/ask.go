@@ -121,7 +121,7 @@ func ownTLS(s ServerConfig) (*tls.Config, error) {
 // health gives the answer of a server that should get requests; any other is an
 // error, which says why in the server's own words.
 func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err error) {
-	body, err := a.fetch(ctx, cfg, "")
+	body, err := a.send(ctx, cfg, http.MethodGet, "", nil)
 	if err == nil && (json.Unmarshal(body, &r) != nil || r.Status == "") {
 		err = errors.New("the server does not answer as shardid does: check the URL")
 	}
@@ -152,13 +152,8 @@ func (a asking) token() (string, error) {
 // ownServer is whom commands ask that ask a server.
 const ownServer = "`URL` of the server (default that of the configured server.addr)"
 
-// fetch gives the answer to a GET of path. An answer that is an error is one, in the
-// server's own words.
-func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, error) {
-	return a.send(ctx, cfg, http.MethodGet, path, nil)
-}
-
-// send is fetch for any method, with a body in JSON unless that is nil.
+// send gives the answer to a request for a path, with a body in JSON unless that is nil. An answer that is an error is
+// one, in the server's own words.
 func (a asking) send(
 	ctx context.Context, cfg Config, method, path string, body map[string]any,
 ) (answer []byte, err error) {
@@ -309,16 +304,21 @@ With --wait, a script that has started the server goes on as soon as that is rea
 				return err
 			}
 		}
-		body, err := ask.fetch(cmd.Context(), cfg, "/api/status")
+		status, body, err := ask.status(cmd.Context(), cfg)
 		if err != nil {
 			return err
 		}
-		var status httpapi.Status
-		if err := json.Unmarshal(body, &status); err != nil || status.Version == "" {
-			return fmt.Errorf("the server does not answer as shardid does: check the URL")
-		}
 		return cmp.Or(c.print(cmd, json.RawMessage(body), func(w io.Writer) { statusTable(w, status) }), trouble(status))
 	})
+}
+
+// status gives the answer of a server's status page, as it was and as it is read.
+func (a asking) status(ctx context.Context, cfg Config) (s httpapi.Status, body []byte, err error) {
+	body, err = a.send(ctx, cfg, http.MethodGet, "/api/status", nil)
+	if err == nil && (json.Unmarshal(body, &s) != nil || s.Version == "") {
+		err = errors.New("the server does not answer as shardid does: check the URL")
+	}
+	return s, body, err
 }
 
 // trouble is an error for a server that is not ready, or has a critical alarm.

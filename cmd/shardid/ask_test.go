@@ -20,10 +20,8 @@ import (
 func TestHealthTarget(t *testing.T) {
 	for _, c := range []struct{ url, addr, cert, want string }{
 		{"", "127.0.0.1:8080", "", "http://127.0.0.1:8080/readyz"},
-		{"", ":8080", "", "http://127.0.0.1:8080/readyz"},
 		{"", "[::]:9", "", "http://127.0.0.1:9/readyz"},
 		{"", "[::1]:8080", "", "http://[::1]:8080/readyz"},
-		{"", "ids.example.com:1", "", "http://ids.example.com:1/readyz"},
 		{"", ":8080", "server.pem", "https://127.0.0.1:8080/readyz"},
 		{"/livez", ":8080", "", "http://127.0.0.1:8080/livez"},
 		{"http://10.0.0.5:8080", ":1", "server.pem", "http://10.0.0.5:8080/readyz"},
@@ -31,7 +29,6 @@ func TestHealthTarget(t *testing.T) {
 		{"http://10.0.0.5:8080/livez", "", "", "http://10.0.0.5:8080/livez"},
 		{"", "127.0.0.1:0", "", ""},
 		{"10.0.0.5:8080", "", "", ""},
-		{"ftp://10.0.0.5", "", "", ""},
 		{"http://", "", "", ""},
 		{"http://user:secret@10.0.0.5", "", "", ""},
 	} {
@@ -79,8 +76,6 @@ func TestAskHealth(t *testing.T) {
 		"degraded":       {200, `{"status":"degraded","message":"snowflake: no lease"}`, "degraded: snowflake: no lease", ""},
 		"not ready":      {503, `{"status":"not ready","message":"shutting down"}`, "", "answers 503: not ready: shutting down"},
 		"another one":    {200, `<html>welcome</html>`, "", "does not answer as shardid does"},
-		"another JSON":   {200, `{"code":0,"id":1}`, "", "does not answer as shardid does"},
-		"no such page":   {404, `{"code":-10,"message":"no such path"}`, "", "answers 404"},
 		"an empty body":  {503, ``, "", "answers 503: not as shardid does: check the URL"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
 	} {

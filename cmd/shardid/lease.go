@@ -51,7 +51,7 @@ to the command. The exit status is the command's, 128 and the number of the sign
 ended it, 127 for a command that is not there, 126 for one that may not be run.
 
 A command whose lease cannot be renewed in time gets SIGTERM, and SIGKILL a second
-before the lease ends, on Linux with its whole process group. What this cannot do:
+before the lease ends, with its whole process group. What this cannot do:
 
 - End the command while shardid is stopped, as by SIGSTOP or a debugger.
 - End it when shardid is killed. On Linux the kernel does, but not what the command
@@ -254,7 +254,7 @@ var ending = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.
 // run runs the command under the lease, which it renews and gives back. The error has the exit status.
 func (h *holder) run(ctx context.Context) (err error) {
 	signals := make(chan os.Signal, 16)
-	for _, s := range append(passedOn(), ending...) {
+	for _, s := range append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}, ending...) {
 		if !signal.Ignored(s) { // by nohup, for example
 			signal.Notify(signals, s)
 		}
@@ -375,6 +375,15 @@ func (h *holder) stop(why string) {
 	if err := signalGroup(h.command.Process, syscall.SIGTERM); err != nil {
 		say("end process %d by hand, it got no signal: %v", h.command.Process.Pid, err)
 	}
+}
+
+// signalGroup gives a signal to a command and to what it started. One that has ended needs none.
+func signalGroup(p *os.Process, s os.Signal) error {
+	n, _ := s.(syscall.Signal)
+	if err := syscall.Kill(-p.Pid, n); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
 }
 
 // say tells people what goes on; a command's own output is on the same files.

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"net"
+	"syscall"
 	"time"
 
 	"shardid/service/guard"
@@ -12,10 +13,11 @@ import (
 // descriptors, the rest is for stores and files, and what fits into 300 MB of memory.
 func defaultConnections() int {
 	const fit = 16384
-	if limit, ok := descriptorLimit(); ok {
-		return int(min(limit/4*3, fit))
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return fit
 	}
-	return fit
+	return int(min(limit.Cur/4*3, fit))
 }
 
 const (

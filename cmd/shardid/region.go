@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"shardid/model"
-	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -94,11 +92,7 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 	for _, url := range others {
 		f := model.Finding{Store: "region", Node: url, Setting: "region", Want: fmt.Sprintf("one of its own, of %d bits", own.Bits)}
 		ask.url = url
-		var status httpapi.Status
-		body, err := ask.fetch(ctx, cfg, "/api/status")
-		if err == nil {
-			err = json.Unmarshal(body, &status)
-		}
+		status, _, err := ask.status(ctx, cfg)
 		if err != nil {
 			found = append(found, model.Unread(f, oneLine(err)))
 			continue
