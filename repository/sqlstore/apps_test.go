@@ -3,11 +3,9 @@
 package sqlstore
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -222,84 +220,37 @@ func TestProvisionBelowATombstone(t *testing.T) {
 func TestDeleteUnderLoad(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
-		books := fill(s, 4, func(err error) bool {
-			gone := errors.Is(err, model.ErrUnknownShard)
-			if !gone {
-				t.Error(err)
+		stop := make(chan struct{})
+		taken, _ := atOnce(5, func(caller int) (all []model.Segment, _ error) {
+			if caller == 0 {
+				defer close(stop)
+				for i := range 9 {
+					check.OK(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+					if r := roads()[i%3]; !r.mysql || s.server != nil {
+						r.take(t, s)
+					} else {
+						provision(t, s, app(7))
+					}
+					a := one(s, key(7, 0), 0)
+					check.OK(t, a.Err)
+					all = append(all, a.Segment)
+				}
+				return all, nil
 			}
-			return gone
-		}, key(7, 0), key(7, 1), key(7, 2))
-		for i := range 9 {
-			books.wait(t, 10*(i+1))
-			check.OK(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
-			if r := roads()[i%3]; !r.mysql || s.server != nil {
-				r.take(t, s)
-			} else {
-				provision(t, s, app(7))
-			}
-		}
-		books.end(t)
-	})
-}
-
-// segments are all that was handed out of some lists.
-type segments struct {
-	callers sync.WaitGroup
-	done    chan struct{}
-
-	mu  sync.Mutex
-	n   int
-	all [][]model.Segment // by list
-}
-
-// fill has callers allocate lists until the end. goOn says whether one goes on after an error.
-func fill(s *Store, callers int, goOn func(error) bool, keys ...model.ListKey) *segments {
-	b := &segments{done: make(chan struct{}), all: make([][]model.Segment, len(keys))}
-	for range callers {
-		b.callers.Go(func() {
-			for b.take(s.Allocate(context.Background(), ask(keys...)), goOn) {
+			for {
+				select {
+				case <-stop:
+					return all, nil
+				default:
+				}
+				if a := one(s, key(7, 0), 0); a.Err == nil {
+					all = append(all, a.Segment)
+				} else {
+					check.Is(t, a.Err, model.ErrUnknownShard)
+				}
 			}
 		})
-	}
-	return b
-}
-
-func (b *segments) take(got []model.Allocation, goOn func(error) bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, a := range got {
-		if a.Err == nil {
-			b.all[i] = append(b.all[i], a.Segment)
-			b.n++
-		} else if !goOn(a.Err) {
-			return false
-		}
-	}
-	select {
-	case <-b.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// end wants no index twice.
-func (b *segments) end(t *testing.T) {
-	t.Helper()
-	close(b.done)
-	b.callers.Wait()
-	for _, list := range b.all {
-		disjoint(t, list)
-	}
-	t.Logf("%d segments", b.n)
-}
-
-// wait is until so many segments were handed out.
-func (b *segments) wait(t *testing.T, n int) {
-	waitFor(t, func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.n >= n
+		disjoint(t, slices.Concat(taken...))
 	})
 }
 

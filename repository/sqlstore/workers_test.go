@@ -92,37 +92,31 @@ func insertOriginal(t testing.TB, s *Store, id int64, address string, reported i
 // last report, to its address too, and then used again above that.
 func TestWorkersTakeOver(t *testing.T) {
 	const minute = int64(60_000)
-	for name, c := range map[string]struct {
-		id, silent int64 // ms since its last report
-		want       int
-	}{
-		"just reported":    {id: 7, silent: 0, want: 1},
-		"half an hour ago": {id: 7, silent: 30 * minute, want: 1},
-		"a clock ahead":    {id: 7, silent: -90 * minute, want: 1},
-		"an hour ago":      {id: 7, silent: 61 * minute, want: 7},
-		"1024 stands for":  {id: 1024, silent: 61 * minute, want: 0},
-		"beyond 1024":      {id: 1025, silent: 61 * minute, want: 1},
-		"far beyond, live": {id: 5000, silent: 0, want: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, s *Store) {
-				w := s.Workers(WorkersOptions{})
-				reported := time.Now().UnixMilli() - c.silent
-				insertOriginal(t, s, c.id, workertest.Address(0), reported)
-				lease := acquire(t, w, workertest.Owner(0))
-				after := reported + foreignLease
-				if c.want == 1 {
-					after = 0 // it is another worker ID
-				}
-				if lease.WorkerID != c.want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
-					t.Errorf("got %+v, want worker ID %d after %d", lease, c.want, after)
-				}
-				check.Must(t, check.Err(w.Renew(t.Context(),
-					workertest.With(lease, lease.ServerTime, lease.ServerTime))))
-				check.Equal(t, acquire(t, w, workertest.Owner(0)).WorkerID, c.want, "once it is ours")
-			})
-		})
-	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		w, unused := s.Workers(WorkersOptions{}), 0
+		for i, c := range []struct {
+			id, silent int64 // ms since its last report
+			taken      bool
+		}{
+			{7, 0, false}, {8, 30 * minute, false}, {9, -90 * minute, false}, {10, 61 * minute, true},
+			{1024, 61 * minute, true}, // which is worker ID 0
+			{1025, 61 * minute, false}, {5000, 0, false},
+		} {
+			reported := time.Now().UnixMilli() - c.silent
+			insertOriginal(t, s, c.id, workertest.Address(i), reported)
+			lease := acquire(t, w, workertest.Owner(i))
+			want, after := int(c.id%model.SnowflakeWorkers), reported+foreignLease
+			if !c.taken {
+				unused++
+				want, after = unused, 0
+			}
+			if lease.WorkerID != want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
+				t.Errorf("%+v: got %+v, want worker ID %d after %d", c, lease, want, after)
+			}
+			check.Must(t, check.Err(w.Renew(t.Context(), workertest.With(lease, lease.ServerTime, lease.ServerTime))))
+			check.Equal(t, acquire(t, w, workertest.Owner(i)).WorkerID, want, "once it is ours")
+		}
+	})
 }
 
 // fillWorkers makes all rows, each last used at used(id), as leases that were lost.
