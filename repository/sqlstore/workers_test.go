@@ -167,8 +167,7 @@ func TestWorkersClock(t *testing.T) {
 	if off := time.Since(time.UnixMilli(lease.ServerTime)).Abs(); off > 2*time.Second {
 		t.Errorf("server time is off by %v", off)
 	}
-	run(t, s, "SET GLOBAL time_zone = '-11:00'")
-	t.Cleanup(func() { run(t, s, "SET GLOBAL time_zone = 'SYSTEM'") })
+	opts.DSN += "&time_zone=%27-11:00%27"
 	west := open(t, opts).Workers(WorkersOptions{})
 	other := workertest.Owner(1)
 	other.Address = lease.Owner.Address
