@@ -37,13 +37,10 @@ redis.call('HSET', meta, 'w', ARGV[4], 'r', run)
 -- formatted, which costs twice as much as the rest of a push together: a hundred indices
 -- share one head. %.0f, as tostring() gives an exponent.
 local plain = (redis.VALKEY_VERSION_NUM or redis.REDIS_VERSION_NUM or 0) >= 0x070400
-local tail = {
-  '00', '01', '02', '03', '04', '05', '06', '07', '08', '09', '10', '11', '12', '13', '14', '15', '16', '17', '18', '19',
-  '20', '21', '22', '23', '24', '25', '26', '27', '28', '29', '30', '31', '32', '33', '34', '35', '36', '37', '38', '39',
-  '40', '41', '42', '43', '44', '45', '46', '47', '48', '49', '50', '51', '52', '53', '54', '55', '56', '57', '58', '59',
-  '60', '61', '62', '63', '64', '65', '66', '67', '68', '69', '70', '71', '72', '73', '74', '75', '76', '77', '78', '79',
-  '80', '81', '82', '83', '84', '85', '86', '87', '88', '89', '90', '91', '92', '93', '94', '95', '96', '97', '98', '99',
-}
+local tail = {}
+for i = 0, plain and -1 or 99 do
+  tail[i + 1] = string.format('%02d', i)
+end
 -- A hundred also share one RPUSH: of nine hundred arguments each was measured to cost more.
 local chunk = {}
 for hundred = math.floor(first / 100), math.floor(last / 100) do

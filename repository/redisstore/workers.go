@@ -32,9 +32,6 @@ import (
 const (
 	// peersWithin is how old a report may be to say something about a clock.
 	peersWithin = time.Minute
-	// putTries bounds how often a call starts again because others were quicker. Of racers for one worker ID one wins
-	// each round, and they choose from more and more.
-	putTries = 64
 	// nobody stands for an empty identity.
 	nobody = "-"
 )
@@ -96,7 +93,7 @@ type reading struct {
 type kept struct{ token, entry string }
 
 func (w workerSlots) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
-	return w.settle("acquire a worker ID", func(try int) error {
+	return w.settle(ctx, "acquire a worker ID", func(try int) error {
 		if strings.ContainsFunc(owner.Token+owner.Address+owner.Identity, unicode.IsSpace) {
 			return fmt.Errorf("%w: owner %+v is not told in words", model.ErrInvalidArgument, owner)
 		}
@@ -114,7 +111,7 @@ func (w workerSlots) Take(ctx context.Context, owner model.Owner, take workerid.
 
 // Edit finds nobody at a lease of another life.
 func (w workerSlots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (m workerid.Moment, err error) {
-	err = w.settle("store a worker ID", func(int) error {
+	err = w.settle(ctx, "store a worker ID", func(int) error {
 		r, err := w.read(ctx, lease.WorkerID, lease.WorkerID, "")
 		if err != nil {
 			return err
@@ -133,11 +130,8 @@ func (w workerSlots) Edit(ctx context.Context, lease model.Lease, edit workerid.
 }
 
 // settle calls what is to be tried until no other instance is in its way.
-func (w workerSlots) settle(op string, once func(try int) error) error {
-	err := errChanged
-	for try := 0; errors.Is(err, errChanged) && try < putTries; try++ {
-		err = once(try)
-	}
+func (w workerSlots) settle(ctx context.Context, op string, once func(try int) error) error {
+	err := workerid.Settle(ctx, func(err error) bool { return errors.Is(err, errChanged) }, once)
 	if errors.Is(err, model.ErrNoWorkerID) || errors.Is(err, model.ErrLeaseLost) {
 		return fmt.Errorf("redis: %w", err)
 	}
@@ -224,7 +218,7 @@ func (w workerSlots) put(ctx context.Context, r reading, slot workerid.Slot, nex
 
 var (
 	// errChanged is the refusal of a put: another request was quicker.
-	errChanged = errors.New("others were quicker each time")
+	errChanged = errors.New("it is not as it was read")
 	// errTooFewAcks reports a write that too few replicas have confirmed.
 	errTooFewAcks = errors.New("too few replicas have confirmed")
 )

@@ -36,6 +36,33 @@ type Store interface {
 	Edit(ctx context.Context, lease model.Lease, edit Edit) (Moment, error)
 }
 
+// ErrBusy reports a worker ID that changed each time it was to be written.
+var ErrBusy = errors.New("others were quicker each time")
+
+const (
+	// settleTries bounds how often a call starts again because others were quicker. Of racers for one worker ID one
+	// wins each round, and they choose from more and more, so even 1024 racers need far fewer.
+	settleTries = 64
+	// settlePause keeps a conflict that does not go away from being a busy loop.
+	settlePause = 5 * time.Millisecond
+)
+
+// Settle calls once, for a store, until it gives no error of which quicker says that another owner was quicker.
+// Errors: ErrBusy, those of once and ctx.
+func Settle(ctx context.Context, quicker func(error) bool, once func(try int) error) (err error) {
+	for try := range settleTries {
+		if err = once(try); !quicker(err) {
+			return err
+		}
+		select {
+		case <-time.After(settlePause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrBusy, err)
+}
+
 // Choice is what a store has for one owner, at one moment.
 type Choice struct {
 	Moment

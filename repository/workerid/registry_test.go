@@ -1,7 +1,9 @@
 package workerid_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -30,13 +32,15 @@ func newMemory(workers int, now func() int64) *memory {
 
 func unixMilli() int64 { return time.Now().UnixMilli() }
 
+// errChanged is the refusal to replace a record that is not as it was read.
+var errChanged = errors.New("changed")
+
+func isChanged(err error) bool { return errors.Is(err, errChanged) }
+
 func (m *memory) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
-	for among := 1; ; among *= 2 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	return workerid.Settle(ctx, isChanged, func(try int) error {
 		m.mu.Lock()
-		c := workerid.Choice{Moment: workerid.Moment{Now: m.now(), Registry: m.name}, Among: among}
+		c := workerid.Choice{Moment: workerid.Moment{Now: m.now(), Registry: m.name}, Among: 1 << min(try, 10)}
 		empty := true
 		for id, r := range m.records {
 			c.Slots = append(c.Slots, workerid.Slot{Record: r, ID: id})
@@ -47,42 +51,36 @@ func (m *memory) Take(ctx context.Context, owner model.Owner, take workerid.Take
 		}
 		m.mu.Unlock()
 		slot, next, err := take(c)
-		if err != nil || m.set(slot, next) {
+		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
-	}
+		return m.set(slot, next)
+	})
 }
 
-func (m *memory) set(slot workerid.Slot, next workerid.Record) bool {
+func (m *memory) set(slot workerid.Slot, next workerid.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.records[slot.ID] != slot.Record {
-		return false
+		return errChanged
 	}
 	m.records[slot.ID] = next
-	return true
+	return nil
 }
 
-func (m *memory) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (workerid.Moment, error) {
-	for {
+func (m *memory) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (moment workerid.Moment, err error) {
+	err = workerid.Settle(ctx, isChanged, func(int) error {
 		m.mu.Lock()
 		slot := workerid.Slot{Record: m.records[lease.WorkerID], ID: lease.WorkerID}
-		moment := workerid.Moment{Now: m.now()}
+		moment.Now = m.now()
 		m.mu.Unlock()
 		next, err := edit(slot, moment)
-		if err = first(ctx.Err(), err); err != nil || m.set(slot, next) {
-			return moment, err
-		}
-	}
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
+		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
-	}
-	return nil
+		return m.set(slot, next)
+	})
+	return moment, err
 }
 
 // registry has what the contract asks for beside the registry.

@@ -3,11 +3,9 @@ package zkstore
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -78,7 +76,9 @@ func (s slots) Take(ctx context.Context, owner model.Owner, take workerid.Take) 
 			return explain(op, err)
 		}
 	}
-	return explain(op, settle(ctx, func(try int) error { return s.tryTake(ctx, owner, 1<<min(try, 10), take) }))
+	return explain(op, workerid.Settle(ctx, isConflict, func(try int) error {
+		return s.tryTake(ctx, owner, 1<<min(try, 10), take)
+	}))
 }
 
 func (s slots) tryTake(ctx context.Context, owner model.Owner, among int, take workerid.Take) error {
@@ -101,7 +101,7 @@ func (s slots) tryTake(ctx context.Context, owner model.Owner, among int, take w
 }
 
 func (s slots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (m workerid.Moment, err error) {
-	err = settle(ctx, func(int) error {
+	err = workerid.Settle(ctx, isConflict, func(int) error {
 		slot, err := s.mode.slot(ctx, lease)
 		if err != nil {
 			return err
@@ -176,33 +176,5 @@ func (t tree) moment(ctx context.Context, now int64) (m workerid.Moment, err err
 	return m, err
 }
 
-const (
-	// settleTries bounds how often a call starts again because others were
-	// quicker. Of racers for one node one wins each round, and more and more
-	// worker IDs are chosen from, so even 1024 racers need far fewer.
-	settleTries = 64
-	// settlePause keeps a conflict that does not go away from being a busy loop.
-	settlePause = 5 * time.Millisecond
-)
-
-// settle calls what is to be tried until no other instance is in its way.
-func settle(ctx context.Context, once func(try int) error) error {
-	var err error
-	for try := range settleTries {
-		if err = once(try); !isConflict(err) {
-			return err
-		}
-		select {
-		case <-time.After(settlePause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return fmt.Errorf("%w: %w", errBusy, err)
-}
-
-// errBusy reports a node that changed each time it was to be written.
-var errBusy = errors.New("others were quicker each time")
-
-// again makes settle start anew.
+// again has all read anew.
 func again(at string) error { return fmt.Errorf("%s: %w", at, zk.ErrBadVersion) }

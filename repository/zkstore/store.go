@@ -161,7 +161,7 @@ func advice(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrNoServer), netErr != nil && netErr.Timeout():
 		return "look whether ZooKeeper runs, is reachable, has a quorum, and is not waiting for its disk: no answer " +
 			"in time"
-	case errors.Is(err, errBusy), errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrSessionMoved),
+	case errors.Is(err, workerid.ErrBusy), errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrSessionMoved),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "wait: it is tried again, and a connection that broke is opened again"
 	}
