@@ -292,7 +292,7 @@ func TestCompose(t *testing.T) {
 		t.Errorf("the first ID: %+v", a)
 	}
 	l.start(t, 8)
-	l.reach(t, 20_000)
+	reach(t, l.books, 20_000)
 	l.stop()
 	l.books.Settle(t)
 }

@@ -3,10 +3,7 @@
 package stories_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,7 +168,7 @@ type fleet struct {
 	t        *testing.T
 	settings settings
 	books    map[string]*ledger // by what is asked for
-	replicas []*daemon
+	places   []*place
 	callers  []*rig.Callers
 }
 
@@ -185,38 +182,27 @@ func newFleet(t *testing.T, s settings) *fleet {
 func (f *fleet) add(n int) {
 	f.t.Helper()
 	for range n {
-		d := serve(f.t, f.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(len(f.replicas) + 1)}))
-		f.replicas = append(f.replicas, d)
-		for target := range f.books {
-			callers := &rig.Callers{}
-			f.callers = append(f.callers, callers)
-			callers.Start(f.t, 1, func(ctx context.Context, _ int) {
-				for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-					_ = f.ask(d, target)
-				}
-			})
+		own := address(len(f.places) + 1)
+		p := newPlace(f.t, own, f.settings.With(settings{"SNOWFLAKE_ADVERTISE": own}))
+		p.start()
+		f.places = append(f.places, p)
+		for target, books := range f.books {
+			f.callers = append(f.callers, gather(f.t, 1, draw{
+				place: p, target: target, batch: 100, books: books, pause: 10 * time.Millisecond, anyOrder: true}))
 		}
 	}
-}
-
-// ask notes what one request brings, and says what refused it.
-func (f *fleet) ask(d *daemon, target string) error {
-	ids, a, err := d.take(target, 100)
-	if f.books[target].Rise(0, ids...); ids != nil {
-		return nil
-	}
-	if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-		f.books[target].Complain("%v %d %.200s", err, a.status, a.body)
-	}
-	return errors.Join(fmt.Errorf("%s: %d %.200s", target, a.status, a.body), err)
 }
 
 // serves returns when every replica answers in all modes.
 func (f *fleet) serves(limit time.Duration) {
 	f.t.Helper()
-	for i, d := range f.replicas {
-		for target := range f.books {
-			rig.Until(f.t, limit, fmt.Sprintf("replica %d serves", i+1), func() error { return f.ask(d, target) })
+	for _, p := range f.places {
+		for target, books := range f.books {
+			eventually(f.t, limit, p.name+" serves "+target, func() bool {
+				ids, _, _ := p.now.Load().take(target, 100)
+				books.Rise(0, ids...)
+				return ids != nil
+			})
 		}
 	}
 }

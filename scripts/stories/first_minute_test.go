@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -56,31 +55,22 @@ func TestFirstMinute(t *testing.T) {
 // and each life has a worker ID of the UID mode of its own.
 func TestKilledUnderLoad(t *testing.T) {
 	story(t)
-	const lives, callers = 4, 4
-	dir, queue, tag, flakes, uids := t.TempDir(), &ledger{}, &ledger{}, &ledger{}, &ledger{}
-	for life := range lives {
-		d := serveIn(t, dir, settings{"UID_MODE": []string{"cached", "default"}[life%2]}, "--demo")
-		d.ready()
-		loads := []*load{
-			{apps: []int64{1}, books: queue},
-			{target: segmentGet + demoTag, batch: batchOf(10), books: tag},
-			{target: snowflakeGet, batch: batchOf(10), books: flakes},
-			{target: uidGet, batch: batchOf(7), books: uids},
+	p, queue, tag, flakes, uids := newPlace(t, "embedded", nil, "--demo"), &ledger{}, &ledger{}, &ledger{}, &ledger{}
+	for life := range 4 {
+		p.settings = settings{"UID_MODE": []string{"cached", "default"}[life%2]}
+		p.start().ready()
+		draws := []draw{
+			{place: p, target: aliceGet, batch: 10, books: queue},
+			{place: p, target: segmentGet + demoTag, batch: 10, books: tag},
+			{place: p, target: snowflakeGet, batch: 10, books: flakes},
+			{place: p, target: uidGet, batch: 7, books: uids},
 		}
-		var dying atomic.Bool
-		for _, l := range loads {
-			l.replicas = []*daemon{d}
-			l.trouble = func(a answer, err error) bool { return err != nil && dying.Load() || noWorkerYet(a) }
-			l.start(t, callers)
+		callers := gather(t, 4, draws...)
+		for _, w := range draws {
+			reach(t, w.books, w.books.Count()+1000)
 		}
-		for _, l := range loads {
-			l.reach(t, l.books.Count()+1000)
-		}
-		dying.Store(true)
-		d.Kill()
-		for _, l := range loads {
-			l.stop()
-		}
+		p.kill()
+		callers.Stop()
 		if workers := uidDefaults().workers(uids); len(workers) != life+1 {
 			t.Errorf("UIDs by worker ID after %d lives: %v", life+1, workers)
 		}

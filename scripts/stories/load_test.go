@@ -1,6 +1,6 @@
 //go:build unix
 
-// Callers, who ask for IDs until they are told to stop, of one replica or of two that die in turn.
+// Places where replicas live and die, and callers, who ask for IDs until they are told to stop.
 
 package stories_test
 
@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,52 +24,120 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// load is callers that ask for IDs until they are told to stop.
+// place is where a replica runs: its folder, its settings and its address outlive its processes.
+type place struct {
+	t        *testing.T
+	name     string
+	dir      string
+	settings settings
+	args     []string               // of serve
+	now      atomic.Pointer[daemon] // nil while there is no process to ask
+}
+
+// newPlace has a folder of its own, and no process yet.
+func newPlace(t *testing.T, name string, s settings, args ...string) *place {
+	return &place{t: t, name: name, dir: t.TempDir(), settings: s, args: args}
+}
+
+// at is the place of a process that stays.
+func at(d *daemon) *place {
+	p := &place{t: d.t, name: d.url}
+	p.now.Store(d)
+	return p
+}
+
+// start runs a process, which need not be ready.
+func (p *place) start() *daemon {
+	p.t.Helper()
+	d := serveIn(p.t, p.dir, p.settings, p.args...)
+	p.now.Store(d)
+	return d
+}
+
+// kill ends the process as a power cut does.
+func (p *place) kill() { p.now.Swap(nil).Kill() }
+
+// stop ends it as an operator does.
+func (p *place) stop() {
+	p.t.Helper()
+	p.now.Swap(nil).stops(syscall.SIGTERM, 20*time.Second)
+}
+
+// draw is what callers of a place take.
+type draw struct {
+	place    *place
+	target   string
+	batch    int // IDs in a request; 0 is one
+	books    *ledger
+	pause    time.Duration // of a caller after an answer; 0 is a millisecond
+	anyOrder bool          // the IDs of a caller need not rise, over the lives of the process
+	looks    func([]int64) // at the IDs of a process that still lives; nil: nobody
+}
+
+// gather starts n callers for each draw, who take IDs until they are stopped. What is neither IDs nor a refusal that
+// says to come again is a problem, unless the process has been ended meanwhile.
+func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
+	c := &rig.Callers{}
+	c.Start(t, n*len(draws), func(ctx context.Context, caller int) {
+		w := draws[caller/n]
+		for last := int64(0); ctx.Err() == nil; time.Sleep(max(w.pause, time.Millisecond)) {
+			d := w.place.now.Load()
+			if d == nil {
+				continue
+			}
+			ids, a, err := d.take(w.target, w.batch)
+			lives := w.place.now.Load() == d
+			switch {
+			case ids != nil:
+				if w.books.Rise(last, ids...); !w.anyOrder {
+					last = ids[len(ids)-1]
+				}
+				if lives && w.looks != nil {
+					w.looks(ids)
+				}
+			case err != nil && !lives:
+			case err != nil || !a.comesAgain():
+				w.books.Complain("%s, %s: %v, %d %.300s", w.place.name, w.target, err, a.status, a.body)
+			}
+		}
+	})
+	return c
+}
+
+// reach waits until that many distinct IDs have come.
+func reach(t *testing.T, books *ledger, ids int) {
+	t.Helper()
+	eventually(t, 2*time.Minute, fmt.Sprintf("%d IDs", ids), func() bool { return books.Count() >= ids })
+}
+
+// comesAgain says whether a refusal tells the caller to try again.
+func (a answer) comesAgain() bool { return a.status == 503 && a.header.Get("Retry-After") != "" }
+
+// load is callers that ask all replicas for queue IDs in every form, until they are told to stop.
 type load struct {
 	replicas []*daemon
 	books    *ledger
-	// apps are asked for queue IDs in every form, all replicas by each caller; without
-	// them a caller asks one replica for what target names, so many at once.
-	apps   []int64
-	target string
-	batch  func(caller int) int
-	// trouble says that a refusal, or a broken connection (the error), is what
-	// the test expects; nil tolerates nothing.
-	trouble func(answer, error) bool
-
-	requests, refused atomic.Int64
-	callers           rig.Callers
+	apps     []int64
+	// trouble says that a broken connection is what the test expects; nil tolerates nothing.
+	trouble func(error) bool
+	callers rig.Callers
 }
 
 // start begins; stop ends it, at the latest with the test.
 func (l *load) start(t *testing.T, callers int) {
 	l.callers.Start(t, callers, func(ctx context.Context, caller int) {
-		rnd := rand.New(rand.NewPCG(1, uint64(caller)))
-		for last := int64(0); ctx.Err() == nil; {
-			if l.apps == nil {
-				last = l.more(caller, last)
-			} else {
-				l.ask(rnd)
-			}
+		for rnd := rand.New(rand.NewPCG(1, uint64(caller))); ctx.Err() == nil; {
+			l.ask(rnd)
 		}
 	})
 }
 
 func (l *load) stop() { l.callers.Stop() }
 
-// reach waits until that many distinct IDs have come.
-func (l *load) reach(t *testing.T, ids int) {
-	t.Helper()
-	took := eventually(t, 2*time.Minute, fmt.Sprintf("%d IDs", ids), func() bool { return l.books.Count() >= ids })
-	t.Logf("%d IDs in %d requests after %v, %d refused",
-		l.books.Count(), l.requests.Load(), took.Round(time.Millisecond), l.refused.Load())
-}
-
 // ask makes one request of a random form and checks its answer.
 func (l *load) ask(rnd *rand.Rand) {
 	d, app := l.replicas[rnd.IntN(len(l.replicas))], l.apps[rnd.IntN(len(l.apps))]
 	pass, f := rig.RandomPass(rnd), randomForm(rnd)
-	l.requests.Add(1)
 	a, err := d.do(http.MethodGet, f.target(app, pass), f.header()...)
 	if err == nil && a.status == http.StatusOK {
 		ids, err := f.parse(a)
@@ -78,28 +147,10 @@ func (l *load) ask(rnd *rand.Rand) {
 		l.books.Queue("", app, pass, ids...)
 		return
 	}
-	l.refuse(f.target(app, pass), a, err)
+	if l.trouble == nil || !l.trouble(err) {
+		l.books.Complain("%s: %v, %d %.300s", f.target(app, pass), err, a.status, a.body)
+	}
 	time.Sleep(20 * time.Millisecond)
-}
-
-// more makes one request of a caller whose last ID is given; it gives the last now.
-func (l *load) more(caller int, last int64) int64 {
-	l.requests.Add(1)
-	ids, a, err := l.replicas[caller%len(l.replicas)].take(l.target, l.batch(caller))
-	if ids == nil {
-		l.refuse(l.target, a, err)
-		return last
-	}
-	l.books.Rise(last, ids...)
-	return ids[len(ids)-1]
-}
-
-func (l *load) refuse(target string, a answer, err error) {
-	l.refused.Add(1)
-	if l.trouble == nil || !l.trouble(a, err) {
-		l.books.Complain("%s: %v, %d %.300s", target, err, a.status, a.body)
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // form is how IDs are asked for: count 0 is a single one.
@@ -163,9 +214,6 @@ func (f form) parse(a answer) (ids []int64, err error) {
 	}
 	return ids, nil
 }
-
-// batchOf is a load whose callers all ask for as many.
-func batchOf(count int) func(int) int { return func(int) int { return count } }
 
 // What clients of Leaf ask for.
 const (
@@ -248,40 +296,30 @@ func number64(t *testing.T, digits string) int64 {
 
 // pair is two replicas at addresses that stay; their callers know the addresses.
 type pair struct {
-	t        *testing.T
-	settings settings
-	addrs    []string
-	urls     []string
-	now      [2]*daemon
-	client   *http.Client
+	t      *testing.T
+	places []*place
+	urls   []string
+	client *http.Client
 }
 
 func newPair(t *testing.T, s settings) *pair {
 	t.Helper()
-	p := &pair{t: t, settings: s, addrs: testserver.FreeAddrs(t, 2), client: &http.Client{Timeout: 10 * time.Second}}
-	for i, addr := range p.addrs {
-		p.urls = append(p.urls, "http://"+addr)
-		p.start(i)
-	}
-	for _, d := range p.now {
-		d.ready()
+	p := &pair{t: t, client: &http.Client{Timeout: 10 * time.Second}}
+	for _, addr := range testserver.FreeAddrs(t, 2) {
+		one := newPlace(t, addr, s, "--set", "server.addr="+addr)
+		one.start().ready()
+		p.places, p.urls = append(p.places, one), append(p.urls, "http://"+addr)
 	}
 	return p
-}
-
-func (p *pair) start(i int) {
-	p.t.Helper()
-	p.now[i] = serve(p.t, p.settings, "--set", "server.addr="+p.addrs[i])
 }
 
 // dieInTurn kills a replica whenever so many more IDs have come, and starts it again.
 func (p *pair) dieInTurn(books *ledger, deaths, ids int) {
 	p.t.Helper()
 	for i := range deaths {
-		enough := books.Count() + ids
-		eventually(p.t, time.Minute, "more IDs", func() bool { return books.Count() >= enough })
-		p.now[i%2].Kill()
-		p.start(i % 2)
+		reach(p.t, books, books.Count()+ids)
+		p.places[i%2].kill()
+		p.places[i%2].start()
 	}
 }
 

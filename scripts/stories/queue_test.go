@@ -45,9 +45,9 @@ func TestReplicas(t *testing.T) {
 			scrambled := &load{replicas: l.replicas, apps: []int64{8}, books: &ledger{}}
 			l.start(t, 48)
 			scrambled.start(t, 16)
-			l.reach(t, 20_000)
+			reach(t, l.books, 20_000)
 			l.stop()
-			scrambled.reach(t, 5000)
+			reach(t, scrambled.books, 5000)
 			scrambled.stop()
 			l.books.Settle(t, "plain")
 			scrambled.books.Settle(t, "scrambled")
@@ -205,10 +205,10 @@ func TestBesideTheArticle(t *testing.T) {
 			}
 			l.start(t, 8)
 			alone(5000)
-			l.reach(t, 40_000)
+			reach(t, l.books, 40_000)
 		case strings.HasPrefix(s.command, "kill "): // the old service
 			stop()
-			l.reach(t, l.books.Count()+10_000)
+			reach(t, l.books, l.books.Count()+10_000)
 		case words[0] == "bin/shardid":
 			must(t, env, words[1:]...)
 			alone(100)

@@ -89,13 +89,15 @@ func TestTagsComeAndGo(t *testing.T) {
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "订单 & more", "--step", "10", "--max-id", "7")
 	replicas := serveReady(t, 2, onlySegments(dsn))
-	orders := &load{replicas: replicas, books: &ledger{}, target: segmentGet + "orders", batch: batchOf(50)}
 	const oddGet = segmentGet + "%E8%AE%A2%E5%8D%95%20&%20more"
-	odd := &load{replicas: replicas, books: &ledger{}, target: oddGet, batch: batchOf(0)}
-	orders.start(t, 16)
-	odd.start(t, 8)
+	orders, odd, books := &ledger{}, &ledger{}, &ledger{}
+	var draws []draw
+	for _, d := range replicas {
+		draws = append(draws, draw{place: at(d), target: segmentGet + "orders", batch: 50, books: orders},
+			draw{place: at(d), target: oddGet, books: odd})
+	}
+	callers := gather(t, 8, draws...)
 	const late = segmentGet + "late"
-	books := &ledger{}
 	for _, d := range replicas {
 		d.want(late, 404, -2)
 	}
@@ -114,14 +116,13 @@ func TestTagsComeAndGo(t *testing.T) {
 			return d.get(late).status == 404
 		})
 	}
-	odd.reach(t, 1000)
-	odd.stop()
-	orders.reach(t, 10_000)
-	orders.stop()
-	for what, books := range map[string]*ledger{"orders": orders.books, "odd": odd.books, "late": books} {
+	reach(t, odd, 1000)
+	reach(t, orders, 10_000)
+	callers.Stop()
+	for what, books := range map[string]*ledger{"orders": orders, "odd": odd, "late": books} {
 		books.Settle(t, what)
 	}
-	wantTaken(t, dsn, "orders", orders.books)
+	wantTaken(t, dsn, "orders", orders)
 }
 
 // TestNumbers: two replicas issue business numbers. None comes twice, the day's first is 1, and who asks for

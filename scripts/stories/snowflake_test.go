@@ -6,13 +6,11 @@
 package stories_test
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -65,7 +63,7 @@ func TestLeafFolderTaken(t *testing.T) {
 	worker := first.serves(takeover)
 	second.start()
 	second.waits("another process uses the folder", filepath.Join("data", "shardid", "8080"))
-	eventuallyID(t, second.now.Load().daemon, aliceGet)
+	eventuallyID(t, second.now.Load(), aliceGet)
 	first.flake()
 	first.stop()
 	if got := second.serves(takeover); got != worker {
@@ -116,12 +114,13 @@ func TestLeafRegistriesDie(t *testing.T) {
 			t.Parallel()
 			registry, s := c.start(t)
 			i := newInstance(t, c.name, address(1), nil, s.With(closeClocks()))
-			i.start(demo(i.settings)...)
+			i.args = demo(i.settings)
+			i.start()
 			worker := i.serves(takeover)
 			for _, target := range []string{segmentGet + demoTag, aliceGet} {
-				eventuallyID(t, i.now.Load().daemon, target)
+				eventuallyID(t, i.now.Load(), target)
 			}
-			callers := gather(t, 1, i)
+			callers := gather(t, 1, flakes(i)...)
 			registry.Kill()
 			var fresh *instance
 			if store, _, _ := strings.Cut(c.name, ","); c.leased {
@@ -135,7 +134,7 @@ func TestLeafRegistriesDie(t *testing.T) {
 				fresh.serves(takeover)
 				fresh.books.Settle(t, fresh.name)
 			}
-			i.now.Load().worker.Store(-1) // a lease may be of another one now
+			i.worker.Store(-1) // a lease may be of another one now
 			if got := i.serves(takeover); !c.leased && got != worker {
 				t.Errorf("worker ID %d, want %d, as before", got, worker)
 			}
@@ -231,13 +230,14 @@ func (i *instance) tells(state string) {
 func (i *instance) startsAgain(worker int64, store string) (fresh *instance) {
 	i.t.Helper()
 	i.kill()
-	i.start(demo(i.settings)...)
+	i.start()
 	if got := i.serves(takeover); got != worker || i.now.Load().flakeStatus().State != "offline" {
 		i.t.Errorf("after kill -9: worker ID %d, want %d: %+v", got, worker, i.now.Load().flakeStatus())
 	}
 	elsewhere := i.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(2)})
 	fresh = newInstance(i.t, i.name+", fresh", address(2), nil, elsewhere)
-	fresh.start(demo(elsewhere)...)
+	fresh.args = i.args
+	fresh.start()
 	fresh.waits(store)
 	return fresh
 }
@@ -331,7 +331,7 @@ func (d *deployment) serves(t *testing.T) {
 		d.workers[n] = i.serves(takeover)
 	}
 	d.apart(t)
-	d.callers = gather(t, 2, d.instances...)
+	d.callers = gather(t, 2, flakes(d.instances...)...)
 }
 
 // loseOne kills the first instance in the middle of its work.
@@ -361,43 +361,29 @@ func (d *deployment) comesBack(t *testing.T) {
 	}
 }
 
-// instance is a place of a deployment: its folder, its settings and its address
-// outlive its processes. All its snowflakes are in books.
+// instance is a place of a deployment. All its snowflakes are in books.
 type instance struct {
-	t        *testing.T
-	name     string
-	dir      string
-	settings settings
-	books    *ledger
-	now      atomic.Pointer[life] // nil while there is no process to ask
-	last     int64                // latest snowflake of the test's own requests
+	*place
+	books  *ledger
+	worker atomic.Int64 // ID that the present process serves with, -1 before
+	last   int64        // latest snowflake of the test's own requests
 }
 
-// life is one process of an instance.
-type life struct {
-	*daemon
-	worker atomic.Int64 // ID that it serves with, -1 before
-	dying  atomic.Bool  // the test ends it: connections may break
-}
-
-// newInstance is an instance with a folder of its own, an address that is not the
-// one it listens on, and a series of IDs that it may share.
+// newInstance is an instance with an address that is not the one it listens on, and a series of IDs that it may share.
 func newInstance(t *testing.T, name, address string, books *ledger, s settings) *instance {
 	t.Helper()
 	if books == nil {
 		books = &ledger{}
 	}
-	return &instance{t: t, name: name, dir: t.TempDir(), books: books,
-		settings: onlyLeaf().With(settings{"SNOWFLAKE_ADVERTISE": address}).With(s)}
+	own := onlyLeaf().With(settings{"SNOWFLAKE_ADVERTISE": address}).With(s)
+	return &instance{place: newPlace(t, name, own), books: books}
 }
 
 // start runs a process, which need not serve.
-func (i *instance) start(args ...string) *daemon {
+func (i *instance) start() *daemon {
 	i.t.Helper()
-	l := &life{daemon: serveIn(i.t, i.dir, i.settings, args...)}
-	l.worker.Store(-1)
-	i.now.Store(l)
-	return l.daemon
+	i.worker.Store(-1)
+	return i.place.start()
 }
 
 // flake asks for one snowflake, for the goroutine of the test, and says whether it
@@ -411,7 +397,7 @@ func (i *instance) flake() (answer, bool) {
 	case len(ids) > 0:
 		i.books.Rise(i.last, ids...)
 		i.last = ids[0]
-	case !noWorkerYet(a):
+	case !a.comesAgain() || a.Code != -8:
 		i.t.Fatalf("%s: %d %v %s", i.name, a.status, a.header, a.body)
 	}
 	return a, len(ids) > 0
@@ -422,71 +408,32 @@ func (i *instance) flake() (answer, bool) {
 func (i *instance) serves(limit time.Duration) int64 {
 	i.t.Helper()
 	took := eventually(i.t, limit, i.name+" serves", func() bool { _, ok := i.flake(); return ok })
-	l := i.now.Load()
 	worker := workerOf(i.last)
 	// The first ID comes before the step that made it possible has ended, which says so.
 	eventually(i.t, limit, fmt.Sprintf("%s: /api/status has worker ID %d", i.name, worker), func() bool {
-		s := l.flakeStatus()
+		s := i.now.Load().flakeStatus()
 		return s.WorkerID == worker && s.Address == i.settings["SNOWFLAKE_ADVERTISE"]
 	})
-	l.worker.Store(worker)
+	i.worker.Store(worker)
 	i.t.Logf("%s: worker %d after %v", i.name, worker, took.Round(10*time.Millisecond))
 	return worker
 }
 
-// kill ends the process as a power cut does.
-func (i *instance) kill() {
-	l := i.now.Load()
-	l.dying.Store(true)
-	l.Kill()
-	i.now.Store(nil)
-}
-
-// stop ends it as an operator does.
-func (i *instance) stop() {
-	i.t.Helper()
-	l := i.now.Load()
-	l.dying.Store(true)
-	l.stops(syscall.SIGTERM, 20*time.Second)
-	i.now.Store(nil)
-}
-
-// gather starts n callers for each instance, who take snowflakes until they are stopped. What
-// is no refusal and no batch of IDs of the instance's worker is a problem.
-func gather(t *testing.T, n int, instances ...*instance) *rig.Callers {
-	c := &rig.Callers{}
-	c.Start(t, n*len(instances), func(ctx context.Context, caller int) { instances[caller/n].feed(ctx) })
-	return c
-}
-
-// feed is one caller: what he gets rises, over the lives of the instance too.
-func (i *instance) feed(ctx context.Context) {
-	const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
-	var last int64
-	for ; ctx.Err() == nil; time.Sleep(pause) {
-		l := i.now.Load()
-		if l == nil {
-			continue
+// flakes are what callers take of instances: batches whose IDs are of the worker, once that is known.
+func flakes(instances ...*instance) (draws []draw) {
+	for _, i := range instances {
+		looks := func(ids []int64) {
+			want := i.worker.Load()
+			for _, id := range ids {
+				if got := workerOf(id); want >= 0 && got != want {
+					i.books.Complain("%s: ID %d of worker %d, not %d", i.name, id, got, want)
+					return
+				}
+			}
 		}
-		ids, a, err := l.take(snowflakeGet, batch)
-		switch {
-		case err != nil && l.dying.Load():
-		case err != nil || ids == nil && !noWorkerYet(a):
-			i.books.Complain("%s: %v, %d %s", i.name, err, a.status, a.body)
-		case ids != nil:
-			i.books.Rise(last, ids...)
-			last = ids[batch-1]
-			i.ofWorker(l.worker.Load(), ids)
-		}
+		const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
+		draws = append(draws, draw{place: i.place, target: snowflakeGet, batch: batch, books: i.books, pause: pause,
+			looks: looks})
 	}
-}
-
-// ofWorker checks who made the IDs of a batch, once that is known.
-func (i *instance) ofWorker(want int64, ids []int64) {
-	for _, id := range ids {
-		if got := workerOf(id); want >= 0 && got != want {
-			i.books.Complain("%s: ID %d of worker %d, not %d", i.name, id, got, want)
-			return
-		}
-	}
+	return draws
 }

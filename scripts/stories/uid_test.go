@@ -42,11 +42,6 @@ func (b uidBits) workers(books *ledger) map[int64]int {
 	return counts
 }
 
-// noWorkerYet says whether a refusal is the one for want of a worker ID, which tells the caller to try again.
-func noWorkerYet(a answer) bool {
-	return a.status == 503 && a.Code == -8 && a.header.Get("Retry-After") != "" && a.Message != ""
-}
-
 // takeUIDs asks for a batch and enters it; it gives the answer.
 func takeUIDs(d *daemon, books *ledger, count int) answer {
 	d.t.Helper()
@@ -84,13 +79,18 @@ func nodeRows(t *testing.T, dsn string) []string {
 func TestUIDReplicas(t *testing.T) {
 	story(t)
 	dsn, books, bits := migrated(t), &ledger{}, uidDefaults()
-	l := &load{books: books, target: uidGet, batch: func(caller int) int { return []int{10_000, 999}[caller/2%2] }}
+	var replicas []*daemon
+	var draws []draw
 	for range 2 {
-		l.replicas = append(l.replicas, serveUID(t, t.TempDir(), onMariaDB(dsn), books))
+		d := serveUID(t, t.TempDir(), onMariaDB(dsn), books)
+		replicas = append(replicas, d)
+		for _, batch := range []int{10_000, 999} {
+			draws = append(draws, draw{place: at(d), target: uidGet, batch: batch, books: books})
+		}
 	}
-	l.start(t, 8)
-	l.reach(t, 100_000)
-	l.stop()
+	callers := gather(t, 2, draws...)
+	reach(t, books, 100_000)
+	callers.Stop()
 	books.Settle(t)
 	host, err := os.Hostname()
 	check.Must(t, err)
@@ -98,7 +98,7 @@ func TestUIDReplicas(t *testing.T) {
 	if len(rows) != 2 || len(workers) != 2 {
 		t.Fatalf("rows %q, UIDs by worker ID %v, want two", rows, workers)
 	}
-	for i, d := range l.replicas {
+	for i, d := range replicas {
 		worker := d.uidWorker()
 		want := fmt.Sprintf(`^%d %s \d{13}-\d{1,5} [12] 20\d\d-\d\d-\d\d$`, worker, regexp.QuoteMeta(host))
 		if !regexp.MustCompile(want).MatchString(rows[i]) {
