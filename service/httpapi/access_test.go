@@ -140,6 +140,15 @@ func accessExchanges() []exchange {
 		all = append(all, exchange{name: "open", target: target, token: "wrong", change: open, status: 200,
 			text: strings.HasPrefix(target, "/api/") && strings.Contains(target, "/get")})
 	}
+	// What a page of another site makes a browser send issues and shows nothing; the probes answer everybody.
+	foreign := []string{"Sec-Fetch-Site", "cross-site"}
+	for _, target := range []string{alice, uidV1, tinyidURL, "/api/status", "/", appTarget, "/nope"} {
+		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 403, code: -7,
+			says: "a page of another site asks"})
+	}
+	for _, target := range []string{"/livez", "/readyz", "/healthz"} {
+		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 200})
+	}
 	return append(all, adminAccess()...)
 }
 

@@ -64,25 +64,21 @@ func (a *API) serveLease(do func(context.Context, leaseRequest) (leaseAnswer, er
 		if !ok {
 			return
 		}
-		r := leaseRequest{by: token.Name(), key: model.LeaseKey{Name: c.Param("name")}}
-		err := a.opts.MayLease(token, r.key.Name)
-		if err == nil {
-			err = r.read(c, known)
-		}
-		var answer leaseAnswer
-		if err == nil {
-			answer, err = do(c.Request.Context(), r)
-		}
-		var body []byte
-		if err == nil {
-			body, err = encodeJSON(answer)
-		}
-		if err != nil {
-			a.fail(c, err)
-			return
-		}
-		a.answers.Add(0)
-		a.writeBody(c, http.StatusOK, typeJSON, body)
+		a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
+			r := leaseRequest{by: token.Name(), key: model.LeaseKey{Name: c.Param("name")}}
+			err := a.opts.MayLease(token, r.key.Name)
+			if err == nil {
+				err = r.read(c, known)
+			}
+			if err != nil {
+				return nil, err
+			}
+			answer, err := do(ctx, r)
+			if err == nil {
+				a.answers.Add(0)
+			}
+			return answer, err
+		})(c)
 	}
 }
 

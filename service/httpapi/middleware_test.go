@@ -3,7 +3,6 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -155,38 +154,6 @@ func TestLogIsBounded(t *testing.T) {
 			check.Equal(t, strings.Count(log.String(), c.line), c.perSecond+1, "lines")
 			check.Has(t, log.String(), fmt.Sprintf("%s=%d", background.MoreLines, 5*errorLines-c.perSecond))
 		})
-	}
-}
-
-// What a page of another site makes a browser send issues and shows nothing, on any path; the probes
-// answer everybody.
-func TestScreen(t *testing.T) {
-	q := &fakeQueue{}
-	opts, modes := testOptions(q, nil, nil)
-	opts.Log, opts.Admin = newAPI(q).opts.Log, (&fakeAdmin{}).resources()
-	api := New(opts)
-	for site, says := range map[string]string{"": "", "same-origin": "", "none": "",
-		"cross-site": "a page of another site asks"} {
-		for _, route := range api.engine.Routes() {
-			path, _, _ := strings.Cut(route.Path, "*")
-			if route.Path == "/get" {
-				path = alice
-			}
-			r := httptest.NewRequest(route.Method, path, nil)
-			if site != "" {
-				r.Header.Set("Sec-Fetch-Site", site)
-			}
-			w := httptest.NewRecorder()
-			issued := q.calls + modes.calls()
-			api.ServeHTTP(w, r)
-			body := w.Body.String()
-			refused := w.Code == http.StatusForbidden && strings.Contains(body, `"code":-7`) && strings.Contains(body,
-				"Nothing was issued")
-			if isHealth(path) && w.Code != http.StatusOK || !isHealth(path) && refused != (says != "") ||
-				refused && (!strings.Contains(body, says) || issued != q.calls+modes.calls()) {
-				t.Errorf("%q: %s %s: %d %.300s", site, route.Method, path, w.Code, body)
-			}
-		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/segment"
 )
 
 // tableAway has a table of tags that cannot be read.
@@ -124,38 +123,6 @@ func threeOfEach(o *Options) {
 			all = append(all, use)
 		}
 		return all, nil
-	}
-}
-
-// However many tags there are, a page has 1000 unless it is asked for another number, and says how many there are.
-func TestPagesOfManyTags(t *testing.T) {
-	const n = 1200
-	views, tags := make([]segment.View, n), make([]model.Tag, n)
-	for i := range n { // not in order
-		name := fmt.Sprintf("Tag%05d", i)
-		views[i], tags[n-1-i] = segment.View{Name: name}, model.Tag{Name: name, MaxID: 1, Step: 1}
-	}
-	for _, path := range []string{"/cache", "/db", "/api/status"} {
-		for query, want := range map[string]struct {
-			tags  int
-			first string
-			rest  string
-		}{
-			"":                     {1000, "Tag00000", `],"total":1200`},
-			"?limit=1200":          {1200, "Tag00000", "]}"},
-			"?search=011&limit=2":  {2, "Tag00011", `],"total":112`},
-			"?search=nothing+here": {0, "", `"tags":[]`},
-		} {
-			body := ask(newAPIOf(func(o *Options) {
-				o.Tags = func(context.Context) ([]model.Tag, error) { return tags, nil }
-				o.Status = func(context.Context) Status { return Status{Segment: &segment.Status{Tags: views}} }
-			}), http.MethodGet, path+query, "application/json").Body.String()
-			check.Equal(t, strings.Count(body, `"key":"`), want.tags, path, query)
-			check.Has(t, body, want.rest)
-			if want.tags > 0 {
-				check.Has(t, body, `"tags":[{"key":"`+want.first+`"`)
-			}
-		}
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 // command is what answers a command.
 type command struct {
 	least, most int  // arguments that it takes
-	issues      bool // IDs; it checks its arguments itself, so that each refusal is told of
 	atOnce      bool // also after MULTI
 	run         func(c *conn, args [][]byte)
 }
@@ -25,11 +24,11 @@ func newCommands() map[string]command {
 	}
 	ok := func(c *conn, _ [][]byte) { c.simple("OK") }
 	return map[string]command{
-		"INCR":    {least: 1, most: 1, issues: true, run: issue("INCR")},
-		"INCRBY":  {least: 2, most: 2, issues: true, run: (*conn).incrBy},
+		"INCR":    {least: 1, most: 1, run: issue("INCR")},
+		"INCRBY":  {least: 2, most: 2, run: (*conn).incrBy},
 		"GET":     {least: 1, most: 1, run: (*conn).get},
-		"LPOP":    {least: 1, most: 2, issues: true, run: issue("LPOP")},
-		"RPOP":    {least: 1, most: 2, issues: true, run: issue("RPOP")},
+		"LPOP":    {least: 1, most: 2, run: issue("LPOP")},
+		"RPOP":    {least: 1, most: 2, run: issue("RPOP")},
 		"MULTI":   {atOnce: true, run: (*conn).begin},
 		"EXEC":    {atOnce: true, run: (*conn).exec},
 		"DISCARD": {atOnce: true, run: (*conn).discard},
@@ -57,11 +56,11 @@ func (c *conn) handle(words [][]byte) {
 			return
 		}
 		c.flushSequences()
-		switch string(name) {
-		case "INCR":
+		switch {
+		case string(name) == "INCR" && len(args) == 1:
 			c.issue("INCR", args)
 			return
-		case "LPOP":
+		case string(name) == "LPOP" && (len(args) == 1 || len(args) == 2):
 			c.issue("LPOP", args)
 			return
 		}
@@ -69,7 +68,7 @@ func (c *conn) handle(words [][]byte) {
 	switch known, found := c.server.commands[string(name)]; {
 	case !found:
 		c.fail(issuer.CodeNoRoute, absent(name))
-	case (len(args) < known.least || len(args) > known.most) && (c.multi != nil || !known.issues):
+	case len(args) < known.least || len(args) > known.most:
 		c.fail(-6, "wrong number of arguments for "+string(name))
 	case c.multi != nil && !known.atOnce:
 		c.queue(words)
@@ -95,14 +94,11 @@ func absent(name []byte) string {
 }
 
 func (c *conn) incrBy(args [][]byte) { // what redis-py sends for incr
-	switch {
-	case len(args) != 2:
-		c.fail(-6, "INCRBY takes a key and an increment: 1, and of a sequence how many numbers")
-	case string(args[1]) != "1":
+	if string(args[1]) != "1" {
 		c.fail(-6, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
-	default:
-		c.issue("INCR", args[:1])
+		return
 	}
+	c.issue("INCR", args[:1])
 }
 
 // hello answers HELLO [version [AUTH user token] [SETNAME name]].

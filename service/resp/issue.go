@@ -104,12 +104,6 @@ func (c *conn) request(name string, args [][]byte) (
 	r issuer.Request, format model.Format, token *access.Token, err error,
 ) {
 	r.Count = 1
-	switch {
-	case name == "INCR" && len(args) != 1:
-		return r, 0, nil, fmt.Errorf("%w: INCR takes a key and nothing else", model.ErrInvalidArgument)
-	case len(args) != 1 && len(args) != 2:
-		return r, 0, nil, fmt.Errorf("%w: %s takes a key and an optional count", model.ErrInvalidArgument, name)
-	}
 	if token, err = c.admit(); err != nil {
 		return r, 0, nil, err
 	}
