@@ -181,7 +181,6 @@ func (a *API) route() *gin.Engine {
 		routeGet(e, path+"/", handler)
 	}
 	a.routeIDs(e)
-	a.routeSequences(e)
 	a.routeLeases(e)
 	admin := e.Group(adminPath, a.requireAdmin)
 	a.routeAdmin(admin)
@@ -206,6 +205,7 @@ func (a *API) routeIDs(e *gin.Engine) {
 		"/v1/segment/*tag":        a.ids(access.Segment, &ofV1, v1Tag),
 		"/v1/snowflake/ids":       a.ids(access.Snowflake, &ofV1, nil),
 		"/v1/uid/ids":             a.ids(access.UID, &ofV1, nil),
+		"/v1/sequence/:space/ids": a.ids(access.Sequence, &ofSequence, nil),
 
 		"/tinyid/id/nextId":              a.timed(access.Segment, a.tinyidIDs(false)),
 		"/tinyid/id/nextIdSimple":        a.timed(access.Segment, a.tinyidIDs(true)),
@@ -215,6 +215,7 @@ func (a *API) routeIDs(e *gin.Engine) {
 		e.GET(path, handler)
 		e.POST(path, handler)
 	}
+	routeGet(e, "/v1/sequence/:space/current", a.ids(access.Sequence, &ofCurrent, nil))
 }
 
 // ServeHTTP implements http.Handler.

@@ -142,6 +142,8 @@ func (a *API) explain(c *gin.Context, err error) (apiError, string) {
 	}
 	store, away := errors.AsType[*model.StoreError](err)
 	switch {
+	case away && c.GetBool(operatorKey):
+		return errStoreAway, store.Error()
 	case away:
 		return errStoreAway, a.PublicText(store)
 	case errors.Is(err, context.DeadlineExceeded):

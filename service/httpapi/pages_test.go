@@ -83,6 +83,8 @@ func pageExchanges() []exchange {
 			},
 		})
 	}
+	all = append(all, exchange{name: "protected", target: "/db", token: "root", status: 503, code: -1,
+		says: "connection refused", change: func(o *Options) { closed(o); tableAway(o) }})
 	for _, target := range []string{"/db", "/api/names", "/api/sequences"} {
 		// The database's failure is told in its own words; anything else is not.
 		fail(target, fmt.Errorf("read: %w", storeAway()), 503, -1,

@@ -59,6 +59,12 @@ var (
 	ofV1            = protocol{ofV1Queue.known[:4], true, readV1}
 )
 
+// The protocols of sequences: numbers of a key, and how far the key has come.
+var (
+	ofSequence = protocol{[]string{"count", "ranges", "key"}, true, readSequence}
+	ofCurrent  = protocol{[]string{"key"}, true, readCurrent}
+)
+
 // readGet reads the parameters of /get.
 func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	q, err := readBatch(q, given)
@@ -157,6 +163,32 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 		err = model.CheckGatePass(q.GatePass)
 	}
 	return q, err
+}
+
+// readSequence reads the parameters of /v1/sequence/{space}/ids.
+func readSequence(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+	key := given[2]
+	given[2] = param{} // where other modes have their format
+	q, err := readV1(c, q, given)
+	if err != nil {
+		return q, err
+	}
+	return q.ofKey(c, key)
+}
+
+// readCurrent reads the parameters of /v1/sequence/{space}/current, which issues nothing.
+func readCurrent(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+	q.Count, q.form = 0, asCurrent
+	return q.ofKey(c, given[0])
+}
+
+// ofKey says whose numbers are asked for. A key is any bytes.
+func (q asked) ofKey(c *gin.Context, key param) (asked, error) {
+	q.Space, q.Key = c.Param("space"), key.text
+	if !key.given {
+		return q, fmt.Errorf("%w: key is missing: GET /v1/sequence/chat/ids?key=room42", model.ErrInvalidArgument)
+	}
+	return q, nil
 }
 
 func parseBool(name, value string) (bool, error) {
