@@ -84,9 +84,6 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, Region: region(cfg),
 		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), Observe: observe,
 	}
-	if opts.Driver == sqlstore.MySQL {
-		opts.MaxOpenConns, opts.ConnMaxLifetime = 16, 5*time.Minute
-	}
 	if client != nil {
 		opts.Witness = client.Marks()
 	}

@@ -26,11 +26,8 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 		return nil
 	}
 	var out []model.Allocation
-	err := s.inTx(ctx, op, func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toShare, toTake)
-		if err == nil {
-			out, err = s.takeLists(tx, &m, reqs, model.AllocState.Next)
-		}
+	err := s.inMoment(ctx, op, []need{toShare, toTake}, func(tx *gorm.DB, m *moment) (err error) {
+		out, err = s.takeLists(tx, m, reqs, model.AllocState.Next)
 		return err
 	})
 	if err != nil {

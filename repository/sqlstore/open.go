@@ -55,7 +55,7 @@ func (s *Store) openMySQL() error {
 		return err
 	}
 	s.server = cfg
-	s.limitPool(8, 3*time.Minute)
+	s.limitPool(16, 5*time.Minute)
 	s.pool.SetConnMaxIdleTime(poolIdle)
 	s.gorm, err = gormOf(s.pool)
 	return s.explain("open", err)
@@ -189,7 +189,7 @@ func (s *Store) openSQLite(ctx context.Context) error {
 		if s.pool, err = sql.Open(sqliteDriver, uri.String()); err != nil {
 			return err
 		}
-		s.limitPool(1, 0)
+		s.limitPool(1, 0) // more writers would only wait for each other
 		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool},
 			gormConfig()); err == nil {
 			err = s.pool.PingContext(ctx) // a connection sets the journal mode, which makes or reads the file

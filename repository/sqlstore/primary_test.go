@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -143,29 +142,6 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	check.Is(t, s.Migrate(t.Context(), nil), errDeployments)
 	other.Kill() // one that is not there is no other deployment
 	check.Must(t, s.Beat(t.Context()))
-}
-
-// A host that does not answer delays nobody: when a connection to the primary breaks, the next one
-// does not wait for the other host.
-func TestHostThatIsSilent(t *testing.T) {
-	check.Deep(t)
-	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer silent.Close()
-	server := testserver.MariaDB(t)
-	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), Hosts: []string{silent.Addr().String(), server.Addr()}})
-	ctx, cancel := context.WithCancel(t.Context())
-	conn, err := s.pool.Conn(ctx)
-	check.Must(t, err)
-	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err = conn.ExecContext(ctx, "SELECT SLEEP(5)")
-	check.Is(t, err, context.Canceled)
-	_ = conn.Close() // it broke
-	s.pool.SetMaxIdleConns(0)
-	asking, cancel := context.WithTimeout(t.Context(), dialTimeout-500*time.Millisecond)
-	defer cancel()
-	check.OK(t, s.Beat(asking), "a connection after one that broke")
 }
 
 // What the DSN says of its own host does not count for the others.

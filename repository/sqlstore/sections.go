@@ -67,8 +67,8 @@ func (s *Store) AllocateSections(
 ) []model.SectionGrant {
 	const op = "allocate numbers of sequences"
 	var out []model.SectionGrant
-	err := s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-		out, err = s.allocateSections(tx, reqs, place, sure)
+	err := s.inMoment(ctx, op, []need{toShare, toTake}, func(tx *gorm.DB, m *moment) (err error) {
+		out, err = s.allocateSections(tx, m, reqs, place, sure)
 		return err
 	})
 	if err != nil {
@@ -78,12 +78,8 @@ func (s *Store) AllocateSections(
 }
 
 func (s *Store) allocateSections(
-	tx *gorm.DB, reqs []model.SectionRequest, place string, sure bool,
+	tx *gorm.DB, m *moment, reqs []model.SectionRequest, place string, sure bool,
 ) ([]model.SectionGrant, error) {
-	m, err := s.moment(tx, toShare, toTake)
-	if err != nil {
-		return nil, err
-	}
 	keys := make([]model.SectionKey, len(reqs))
 	for i, r := range reqs {
 		keys[i] = r.Key
@@ -111,17 +107,17 @@ func (s *Store) allocateSections(
 			out[i].Err = fmt.Errorf("%w: %q", model.ErrUnknownSpace, req.Key.Space)
 			continue
 		}
-		of, counted = append(of, i), append(counted, row.counted(&m))
+		of, counted = append(of, i), append(counted, row.counted(m))
 	}
 	var changed []storedRow
 	lost := map[string]bool{} // lives that lose a section
-	err = s.take(tx, &m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
+	err = s.take(tx, m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
 		i := of[at]
 		req, row := reqs[i], rows[reqs[i].Key]
 		old := fences[model.ServerOf(row.Life)]
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
-		before := row.at(&m, c)
+		before := row.at(m, c)
 		most := s.opts.Region.MaxNumber(model.MaxSequence)
 		grant, next, err := before.Next(req, max(mark, req.Bound), row.Step, most, s.server != nil, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {
@@ -140,7 +136,7 @@ func (s *Store) allocateSections(
 		return next.Counter, true, nil
 	})
 	if err == nil {
-		err = s.storeRows(tx, &m, s.sectionStorage(), changed)
+		err = s.storeRows(tx, m, s.sectionStorage(), changed)
 	}
 	if err != nil || len(lost) == 0 {
 		return out, err
@@ -268,20 +264,16 @@ func renewFences(tx *gorm.DB, m *moment, servers []string, place string) (map[st
 // the database lacks is not known.
 func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]int64) error {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(marks)), 64) {
-		err := s.inTx(ctx, "settle sections", func(tx *gorm.DB) error {
-			m, err := s.moment(tx, toShare)
-			if err != nil {
-				return err
-			}
+		err := s.inMoment(ctx, "settle sections", []need{toShare}, func(tx *gorm.DB, m *moment) error {
 			found, err := s.lockSections(tx, part)
 			if err != nil {
 				return err
 			}
 			rows, counted := slices.Collect(maps.Values(found)), make([]countedRow, len(found))
 			for i, row := range rows {
-				counted[i] = row.counted(&m)
+				counted[i] = row.counted(m)
 			}
-			counters, _, err := s.readCounters(tx, &m, counted)
+			counters, _, err := s.readCounters(tx, m, counted)
 			if err != nil {
 				return err
 			}
@@ -293,7 +285,7 @@ func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]i
 					}))
 				}
 			}
-			return s.storeRows(tx, &m, s.sectionStorage(), changed)
+			return s.storeRows(tx, m, s.sectionStorage(), changed)
 		})
 		if err != nil {
 			return err

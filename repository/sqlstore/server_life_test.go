@@ -90,27 +90,6 @@ func copyTables(t *testing.T, from, to *Store) {
 	}
 }
 
-// A server whose clock is set to before its start is the same as ever. What it says of how
-// long it has been up then has no sign.
-func TestClockBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	server := testserver.SharedMariaDB(t)
-	dsn := server.NewDatabase(t)
-	real := openMigrated(t, Options{Driver: MySQL, DSN: dsn, OnServerChange: func(time.Duration, bool) { t.Error("a change") }})
-	booted := count(t, real, "SELECT booted_at FROM shardid_deployment")
-	early := booted - 3600
-	s := open(t, Options{Driver: MySQL, DSN: fmt.Sprintf("%s&timestamp=%d", dsn, early), Now: func() time.Time { return time.Unix(early, 0) }})
-	tx := s.gorm.WithContext(t.Context())
-	m, err := s.readMoment(tx, "")
-	changed, _, failed := s.changed(tx, m)
-	if err != nil || failed != nil || m.server.BootedAt.Unix() != booted || changed {
-		t.Errorf("%+v, %v, want a start at %d", m.server, err, booted)
-	}
-	if _, err := s.moment(tx, toShare, toCount); err != nil {
-		t.Errorf("a transaction: %v", err)
-	}
-}
-
 // A cluster that is restored whole has the name that it had, and no life of its own: its
 // nodes have started since the heartbeat that they find. One node that restarts finds a later
 // one.
@@ -151,13 +130,17 @@ func TestClusterRestored(t *testing.T) {
 }
 
 // A node of a group that has sent nothing since its start is outside, and a server like any other; older ones do not
-// tell.
-func TestServerOfAGroup(t *testing.T) {
-	for status, is := range map[string]bool{"": true, "gr_total_messages_sent_count=1": true, "gr_total_messages_sent_count=0": false} {
-		row := deploymentRow{Group: "g", Status: "uptime=9 " + status}
+// tell. Uptime has no sign while the clock is set to before the start.
+func TestIdentify(t *testing.T) {
+	for status, booted := range map[string]int64{ // 0: the group is the server
+		"uptime=9": 0, "uptime=9 gr_total_messages_sent_count=1": 0, "uptime=9 gr_total_messages_sent_count=0": 991,
+		"uptime=4294967287 gr_total_messages_sent_count=0": 1009, "uptime=18446744073709551607 gr_total_messages_sent_count=0": 1009,
+	} {
+		row := deploymentRow{Group: "g", Status: status}
 		server, err := identify(moment{deploymentRow: row, now: time.Unix(1000, 0)})
 		check.Must(t, err)
-		check.Equal(t, server.ID == "cluster g", is, status)
+		check.Equal(t, server.ID == "cluster g", booted == 0, status)
+		check.Equal(t, max(0, server.BootedAt.Unix()), booted, status)
 	}
 }
 

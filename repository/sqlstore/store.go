@@ -82,12 +82,6 @@ type Options struct {
 	// Hosts are host:port of servers of which one takes writes, and that one is used: a primary
 	// and what may be promoted in its place. They replace the address in the DSN; none: that one.
 	Hosts []string
-	// MaxOpenConns bounds the connections; 0 means 8 for MySQL and 1 for SQLite,
-	// where writers would only wait for each other.
-	MaxOpenConns int
-	// ConnMaxLifetime bounds the life of a connection, so that a moved primary is
-	// found; 0 means 3 minutes for MySQL and for ever for SQLite.
-	ConnMaxLifetime time.Duration
 	// TLS encrypts the connections to MySQL; nil leaves that to the DSN.
 	TLS *tls.Config
 	// ListRate and TagRate bound how fast a list and a tag hand out, in a second, on a
@@ -152,12 +146,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		MySQL, SQLite)
 }
 
-// limitPool sets the pool's bounds, the given ones or the driver's defaults.
+// limitPool bounds the connections. Each of them ends after a while, so that a moved primary is found; 0 is never.
 func (s *Store) limitPool(conns int, life time.Duration) {
-	conns = cmp.Or(s.opts.MaxOpenConns, conns)
 	s.pool.SetMaxOpenConns(conns)
 	s.pool.SetMaxIdleConns(conns)
-	s.pool.SetConnMaxLifetime(cmp.Or(s.opts.ConnMaxLifetime, life))
+	s.pool.SetConnMaxLifetime(life)
 }
 
 // gormConfig: transactions are begun where they are needed, errors are logged

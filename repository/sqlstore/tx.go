@@ -48,7 +48,20 @@ func within[T any](ctx context.Context, s *Store, op string, body func(*gorm.DB)
 	return value, nil
 }
 
-// withMoment is within for a body that needs something of the row of the deployment, which it gets.
+// inMoment is inTx for a body that needs something of the row of the deployment, which it gets.
+func (s *Store) inMoment(
+	ctx context.Context, op string, needs []need, body func(tx *gorm.DB, m *moment) error,
+) error {
+	return s.inTx(ctx, op, func(tx *gorm.DB) error {
+		m, err := s.moment(tx, needs...)
+		if err != nil {
+			return err
+		}
+		return body(tx, &m)
+	})
+}
+
+// withMoment is within for such a body.
 func withMoment[T any](ctx context.Context, s *Store, op string, needs []need,
 	body func(tx *gorm.DB, m *moment) (T, error)) (T, error) {
 	return within(ctx, s, op, func(tx *gorm.DB) (none T, err error) {

@@ -328,44 +328,33 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		cancel()
 		replaced = err == nil && life != model.WitnessLife(known.Witness)
 	}
-	return s.inTx(ctx, "note the witness", func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toOwn, toCount)
-		if err != nil {
-			return err
-		}
+	return s.inMoment(ctx, "note the witness", []need{toOwn, toCount}, func(tx *gorm.DB, m *moment) (err error) {
 		// Under the lock: a replica may have said meanwhile that it holds the witness.
 		m.members, err = query[[]memberRow](tx, "read what the other replicas use",
 			"SELECT "+memberColumns+" FROM "+members)
 		if err != nil {
 			return err
 		}
-		d := s.decide(m, uses, replaced && m.Witness == known.Witness)
-		witness, place := m.Witness, m.WitnessPlace
+		d := s.decide(*m, uses, replaced && m.Witness == known.Witness)
 		if d.Retire {
-			witness, place = "", ""
+			m.Witness, m.WitnessPlace = "", ""
 		}
 		if d.Name {
-			witness, place = uses+" "+rand.Text()[:16], s.opts.Witness.Place()
-		}
-		if witness != m.Witness {
-			err = write(tx, "name the witness", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?",
-				witness, place)
-		}
-		if err == nil && m.heartbeatDue() {
-			err = write(tx, "beat", "UPDATE "+deploymentTable+" SET beat_at = ?, server_life = ? WHERE beat_at < ?",
-				m.Now, m.server.Life, m.Now)
-			if err == nil && d.forget {
-				err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?",
-					m.Now-4*model.HoldLasts.Milliseconds())
-			}
+			m.Witness, m.WitnessPlace = uses+" "+rand.Text()[:16], s.opts.Witness.Place()
 		}
 		if m.ListRate < d.listRate || m.TagRate < d.tagRate {
 			m.RatesFrom = m.Now + model.RaiseDelay.Milliseconds()
 		}
-		if err == nil && (m.ListRate != d.listRate || m.TagRate != d.tagRate) {
-			err = write(tx, "store the rates",
-				"UPDATE "+deploymentTable+" SET rates_from = ?, list_rate = ?, tag_rate = ?",
-				m.RatesFrom, d.listRate, d.tagRate)
+		beats := m.heartbeatDue()
+		if beats {
+			m.BeatAt, m.ServerLife = m.Now, m.server.Life
+		}
+		err = write(tx, "write the decision", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?, "+
+			"beat_at = ?, server_life = ?, rates_from = ?, list_rate = ?, tag_rate = ?",
+			m.Witness, m.WitnessPlace, m.BeatAt, m.ServerLife, m.RatesFrom, d.listRate, d.tagRate)
+		if err == nil && beats && d.forget {
+			err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?",
+				m.Now-4*model.HoldLasts.Milliseconds())
 		}
 		return err
 	})
@@ -612,10 +601,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 			return nil // the next heartbeat goes on
 		}
 	}
-	err := s.inTx(ctx, "note that the rows are settled", func(tx *gorm.DB) error {
-		if _, err := s.moment(tx); err != nil {
-			return err
-		}
+	err := s.inMoment(ctx, "note that the rows are settled", nil, func(tx *gorm.DB, _ *moment) error {
 		return write(tx, "note that the rows are settled",
 			"UPDATE "+changeTable+" SET settled = 1 WHERE witness = ? AND number <= ? AND settled = 0", m.Witness,
 			at.changes)
@@ -661,20 +647,16 @@ func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
 }
 
 func (s *Store) settleStarts(ctx context.Context, mark int64) error {
-	return s.inTx(ctx, "raise the starts", func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toOwn)
+	return s.inMoment(ctx, "raise the starts", []need{toOwn}, func(tx *gorm.DB, m *moment) error {
+		counted, err := s.countStarts(tx, m)
 		if err != nil {
 			return err
 		}
-		counted, err := s.countStarts(tx, &m)
-		if err != nil {
-			return err
-		}
-		starts, _, err := s.readCounter(tx, &m, counted)
+		starts, _, err := s.readCounter(tx, m, counted)
 		if err != nil || starts.Last >= mark {
 			return err
 		}
-		return storeStarts(tx, &m, starts.Raise(mark), m.NodeLost+mark-starts.Last)
+		return storeStarts(tx, m, starts.Raise(mark), m.NodeLost+mark-starts.Last)
 	})
 }
 
@@ -682,12 +664,8 @@ func (s *Store) settleLists(ctx context.Context, lists []model.AllocRequest) err
 	if len(lists) == 0 {
 		return nil
 	}
-	return s.inTx(ctx, "raise the lists", func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toShare)
-		if err != nil {
-			return err
-		}
-		out, err := s.takeLists(tx, &m, lists, func(
+	return s.inMoment(ctx, "raise the lists", []need{toShare}, func(tx *gorm.DB, m *moment) error {
+		out, err := s.takeLists(tx, m, lists, func(
 			state model.AllocState, req model.AllocRequest, _ time.Time,
 		) (model.Allocation, model.AllocState, error) {
 			state.Counter = state.Raise(req.Floor)
@@ -723,29 +701,23 @@ func (s *Store) settleTags(ctx context.Context, tags map[string]int64) error {
 		}
 	}
 	for name, mark := range tags {
-		err := s.inTx(ctx, "raise a tag", func(tx *gorm.DB) error { return s.settleTag(tx, name, mark) })
+		err := s.inMoment(ctx, "raise a tag", []need{toShare}, func(tx *gorm.DB, m *moment) error {
+			row, err := s.lockTag(tx, name)
+			if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
+				return buryTag(tx, name, mark+1)
+			}
+			if err != nil {
+				return err
+			}
+			c, _, err := s.readCounter(tx, m, row.counted(m))
+			if err != nil || c.Last >= mark {
+				return err
+			}
+			return storeTag(tx, m, row, c.Raise(mark))
+		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *Store) settleTag(tx *gorm.DB, name string, mark int64) error {
-	m, err := s.moment(tx, toShare)
-	if err != nil {
-		return err
-	}
-	row, err := s.lockTag(tx, name)
-	if errors.Is(err, model.ErrUnknownTag) {
-		return s.buryTag(tx, name, mark+1)
-	}
-	if err != nil {
-		return err
-	}
-	c, _, err := s.readCounter(tx, &m, row.counted(&m))
-	if err != nil || c.Last >= mark {
-		return err
-	}
-	return storeTag(tx, &m, row, c.Raise(mark))
 }
