@@ -192,7 +192,7 @@ func (a *App) startRESP(ctx context.Context) error {
 	}
 	o := resp.Options{
 		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log, Registry: a.registry,
-		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
+		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText,
 	}
 	if a.tracer != nil {
 		o.Trace = a.tracer.Command

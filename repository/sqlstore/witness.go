@@ -704,7 +704,7 @@ func (s *Store) settleTags(ctx context.Context, tags map[string]int64) error {
 		err := s.inMoment(ctx, "raise a tag", []need{toShare}, func(tx *gorm.DB, m *moment) error {
 			row, err := s.lockTag(tx, name)
 			if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
-				return buryTag(tx, name, mark+1)
+				return s.buryTag(tx, name, mark+1)
 			}
 			if err != nil {
 				return err
