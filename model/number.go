@@ -64,6 +64,7 @@ type Numbers struct {
 
 	index func(local time.Time) int64  // the period of a time in zone
 	date  func(period int64) time.Time // its begin, as if the zone were UTC
+	form  func() *regexp.Regexp        // of its texts, compiled when it is first needed
 }
 
 // field is a part of a pattern: literal text, or a number.
@@ -258,8 +259,8 @@ func (n *Numbers) ID(text string) (int64, error) {
 	return period<<n.bits + sequence, nil
 }
 
-// form has a group for each number of a text. All but the sequence have one width, so a text matches in one way.
-func (n *Numbers) form() *regexp.Regexp {
+// expression has a group for each number of a text. All but the sequence have one width, so a text matches in one way.
+func (n *Numbers) expression() *regexp.Regexp {
 	sequence := fmt.Sprintf(`(\d{%d})`, n.width)
 	if n.Overflow == OverflowWiden {
 		sequence = fmt.Sprintf(`(\d{%d}|[1-9]\d{%[1]d,})`, n.width)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -32,8 +33,12 @@ func (n Numbering) Numbers() (*Numbers, error) {
 	if err := p.parse(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidArgument, err)
 	}
+	p.form = sync.OnceValue(p.expression)
 	return p, nil
 }
+
+// tokens are the fields of a pattern, the texts between them, and braces that belong to none.
+var tokens = regexp.MustCompile(`\{[^{}]*\}|[^{}]+|.`)
 
 func (n *Numbers) parse() (err error) {
 	if n.Pattern == "" {
@@ -90,7 +95,7 @@ func (n *Numbers) parsePattern() error {
 		return fmt.Errorf("the pattern begins or ends with a space")
 	}
 	length := 0
-	for _, token := range regexp.MustCompile(`\{[^{}]*\}|[^{}]+|.`).FindAllString(n.Pattern, -1) {
+	for _, token := range tokens.FindAllString(n.Pattern, -1) {
 		kind := strings.Trim(token, "{}")
 		date, isDate := dateFields()[kind]
 		digits, isSequence := strings.CutPrefix(kind, "seq:")
