@@ -355,7 +355,6 @@ func badAdminRequests() (all []exchange) {
 	add(post, appsTarget, "more than 65536 bytes", `{"name":"`+strings.Repeat("a", maxBody)+`"}`)
 	add(post, appsTarget, "something follows", `{"id":7,"name":"x"}{}`)
 	add(post, appsTarget, "id is missing", `{"name":"x"}`)
-	add(post, appsTarget, "id is given twice", `{"id":7,"name":"x","id":7}`)
 	add(post, appsTarget, `unknown field "ID"`, `{"id":7,"name":"x","ID":8}`)
 	add(post, appsTarget, "name must be a string, not 7", `{"id":7,"name":7}`)
 	for _, c := range []struct{ target, first, field, says, values string }{
