@@ -43,6 +43,13 @@ type counterRow struct {
 	opened   period // of the mutant storedBase of business numbers
 }
 
+// pastCopy is what a copy of the database may hold.
+type pastCopy struct {
+	at  time.Time
+	row counterRow
+	db  simtest.Copy
+}
+
 // simWitness is a Redis: it forgets when it restarts.
 type simWitness struct {
 	life string
@@ -63,12 +70,8 @@ type counterWorld struct {
 	now    time.Time
 	skewed bool // the servers' clocks differ
 
-	row  counterRow
-	past []struct {
-		at  time.Time
-		row counterRow
-		db  simtest.Copy
-	}
+	row      counterRow
+	past     []pastCopy
 	lives    int
 	redis    [2]simWitness
 	replicas [3]*simHolder
@@ -131,11 +134,7 @@ func (w *counterWorld) upTo(d time.Duration) time.Duration {
 
 // step lets a little time pass and something happen.
 func (w *counterWorld) step() {
-	w.past = append(w.past, struct {
-		at  time.Time
-		row counterRow
-		db  simtest.Copy
-	}{w.now, w.row, w.Copy})
+	w.past = append(w.past, pastCopy{w.now, w.row, w.Copy})
 	pause := w.pause()
 	for tick := max(time.Second, pause/100); pause > 0; pause -= tick {
 		w.now = w.now.Add(min(pause, tick))

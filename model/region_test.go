@@ -119,30 +119,25 @@ func TestRegionNumbers(t *testing.T) {
 		tag := model.Tag{Name: "a", Step: 1, MaxID: 1, Region: model.Region{ID: id, Bits: 2},
 			Numbering: model.Numbering{Pattern: "{yyyyMMdd}-{seq:2}", Reset: model.ResetDay, Overflow: model.OverflowRefuse}}
 		n, err := tag.Numbers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		c := model.Counter{}
 		for {
 			seg, next, err := model.TagRequest{Tag: "a", Step: 1, Numbers: n, Region: tag.Region}.Next(c, 1, 0, now, now)
 			if errors.Is(err, model.ErrLimitReached) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			text := string(n.Append(nil, seg.First, now))
 			if other, taken := seen[text]; taken || len(text) != 11 {
 				t.Fatalf("%q of regions %d and %d", text, other, id)
 			}
-			if back, err := tag.ID(text); back != seg.First || err != nil {
-				t.Errorf("%q is %d, %v, not %d", text, back, err, seg.First)
-			}
+			back, err := tag.ID(text)
+			check.Must(t, err)
+			check.Equal(t, back, seg.First, text)
 			seen[text], c = id, next
 		}
-		if _, err := tag.ID("20261124-" + []string{"09", "10", "11", "08"}[id]); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("a number of another region: %v", err)
-		}
+		_, err = tag.ID("20261124-" + []string{"09", "10", "11", "08"}[id])
+		check.Is(t, err, model.ErrInvalidArgument, "a number of another region")
 	}
 	if len(seen) < 95 { // 99 less those below the first of each
 		t.Errorf("%d texts of two digits", len(seen))

@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"errors"
 	"hash/fnv"
 	"strings"
 	"testing"
@@ -156,25 +155,18 @@ func TestServerOf(t *testing.T) {
 
 // What cannot be a space, a step or a key is refused.
 func TestSequenceArguments(t *testing.T) {
-	good := model.Space{Name: "orders.v1", Sections: 1024, Step: 1000}
-	with := func(change func(*model.Space)) error { s := good; change(&s); return s.Validate() }
-	for name, err := range map[string]error{
-		"the most":   with(func(s *model.Space) { s.Sections, s.Step = model.MaxSections, model.MaxSequenceStep }),
-		"the least":  with(func(s *model.Space) { s.Sections, s.Step = 1, 1 }),
-		"any bytes":  errors.Join(model.CheckSequenceKey("\x00"), model.CheckSequenceKey(" \n:"), model.CheckSequenceKey("\xff\xfe")),
-		"a long key": model.CheckSequenceKey(strings.Repeat("k", model.MaxSequenceKey)),
+	const sections, step = model.MaxSections, model.MaxSequenceStep
+	refused := map[bool]error{false: model.ErrInvalidArgument}
+	for space, good := range map[model.Space]bool{
+		{Name: "orders.v1", Sections: sections, Step: step}: true, {Name: "s", Sections: 1, Step: 1}: true,
+		{Sections: 1, Step: 1}: false, {Name: "a/b", Sections: 1, Step: 1}: false, {Name: "s", Step: 1}: false,
+		{Name: "s", Sections: sections + 1, Step: 1}: false, {Name: "s", Sections: 1}: false,
+		{Name: "s", Sections: 1, Step: -1}: false, {Name: "s", Sections: 1, Step: step + 1}: false,
 	} {
-		check.OK(t, err, name)
+		check.Is(t, space.Validate(), refused[good], space)
 	}
-	for name, err := range map[string]error{
-		"no name": with(func(s *model.Space) { s.Name = "" }), "a slash": with(func(s *model.Space) { s.Name = "a/b" }),
-		"no sections": with(func(s *model.Space) { s.Sections = 0 }),
-		"too many":    with(func(s *model.Space) { s.Sections = model.MaxSections + 1 }),
-		"no step":     with(func(s *model.Space) { s.Step = 0 }), "a step below": with(func(s *model.Space) { s.Step = -1 }),
-		"a large step": with(func(s *model.Space) { s.Step = model.MaxSequenceStep + 1 }),
-		"no key":       model.CheckSequenceKey(""),
-		"a longer key": model.CheckSequenceKey(strings.Repeat("k", model.MaxSequenceKey+1)),
-	} {
-		check.Is(t, err, model.ErrInvalidArgument, name)
+	long := strings.Repeat("k", model.MaxSequenceKey)
+	for key, good := range map[string]bool{"\x00": true, " \n:": true, "\xff\xfe": true, long: true, "": false, long + "k": false} {
+		check.Is(t, model.CheckSequenceKey(key), refused[good], key)
 	}
 }

@@ -114,11 +114,11 @@ func (s *Store) registerStart(ctx context.Context, start nodeStart) (nodeRow, er
 		if err != nil {
 			return row, err
 		}
-		row, found, err := s.findNode(tx, "TOKEN = ?", start.token)
+		row, err = s.findNode(tx, "TOKEN = ?", start.token)
 		switch {
 		case err != nil:
 			return row, err
-		case found:
+		case row.Token != "":
 			err = markNode(tx, row, start.usedUntil)
 		case m.apart != nil:
 			return row, m.apart
@@ -212,14 +212,9 @@ func storeStarts(tx *gorm.DB, m *moment, c model.Counter, lost int64) error {
 
 const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until"
 
-// findNode reads the latest committed row and locks it.
-func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found bool, err error) {
-	var rows []nodeRow
-	err = tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg).Scan(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return nodeRow{}, false, err
-	}
-	return rows[0], true, nil
+// findNode reads the latest committed row and locks it; without one, and for a row of Baidu's, its token is empty.
+func (s *Store) findNode(tx *gorm.DB, where string, arg any) (nodeRow, error) {
+	return query[nodeRow](tx, "lock the row", "SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg)
 }
 
 // insertNode adds a row of the start's own. Its ID is the auto-increment when id is nil:
@@ -232,8 +227,8 @@ func (s *Store) insertNode(tx *gorm.DB, start nodeStart, id any) (nodeRow, error
 	if err != nil {
 		return nodeRow{}, err
 	}
-	row, found, err := s.findNode(tx, "TOKEN = ?", start.token)
-	if err == nil && !found {
+	row, err := s.findNode(tx, "TOKEN = ?", start.token)
+	if err == nil && row.Token == "" {
 		err = errRowChanged
 	}
 	return row, err
@@ -304,11 +299,11 @@ func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) (bool, error) {
 // markStart raises the mark of a row that is still the start's of the token.
 func (s *Store) markStart(ctx context.Context, id int64, token string, until int64) error {
 	return s.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
-		row, found, err := s.findNode(tx, "ID = ?", id)
+		row, err := s.findNode(tx, "ID = ?", id)
 		switch {
 		case err != nil:
-			return fmt.Errorf("lock the row: %w", err)
-		case !found || token == "" || row.Token != token:
+			return err
+		case token == "" || row.Token != token:
 			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, id)
 		case until <= row.UsedUntil:
 			return nil

@@ -78,15 +78,9 @@ func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 	})
 }
 
-// recordRegion stores the region of a database that has issued nothing that another region could
-// issue. Errors: model.ErrLayoutChanged, those of the database.
-func (s *Store) recordRegion(ctx context.Context) error {
-	_, err := s.tryTx(ctx, func(tx *gorm.DB) error { return s.storeRegion(tx, false) })
-	return err
-}
-
-// storeRegion stores the region unless another process was faster. adopt is for region 0, which takes over numbers, and
-// worker IDs with their layouts.
+// storeRegion stores the region of a database that has issued nothing that another region could issue, unless another
+// process was faster. adopt is for region 0, which takes over numbers, and worker IDs with their layouts. Errors:
+// model.ErrLayoutChanged, those of the database.
 func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
 	m, err := s.readMoment(tx, s.either(exclusive, ""))
 	if err != nil {

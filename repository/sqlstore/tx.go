@@ -95,7 +95,7 @@ func (s *Store) inTx(ctx context.Context, op string, body func(*gorm.DB) error) 
 			again = true
 		}
 		if errors.Is(err, errNoRegion) {
-			if err := s.recordRegion(ctx); err != nil {
+			if _, err := s.tryTx(ctx, func(tx *gorm.DB) error { return s.storeRegion(tx, false) }); err != nil {
 				return err
 			}
 			again = true

@@ -525,16 +525,17 @@ func (s *Store) witnessKnows(ctx context.Context, m moment, lacks bool) (bool, e
 
 // storeServer makes the row that of the server that holds it.
 func storeServer(tx *gorm.DB, m moment, t model.ServerTimes) error {
-	return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, server_life = ?, since = ?, "+
-		"beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?",
+	return write(tx, "note the server", "UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, server_life = ?, "+
+		"since = ?, beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?, changes = ?, witness = ?",
 		m.server.ID, max(0, m.server.BootedAt.Unix()), m.server.Life, t.Since.UnixMilli(), t.Beat.UnixMilli(),
 		max(0, t.Oldest.UnixMilli()), max(0, t.JumpFrom.UnixMilli()),
-		m.ListRate, m.TagRate).Error
+		m.ListRate, m.TagRate, m.Changes, m.Witness)
 }
 
-// storeChange adds the change. Without a witness that vouches nobody is the witness any
+// storeChange adds the change, which the row is to count. Without a witness that vouches nobody is the witness any
 // more. The rates are the highest that any process may have used, as far as is known.
 func (s *Store) storeChange(tx *gorm.DB, m *moment, gap model.Gap, vouched bool) error {
+	m.Changes++
 	if !vouched {
 		m.Witness = ""
 		s.giveUpHold("", time.Time{})
@@ -542,15 +543,10 @@ func (s *Store) storeChange(tx *gorm.DB, m *moment, gap model.Gap, vouched bool)
 	s.seen.mu.Lock()
 	list, tag := max(m.ListRate, s.seen.rates.list, s.opts.ListRate), max(m.TagRate, s.seen.rates.tag, s.opts.TagRate)
 	s.seen.mu.Unlock()
-	err := write(tx, "note a change of the server", "UPDATE "+deploymentTable+" SET changes = changes + 1, witness = ?",
-		m.Witness)
-	if err != nil {
-		return err
-	}
 	return write(tx, "note a change of the server", "INSERT INTO "+changeTable+
 		" (number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		m.Changes+1, gap.Now.UnixMilli(), gap.Known.UnixMilli(), gap.Slack.Milliseconds(),
+		m.Changes, gap.Now.UnixMilli(), gap.Known.UnixMilli(), gap.Slack.Milliseconds(),
 		max(0, gap.Reach.UnixMilli()), gap.Again, list, tag, m.Witness)
 }
 
