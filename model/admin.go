@@ -210,7 +210,6 @@ type WorkerState string
 const (
 	WorkerLeased  WorkerState = "leased"  // its instance may issue IDs
 	WorkerExpired WorkerState = "expired" // its bounds have passed
-	WorkerFree    WorkerState = "free"    // an operator has freed it; the next new address gets it
 )
 
 // WorkerEntry is a worker ID as the database's registry has it. All times are Unix

@@ -114,7 +114,7 @@ func wantAudit(t *testing.T, l line, stdout string, audit []string) {
 	t.Helper()
 	me, err := user.Current()
 	check.Must(t, err)
-	changes := regexp.MustCompile(`^(provision|confirm|workers free|(apps|tags|names|spaces) (add|set|delete)) `)
+	changes := regexp.MustCompile(`^(provision|confirm|(apps|tags|names|spaces) (add|set|delete)) `)
 	nothing := regexp.MustCompile("nothing was changed|there already")
 	isChange := changes.MatchString(l.args) && !strings.Contains(l.args, "--url") // else the server has the line
 	if isChange && l.exit == exitDone && !nothing.MatchString(stdout) && audit == nil {
@@ -342,9 +342,6 @@ func workerLines() []line {
 		{"migrate", 0, "schema is at version"},
 		{"workers", 0, "no worker ID has been used yet"},
 		{"workers list ZOOKEEPER", 0, "no worker ID has been used yet"},
-		{"workers free --id 5", 2, "free needs --id and --confirm"},
-		{"workers free --id 5 --confirm 10.0.0.7:80", 2, "no address has worker ID 5"},
-		{"workers free --id 5 --confirm 10.0.0.7:80 ZOOKEEPER", 2, "/api/replicas show those in use"},
 		{"workers --name shardid ZOOKEEPER", 2, "/api/replicas show those in use"},
 	}
 }
@@ -424,7 +421,7 @@ func TestCommandsWithoutData(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, args := range []string{
 		"apps", "apps --json", "tags", "workers", "apps set --app 1 --step 5", "apps delete --app 1 --confirm test",
-		"tags set --tag a --step 5", "tags delete --tag a --confirm a", "workers free --id 5 --confirm 10.0.0.7:8080",
+		"tags set --tag a --step 5", "tags delete --tag a --confirm a",
 		"confirm --app 1 --name test",
 	} {
 		types(t, []line{{args, 1, "there is no database at data/shardid.db: nothing was made"}})
@@ -489,7 +486,6 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"names delete --name demo --confirm demo", 1, "are leased until 2"},
 		{"workers --name demo", 0, `^WORKER ID .* NAME\n0 +pod-1 +leased +2\S+Z +2\S+Z +2\S+Z +a holder +demo\n$`},
 		{"workers", 0, `^(?s)WORKER ID.*\n1 +10\.0\.0\.7:80 +leased .*shardid\n0 +pod-1 `},
-		{"workers free --id 1 --confirm 10.0.0.7:80", 1, "may be in use by 10.0.0.7:80 until"},
 	}, "URL", url)
 	stop()
 	db, err := sql.Open("sqlite", "data/shardid.db")
@@ -499,8 +495,6 @@ func TestCommandsAskAServer(t *testing.T) {
 	check.Must(t, errors.Join(err, db.Close()))
 	types(t, []line{
 		{"workers", 0, `^(?s).*\n1 +10\.0\.0\.7:80 +expired `},
-		{"workers free --id 1 --confirm 10.0.0.7:80", 0, "worker ID 1"},
-		{"workers --json", 0, `"workerId":1,"address":"","state":"free"`},
 	})
 }
 

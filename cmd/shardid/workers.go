@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"path/filepath"
@@ -17,51 +16,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verbFree takes a worker ID from its address.
-const verbFree = "free"
-
 func (c *cli) workers() *cobra.Command {
-	var name, address string
-	var id int
+	var name string
 	cmd := &cobra.Command{
-		Use:   "workers [list | free]",
-		Short: "List the worker IDs that the database has, or free one",
+		Use:   "workers [list]",
+		Short: "List the worker IDs that the database has",
 		Long: `List the worker IDs that the database has: the snowflake worker IDs of snowflake.name, with
 snowflake.worker.mode mysql, and those of names that were leased. The console and /api/replicas show the
-worker IDs of the replicas that run, with any mode.
-
-free takes one of the first from an address that will not come back, once its bounds have passed.`,
+worker IDs of the replicas that run, with any mode.`,
 		Example: `  shardid workers
-  shardid workers list --name orders --json
-  shardid workers free --id 5 --confirm 10.0.0.7:8080    # one that is expired`,
-		ValidArgs: []string{verbList, verbFree}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+  shardid workers list --name orders --json`,
+		ValidArgs: []string{verbList}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 	}
-	f := cmd.Flags()
-	f.StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has (list)")
-	f.IntVar(&id, "id", -1, "worker `ID`, 0…1023 (free)")
-	f.StringVar(&address, "confirm", "", "`address` that has it (free)")
-	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
+	cmd.Flags().StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		inDatabase := cfg.Snowflake.Worker.Mode == workerMySQL
-		switch isFree := slices.Contains(args, verbFree); {
-		case isFree && (id < 0 || address == ""):
-			return fmt.Errorf("%w: free needs --id and --confirm: see shardid workers --help", model.ErrInvalidArgument)
-		case (isFree || name == cfg.Snowflake.Name) && !inDatabase:
+		if name == cfg.Snowflake.Name && !inDatabase {
 			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
 				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
-		case isFree:
-			return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
-				var was model.WorkerEntry
-				free := func(ctx context.Context) (before, after any, err error) {
-					was, err = o.workers.Free(ctx, id, address)
-					return map[string]any{"address": was.Address, "reservedUntil": was.Reserved}, nil, err
-				}
-				if err := o.admin.Do(ctx, operator(), "worker.free", fmt.Sprintf("worker ID %d", id), free); err != nil {
-					return err
-				}
-				return c.print(cmd, o.newWorkerObject(was), func(w io.Writer) {
-					fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
-				})
-			})
 		}
 		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
 			all := []workerObject{} // none is [], not null

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"gorm.io/gorm"
@@ -58,7 +57,7 @@ type WorkersOptions struct {
 type Workers struct {
 	workerid.Registry
 	rows   workerRows
-	margin int64 // ms
+	margin int64 // ms, see workerid.Record.FreeAt
 }
 
 // Workers gives the registry of worker IDs.
@@ -107,45 +106,10 @@ func (w *Workers) entry(row workerRow, now int64) model.WorkerEntry {
 		WorkerID: w.rows.workerID(row.ID), Address: r.Address, Foreign: r.OthersUntil > 0, State: model.WorkerLeased,
 		Reported: r.Reported, Reserved: row.ReservedUntil, Expires: max(r.LiveUntil(), r.Bound()) + w.margin,
 	}
-	switch {
-	case r.Address == "":
-		e.State = model.WorkerFree
-	case e.Expires < now:
+	if e.Expires < now {
 		e.State = model.WorkerExpired
 	}
 	return e
-}
-
-// Free takes a worker ID from the address that is confirmed, so that the next new
-// address gets it. It answers what it was. Errors: model.ErrInvalidArgument for
-// another address or a worker ID without a row, model.ErrRefused while a bound of it
-// has not passed, *model.StoreError.
-func (w *Workers) Free(ctx context.Context, workerID int, address string) (was model.WorkerEntry, err error) {
-	err = w.rows.store.do(ctx, fmt.Sprintf("free worker ID %d", workerID), func(tx *gorm.DB) error {
-		at, err := w.rows.store.lockNamed(tx, workerTable)
-		if err != nil {
-			return err
-		}
-		slot, err := w.rows.slot(tx, workerID, "")
-		if err != nil {
-			return err
-		}
-		was = w.entry(slot.Read.(workerRow), at.Now)
-		switch {
-		case slot.ID != workerID || slot.Address == "":
-			return fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument,
-				workerID)
-		case slot.Address != address:
-			return fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s",
-				model.ErrInvalidArgument, workerID, slot.Address)
-		case was.Expires >= at.Now:
-			return fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
-				model.ErrRefused, workerID, address, time.UnixMilli(was.Expires).UTC().Format(time.RFC3339))
-		}
-		// This fails if the instance has come back meanwhile.
-		return w.rows.put(tx, slot, slot.Freed(), at.Now)
-	})
-	return was, err
 }
 
 // workerRows is the table as a workerid.Store.
@@ -176,7 +140,7 @@ func (r workerRow) record() workerid.Record {
 	record := workerid.Record{Address: net.JoinHostPort(r.IP, r.Port), Identity: r.Identity, Token: r.Token,
 		Reserved: r.ReservedUntil, Expires: r.ExpiresAt, Acquired: r.ClaimedAt,
 		Reported: r.MaxTimestamp, Seen: r.SeenAt}
-	if r.IP == "" { // an operator has freed it, or it has no row
+	if r.IP == "" { // it has no row, or an operator has freed it, as one could with 0.3
 		record.Address = ""
 	}
 	if r.MaxTimestamp != r.OwnTimestamp { // shardid has not written it since that program reported
@@ -196,16 +160,6 @@ func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, e
 			"COALESCE(max_timestamp, 0) AS max_timestamp, identity, token, "+
 			"reserved_until, expires_at, claimed_at, seen_at, own_timestamp, made_at FROM "+
 			workerTable+" WHERE "+where, args...)
-}
-
-// slot reads a worker ID, with a lock as it is given. Its record is zero without a row.
-func (w workerRows) slot(tx *gorm.DB, worker int, lock string) (workerid.Slot, error) {
-	id := cmp.Or(int64(worker), w.count)
-	rows, err := w.read(tx, "id = ?"+lock, id)
-	if err != nil || len(rows) == 0 {
-		return w.slotOf(workerRow{}, id), err
-	}
-	return w.slotOf(rows[0], id), nil
 }
 
 func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {
@@ -291,9 +245,14 @@ func (w workerRows) addClaims(tx *gorm.DB, c workerid.Choice, owner model.Owner)
 // Edit runs edit under the lock of the row.
 func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) (m workerid.Moment, err error) {
 	err = w.store.do(ctx, fmt.Sprintf("store worker ID %d", lease.WorkerID), func(tx *gorm.DB) error {
-		slot, err := w.slot(tx, lease.WorkerID, w.store.forUpdate())
+		id := cmp.Or(int64(lease.WorkerID), w.count)
+		rows, err := w.read(tx, "id = ?"+w.store.forUpdate(), id)
 		if err != nil {
 			return err
+		}
+		slot := w.slotOf(workerRow{}, id)
+		if len(rows) > 0 {
+			slot = w.slotOf(rows[0], id)
 		}
 		at, err := w.store.moment(tx)
 		if err != nil {
@@ -405,11 +364,10 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 // are waited for as before. It gives how many claims there were. Errors:
 // *model.StoreError.
 func (s *Store) ForgetWorkerClaims(ctx context.Context) (claims int64, err error) {
-	now := s.either(serverNow, strconv.FormatInt(s.opts.Now().UnixMilli(), 10))
 	const op = "end the claims on worker IDs"
 	// A change of the server that is not noted yet comes first.
-	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, _ *moment) (int64, error) {
-		res := tx.Exec("UPDATE " + claimTable + " SET until_ms = " + now + " WHERE until_ms > " + now)
+	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, m *moment) (int64, error) {
+		res := tx.Exec("UPDATE "+claimTable+" SET until_ms = ? WHERE until_ms > ?", m.Now, m.Now)
 		return res.RowsAffected, res.Error
 	})
 }

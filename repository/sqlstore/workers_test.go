@@ -144,11 +144,11 @@ func TestWorkersChangedRow(t *testing.T) {
 			"claimed": func(r *workerRow) { r.ClaimedAt++ },
 		} {
 			err := s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
-				slot, err := w.rows.slot(tx, lease.WorkerID, "")
+				rows, err := w.rows.read(tx, "id = ?", lease.WorkerID)
 				check.Must(t, err)
-				row := slot.Read.(workerRow)
-				change(&row)
-				slot.Read = row
+				slot := w.rows.slotOf(rows[0], rows[0].ID)
+				change(&rows[0])
+				slot.Read = rows[0]
 				return w.rows.put(tx, slot, slot.Taken(workertest.Owner(1), 1), 1)
 			})
 			check.Is(t, err, errRowChanged, what)
@@ -229,51 +229,22 @@ func TestWorkersRefuses(t *testing.T) {
 	})
 }
 
-// An operator frees a worker ID whose bounds have all passed; the next new address gets it, above them.
-func TestFreeWorkerID(t *testing.T) {
+// The list says who has which worker ID, and whether it may go to another address.
+func TestListWorkers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		w := s.Workers(WorkersOptions{ReclaimMargin: time.Minute})
-		gone := workertest.Owner(0)
-		lease := renewed(t, w, gone, -121_000, -120_000)
+		lease := renewed(t, w, workertest.Owner(0), -121_000, -120_000)
 		renewed(t, w, workertest.Owner(1), 60_000, 60_000)
 		renewed(t, w, workertest.Owner(2), -1000, -1000) // that may be by another clock
 		insertOriginal(t, s, 5, "10.9.9.9:80", lease.ServerTime-foreignLease+60_000)
-		list := func(first string) {
-			t.Helper()
-			entries, err := w.List(t.Context())
-			check.Must(t, err)
-			var got []string
-			for _, e := range entries {
-				got = append(got, fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State))
-			}
-			check.Equal(t, strings.Join(got, ", "), first+
-				", 2 10.0.0.1:8080 leased, 3 10.0.0.2:8080 leased, 5 10.9.9.9:80 leased")
-		}
-		list("1 10.0.0.0:8080 expired")
-		for name, c := range map[string]struct {
-			id      int
-			address string
-			want    error
-		}{
-			"another address":     {1, "10.0.0.1:8080", model.ErrInvalidArgument},
-			"no address":          {1, "", model.ErrInvalidArgument},
-			"an ID without a row": {4, gone.Address, model.ErrInvalidArgument},
-			"an ID that is none":  {1025, gone.Address, model.ErrInvalidArgument},
-			"a live one":          {2, "10.0.0.1:8080", model.ErrRefused},
-			"within the margin":   {3, "10.0.0.2:8080", model.ErrRefused},
-			"another program's":   {5, "10.9.9.9:80", model.ErrRefused},
-		} {
-			check.Is(t, check.Err(w.Free(t.Context(), c.id, c.address)), c.want, name)
-		}
-		was, err := w.Free(t.Context(), 1, gone.Address)
+		entries, err := w.List(t.Context())
 		check.Must(t, err)
-		check.Equal(t, was.State, model.WorkerExpired)
-		list("1  free")
-		check.Is(t, check.Err(w.Free(t.Context(), 1, gone.Address)), model.ErrInvalidArgument, "the second time")
-		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "the one that had it")
-		if next := acquire(t, w, workertest.Owner(7)); next.WorkerID != 1 || next.After != lease.Expires {
-			t.Errorf("got %+v after %+v", next, lease)
+		var got []string
+		for _, e := range entries {
+			got = append(got, fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State))
 		}
+		check.Equal(t, strings.Join(got, ", "), "1 10.0.0.0:8080 expired, 2 10.0.0.1:8080 leased, "+
+			"3 10.0.0.2:8080 leased, 5 10.9.9.9:80 leased")
 	})
 }
 

@@ -27,7 +27,7 @@ const FirstRenewal = 10_000
 // Record is what a registry keeps of a worker ID. Times are Unix ms. The zero record is that of a
 // worker ID that nobody has ever had.
 type Record struct {
-	// Address is the ip:port of the holder, or of the last one; "" when an operator has freed it.
+	// Address is the ip:port of the holder, or of the last one; "" where nobody knows it.
 	Address string
 	// Identity is that of the holder's data folder, or of the last one's; it may be empty.
 	Identity string
@@ -118,11 +118,6 @@ func (r Record) Released(l model.Lease) Record {
 	return r
 }
 
-// Freed is the record when an operator has taken the worker ID from its address.
-func (r Record) Freed() Record {
-	return Record{Reserved: r.Bound(), Expires: r.Bound(), Reported: r.Reported}
-}
-
 // Slot is a worker ID as a store has read it.
 type Slot struct {
 	Record
@@ -152,10 +147,10 @@ func findKnown(slots []Slot, o model.Owner, now int64) int {
 	return -1
 }
 
-// findFree gives the index of a worker ID that an owner gets who never had one: the first that has no
-// address; else the one that has been free for longest, which is the one that can be used soonest.
-// It is chosen among so many, at random, where owners that race would all choose the same one. Without
-// one it gives -1, and when the next may be free, Unix ms.
+// findFree gives the index of a worker ID that an owner gets who never had one: one that nobody ever had;
+// else the one that has been free for longest, which is the one that can be used soonest. It is chosen
+// among so many, at random, where owners that race would all choose the same one. Without one it gives
+// -1, and when the next may be free, Unix ms.
 func findFree(slots []Slot, now, margin int64, among int) (i int, next int64) {
 	var free []int
 	for i, s := range slots {
@@ -170,12 +165,6 @@ func findFree(slots []Slot, now, margin int64, among int) (i int, next int64) {
 	if len(free) == 0 {
 		return -1, next
 	}
-	slices.SortStableFunc(free, func(a, b int) int {
-		x, y := slots[a], slots[b]
-		if x.Address == "" || y.Address == "" {
-			return cmp.Compare(len(x.Address), len(y.Address))
-		}
-		return cmp.Compare(x.Bound(), y.Bound())
-	})
+	slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(slots[a].Bound(), slots[b].Bound()) })
 	return free[rand.IntN(min(among, len(free)))], 0
 }

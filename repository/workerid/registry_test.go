@@ -135,7 +135,6 @@ func TestChoice(t *testing.T) {
 			[]record{live, {}, {Address: me.Address, Token: "x", Acquired: now - 9_999}}, 1, 0},
 		"nor if another program reports":     {[]record{live, {}, record{}.OfOthers(me.Address, 1, 1, now+1)}, 1, 0},
 		"a new one before an old one":        {[]record{at(live, 4), {}, {}}, 1, 0},
-		"one that an operator has freed":     {[]record{at(live, 3), at(live, 9).Freed(), {}}, 1, 9},
 		"the one that has ended longest ago": {[]record{at(live, 9), at(live, 3), at(live, 4)}, 1, 3},
 		"one that has just been released": {
 			[]record{live, {Address: "10.0.0.9:1", Reserved: now - 1, Expires: now - 1}, live}, 1, now - 1},
