@@ -1,13 +1,9 @@
 package segment_test
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,7 +11,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/scripts/simtest"
 	"shardid/service/segment"
 )
 
@@ -109,90 +104,4 @@ func TestNumbersThatRefuse(t *testing.T) {
 		time.Sleep(time.Hour)
 		r.text(t, "200001021")
 	})
-}
-
-const staleClock mutant = "numbers of a day that is over are used"
-
-// Two replicas whose clocks are apart and step, over a midnight, on a database that fails
-// and fails over to older copies: no text comes twice, and none has a date that is past.
-func simulationNumbers() simtest.Simulation[mutant] {
-	return simtest.Simulation[mutant]{
-		Worlds: 500, Racing: 25, Seeds: 20_000, Least: map[string]float64{"numbers": 50}, World: simulateNumbers,
-		Mutants: map[mutant]uint64{
-			staleClock:  1,
-			sharesRange: 13,
-			noDoubt:     1,
-			noWait:      21,
-		},
-	}
-}
-
-func TestSimulationNumbers(t *testing.T) { simulationNumbers().Run(t) }
-func TestSimulationNumbersCatchesMutants(t *testing.T) {
-	check.Deep(t)
-	simulationNumbers().Catches(t)
-}
-
-func simulateNumbers(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(24*time.Hour - 700*time.Millisecond)
-		w := newWorld(2*seed+1, m) // two processes
-		w.db.Numbering = daily
-		var mu sync.Mutex
-		seen, wrong := map[string]bool{}, error(nil)
-		numbers, _ := daily.Numbers()
-		take := func(ctx context.Context, p *process, n int) error {
-			before, _ := numbers.Period(p.view.now())
-			texts, err := p.Numbers(ctx, "orders", n, nil)
-			mu.Lock()
-			defer mu.Unlock()
-			for _, text := range texts {
-				id, bad := numbers.ID(text)
-				if bad != nil || seen[text] || numbers.PeriodOf(id) < before {
-					wrong = fmt.Errorf("%s: twice: %v, past: %v, %w", text, seen[text], numbers.PeriodOf(id) < before, bad)
-				}
-				seen[text] = true
-			}
-			return err
-		}
-		ctx, heal := context.WithCancel(t.Context())
-		defer heal()
-		var wg sync.WaitGroup
-		for _, p := range w.procs {
-			p.replica = ready(t, p.view, func(o *segment.Options) {
-				o.MaxStep, o.Runway, o.Reload, o.Timeout, o.Now = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond, p.view.now
-				if m == staleClock {
-					o.Now = func() time.Time { return p.view.now().Add(-time.Second) }
-				}
-			})
-			for range simCallers {
-				rng := rand.New(rand.NewPCG(w.rng.Uint64(), 3))
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						_ = take(ctx, p, 1+rng.IntN(30))
-						time.Sleep(time.Duration(rng.IntN(10_000)) * time.Microsecond)
-					}
-				})
-			}
-		}
-		w.suffer(func() {
-			if w.rng.IntN(4) == 0 { // a clock steps
-				w.procs[w.rng.IntN(len(w.procs))].view.skew.Store(w.rng.Int64N(int64(600*time.Millisecond)) - int64(300*time.Millisecond))
-				return
-			}
-			w.fault()
-		})
-		heal()
-		w.db.heal()
-		wg.Wait()
-		final := errors.New("not served after all has healed")
-		for end := time.Now().Add(simHealing); final != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			final = take(t.Context(), w.procs[0], 20)
-		}
-		if err = cmp.Or(wrong, final); err != nil {
-			err = fmt.Errorf("after %v: %w", w.faults, err)
-		}
-		did = simtest.Tally{"numbers": len(seen)}
-	})
-	return did, err
 }

@@ -28,21 +28,52 @@ func simulation() simtest.Simulation[mutant] {
 			reusesRolledBack: 7,
 			sharesRange:      5,
 			noDoubt:          1,
-			noWait:           273,
+			noWait:           1,
 		},
 	}
 }
 
-func TestSimulation(t *testing.T) { simulation().Run(t) }
+// simulationNumbers is of business numbers: two replicas whose clocks are apart and step, over a midnight, on a
+// database that fails and fails over to older copies. None has a date that is past.
+func simulationNumbers() simtest.Simulation[mutant] {
+	return simtest.Simulation[mutant]{
+		Worlds: 500, Racing: 25, Seeds: 20_000, Least: map[string]float64{"IDs": 50}, World: simulateNumbers,
+		Mutants: map[mutant]uint64{
+			staleClock:  3,
+			sharesRange: 13,
+			noDoubt:     1,
+			noWait:      21,
+		},
+	}
+}
+
+func TestSimulation(t *testing.T)        { simulation().Run(t) }
+func TestSimulationNumbers(t *testing.T) { simulationNumbers().Run(t) }
 func TestSimulationCatchesMutants(t *testing.T) {
 	check.Deep(t)
 	simulation().Catches(t)
+}
+func TestSimulationNumbersCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	simulationNumbers().Catches(t)
 }
 
 // simulate runs one world and says how many IDs it issued, and what was wrong.
 func simulate(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed, m)
+		w.run(t)
+		did, err = w.check()
+	})
+	return did, err
+}
+
+func simulateNumbers(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24*time.Hour - 700*time.Millisecond)
+		w := newWorld(2*seed+1, m) // two processes
+		w.db.Numbering = daily
+		w.numbers, _ = daily.Numbers()
 		w.run(t)
 		did, err = w.check()
 	})
@@ -59,6 +90,7 @@ const (
 	sharesRange      mutant = "two processes get one segment"
 	noDoubt          mutant = "another server is taken for the same"
 	noWait           mutant = "a doubt is jumped over at once"
+	staleClock       mutant = "numbers of a day that is over are used"
 )
 
 const (
@@ -73,11 +105,12 @@ const (
 // a table that goes back in time unnoticed, forgets the tag, or changes its step; odd
 // seeds two processes, and a database that fails, or fails over to an older copy.
 type world struct {
-	mutant mutant
-	rng    *rand.Rand
-	db     *simTable
-	procs  []*process
-	faults []string
+	mutant  mutant
+	rng     *rand.Rand
+	db      *simTable
+	procs   []*process
+	faults  []string
+	numbers *model.Numbers // of a world of business numbers
 }
 
 // process is one service with its callers.
@@ -115,16 +148,25 @@ func (w *world) run(t *testing.T) {
 	for _, p := range w.procs {
 		p.replica = ready(t, p.view, func(o *segment.Options) {
 			o.MaxStep, o.Runway, o.Reload, o.Timeout = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond
+			o.Now = p.view.now
+			if w.mutant == staleClock {
+				o.Now = func() time.Time { return p.view.now().Add(-time.Second) }
+			}
 		})
 		for range simCallers {
 			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), next: func(ctx context.Context, n int, dst []int64) ([]int64, error) {
 				return p.Next(ctx, "orders", n, dst)
 			}}
+			if w.numbers != nil {
+				c.next = func(ctx context.Context, n int, dst []int64) ([]int64, error) {
+					return c.takeNumbers(ctx, p, w.numbers, n, dst)
+				}
+			}
 			p.callers = append(p.callers, c)
 			wg.Go(func() { c.run(ctx, p.replica) })
 		}
 	}
-	w.suffer(w.fault)
+	w.suffer()
 	heal()
 	w.db.heal()
 	wg.Wait()
@@ -132,17 +174,30 @@ func (w *world) run(t *testing.T) {
 
 // suffer has faults happen. After a failover nothing is taken for a while: some of these are
 // rested, so that not all failovers come before.
-func (w *world) suffer(fault func()) {
+func (w *world) suffer() {
 	for left := simTime; left > 0; {
 		pause := time.Duration(1+w.rng.IntN(60)) * time.Millisecond
 		time.Sleep(pause)
 		left -= pause
 		before := len(w.faults)
-		if fault(); len(w.faults) > before && w.faults[before] == "fails over" && w.rng.IntN(3) == 0 {
+		if w.fault(); len(w.faults) > before && w.faults[before] == "fails over" && w.rng.IntN(3) == 0 {
 			w.db.set("ok")
 			time.Sleep(model.ObjectFor + time.Second)
 		}
 	}
+}
+
+// takeNumbers takes business numbers, as IDs.
+func (c *caller) takeNumbers(ctx context.Context, p *process, numbers *model.Numbers, n int, dst []int64) ([]int64, error) {
+	today, _ := numbers.Period(p.view.now())
+	texts, err := p.Numbers(ctx, "orders", n, nil)
+	for _, text := range texts {
+		id, bad := numbers.ID(text)
+		if dst = append(dst, id); bad != nil || numbers.PeriodOf(id) < today {
+			c.bad = fmt.Errorf("the number %s is past, or none: %w", text, bad)
+		}
+	}
+	return dst, err
 }
 
 // run takes IDs until the faults end, and then once more.
@@ -172,6 +227,11 @@ func (c *caller) run(ctx context.Context, r replica) {
 }
 
 func (w *world) fault() {
+	if w.numbers != nil && w.rng.IntN(4) == 0 { // a clock steps
+		skew := w.rng.Int64N(int64(600*time.Millisecond)) - int64(300*time.Millisecond)
+		w.procs[w.rng.IntN(len(w.procs))].view.skew.Store(skew)
+		return
+	}
 	faults := []string{"ok", "fails", "loses", "rolls back", "slow", "hangs"}
 	if len(w.procs) == 1 {
 		faults = append(faults, "goes back", "goes back", "tag removed", "tag added again", "step changes")
