@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -141,28 +142,48 @@ func TestNodeLost(t *testing.T) {
 	})
 }
 
-// A database that goes back and forth may give a process the worker ID again that it had, and know less of it: what
-// this process used it does not use again, and a fill under way brings nothing into the next term.
-func TestSameNodeAgain(t *testing.T) {
+// Whatever a keeper grants and the clock does, IDs are of times within their term, none after its end, and none comes
+// twice: a database that goes back and forth may give a process the worker ID again that it had, and know less of it.
+func TestBoundsOfTerms(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode func(*Options)) {
-		s := kept(t, &table{}, mode)
-		s.asked.Store(true)
-		last := int64(0)
-		for n := range 20 {
-			s.Begin(1, (second0-1)*1000)
-			s.Extend((second0+3600)*1000, math.MaxInt64)
-			if n%2 == 0 {
-				synctest.Wait() // the ring is full
+		rng, c := rand.New(rand.NewPCG(1, 0)), newClock()
+		s := kept(t, &table{}, func(o *Options) { mode(o); o.Now = c.now })
+		seen, worker, after, until := map[int64]bool{}, int64(0), int64(0), int64(0)
+		for range 4000 {
+			now := s.second()
+			switch rng.IntN(10) {
+			case 0:
+				s.End(model.ErrNoLease)
+				if ids, err := s.take(t.Context(), 1, nil); err == nil {
+					t.Fatalf("%d was issued after the end", ids)
+				}
+				worker, after = 1+rng.Int64N(2), now-10+rng.Int64N(20)
+				until = after
+				s.Begin(int(worker), 1000*after)
+			case 1, 2:
+				until = max(until, now+rng.Int64N(30))
+				s.Extend(1000*until, math.MaxInt64)
+				if rng.IntN(2) == 0 {
+					synctest.Wait() // the ring is full
+				}
+			case 3:
+				c.add(time.Duration(rng.IntN(20)-10) * time.Second)
+			case 4, 5:
+				time.Sleep(time.Duration(rng.IntN(5)) * time.Second)
+			default:
+				ids, _ := s.take(t.Context(), 1+rng.IntN(9), nil)
+				for _, id := range ids {
+					second, by := id>>25+epoch().Unix(), id>>3&(1<<22-1)
+					if seen[id] || second <= after || second > until || by != worker {
+						t.Fatalf("%d, of worker ID %d and second %d, in the term %d…%d of %d; issued before: %t",
+							id, by, second, after+1, until, worker, seen[id])
+					}
+					seen[id] = true
+				}
 			}
-			if ids := mustNext(t, s, 5); ids[0] <= last {
-				t.Fatalf("%d after %d", ids[0], last)
-			} else {
-				last = ids[4]
-			}
-			s.End(model.ErrNoLease)
-			if ids, err := s.take(t.Context(), 1, nil); err == nil {
-				t.Fatalf("%d was issued after the end", ids)
-			}
+		}
+		if len(seen) < 1000 {
+			t.Errorf("only %d IDs", len(seen))
 		}
 	})
 }

@@ -9,29 +9,6 @@ import (
 	"shardid/scripts/check"
 )
 
-func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
-	m, l := withFile(t).serving()
-	bound := m.registry.stored().Reserved
-	m.clock.server.Add(-6000) // what this machine cannot see before it asks
-	m.clock.pass(every)
-	for range 3 {
-		check.Is(t, l.steps(), ErrClockOff)
-	}
-	l.issues("inside the old bound")
-	m.clock.wall.Store(bound)
-	l.issues("at the old bound")
-	m.clock.wall.Add(1)
-	l.refuses("past the old bound", model.ErrNoLease)
-	check.Equal(t, m.folder.lease.Reserved, bound, "the file's bound")
-	m.clock.set(0)
-	m.clock.wall.Store(bound - Ahead.Milliseconds() + 10_000)
-	m.clock.server.Store(bound - Ahead.Milliseconds() + 10_000)
-	for range 2 {
-		l.mustStep()
-	}
-	l.issues("the clocks agree again")
-}
-
 // A clock that jumped ahead reserves nothing, with the registry there or away.
 func TestAClockThatJumpedReservesNothing(t *testing.T) {
 	for name, cause := range map[string]error{"there": nil, "away": errAway} {

@@ -32,48 +32,28 @@ func (l *life) take() int64 {
 	return id >> 22 * int64(got)
 }
 
-// stop stops and returns how long it took.
-func (l *life) stop(ctx context.Context) (time.Duration, error) {
-	began := time.Now()
-	err := l.Stop(ctx)
-	return time.Since(began), err
-}
-
-func TestRenewsEveryThreeSeconds(t *testing.T) {
+// A registry that is unreachable is tried again within a second, time is reserved every three, and a file goes on while
+// a registry hangs.
+func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := withFile(t)
-		l := m.started()
-		l.Start(address, "another") // does nothing
-		time.Sleep(30*time.Second + time.Millisecond)
-		synctest.Wait()
-		check.Equal(t, len(m.registry.renewals), 11, "renewals in 30 s")
-		check.Equal(t, l.take(), time.Now().UnixMilli(), "no ID")
-		check.OK(t, l.Ready())
-	})
-}
-
-func TestTriesUntilTheRegistryIsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := fileless(t)
 		m.registry.fail(errAway)
 		l := m.started()
+		l.Start(address, "another") // does nothing
 		time.Sleep(time.Minute)
-		if err := l.Ready(); !errors.Is(err, model.ErrNotReady) || l.take() != 0 {
-			t.Errorf("without a registry: %v", err)
-		}
+		check.Is(t, l.Ready(), model.ErrNotReady, "without a registry")
+		check.Equal(t, l.take(), 0, "the time of an ID")
 		m.registry.fail(nil)
 		time.Sleep(retry + time.Millisecond)
-		if err := l.Ready(); err != nil || l.take() == 0 {
-			t.Errorf("with a registry: %v", err)
+		check.OK(t, l.Ready())
+		renewals := func() (n int) {
+			m.registry.set(func(r *registry) { n = len(r.renewals) })
+			return n
 		}
-	})
-}
-
-// A registry that hangs is given up, and a file goes on.
-func TestAHangingRegistryIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := withFile(t)
-		l := m.started()
+		before := renewals()
+		time.Sleep(30 * time.Second)
+		check.Equal(t, renewals()-before, 10, "renewals in 30 s")
+		check.Equal(t, l.take(), time.Now().UnixMilli(), "the time of an ID")
 		m.registry.set(func(r *registry) { r.hangs = true })
 		time.Sleep(testExpiry / 2)
 		if l.take() == 0 {
@@ -103,13 +83,8 @@ func TestStopStoresHowFarItWent(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				reserved = max(reserved, l.take())
 				time.Sleep(time.Second)
-				promised := m.registry.stored().Expires
-				for range 2 {
-					if took, err := l.stop(t.Context()); err != nil || took != 0 {
-						t.Errorf("%v, %v", took, err)
-					}
-				}
-				expires := reserved
+				expires, promised := reserved, m.registry.stored().Expires
+				check.OK(t, errors.Join(l.Stop(t.Context()), l.Stop(t.Context())))
 				if m.folder != nil {
 					expires = min(promised, time.Now().Add(restartGrace).UnixMilli())
 					if f := m.folder.lease; f.Reserved != reserved || f.Expires != expires || m.folder.locked {
@@ -128,89 +103,62 @@ func TestStopStoresHowFarItWent(t *testing.T) {
 	}
 }
 
-// The registry has not confirmed the file's term: only the file is written.
-func TestStopOffline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := withFile(t)
-		now := time.Now().UnixMilli()
-		m.folder = &folder{written: true, lease: model.Lease{WorkerID: theirs, Reserved: now - 1, Expires: now + 50_000}}
-		m.registry.fail(errAway)
-		l := m.started(func(o *Options) { o.Expiry = time.Hour })
-		issued := l.take()
-		time.Sleep(retry / 2)
-		m.registry.fail(nil)
-		check.OK(t, check.Err(l.stop(t.Context())))
-		if f := m.folder.lease; issued == 0 || f.Reserved != issued || f.Expires != now+50_000 || m.folder.locked {
-			t.Errorf("issued %d, the file has %+v", issued, f)
-		}
-		check.Equal(t, len(m.registry.releases), 0, "released", m.registry.releases)
-	})
-}
-
-func TestStopIsBounded(t *testing.T) {
+// What a stop cannot store is told, and takes stopTimeout at most. A file promises no grace that it does not hold, and
+// of a term that the registry has not confirmed, or has denied, the registry is told nothing.
+func TestStopThatStoresLess(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, c := range []struct {
-		name  string
+	hang := func(m *machine) { m.registry.set(func(r *registry) { r.hangs = true }) }
+	for name, c := range map[string]struct {
+		spoil func(*machine)
 		ctx   context.Context
-		sleep time.Duration // to a pause, or into a call
+		sleep time.Duration // before the stop, to a pause or into a call
+		took  time.Duration
+		told  error
+		file  bool // it says how far the term went
 	}{
-		{"between two calls", context.Background(), time.Second},
-		{"in a call", context.Background(), every + time.Second},
-		{"the context has ended", ended, time.Second},
+		"between two calls":     {hang, context.Background(), time.Second, stopTimeout, context.DeadlineExceeded, true},
+		"in a call":             {hang, context.Background(), every + time.Second, stopTimeout, context.DeadlineExceeded, true},
+		"the context has ended": {hang, ended, time.Second, stopTimeout, context.DeadlineExceeded, true},
+		"the file fails":        {func(m *machine) { m.folder.store = errDisk }, context.Background(), 0, 0, errDisk, false},
+		"lost": {func(m *machine) { m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost }) },
+			context.Background(), every + time.Millisecond, 0, nil, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := withFile(t)
 				l := m.started()
-				m.registry.set(func(r *registry) { r.hangs = true })
+				bound := m.registry.stored().Reserved
+				c.spoil(m)
 				time.Sleep(c.sleep)
-				issued := l.take()
-				if took, err := l.stop(c.ctx); took != stopTimeout || err != nil {
-					t.Errorf("%v, %v", took, err)
+				if issued := l.take(); c.file {
+					bound = issued
 				}
-				l.wantNotGivenBack(context.DeadlineExceeded)
-				if m.folder.lease.Reserved != issued || m.folder.locked {
-					t.Errorf("issued %d, the file has %+v, locked %t", issued, m.folder.lease, m.folder.locked)
+				began := time.Now()
+				check.OK(t, l.Stop(c.ctx))
+				check.Equal(t, time.Since(began), c.took, "the stop")
+				if text := l.log.String(); strings.Contains(text, "was not given back") != (c.told != nil) ||
+					c.told != nil && !strings.Contains(text, c.told.Error()) {
+					t.Errorf("logged %s", text)
+				}
+				if m.folder.lease.Reserved != bound || m.folder.locked || len(m.registry.releases) > 0 {
+					t.Errorf("want %d, the file has %+v, locked %t; released %v", bound, m.folder.lease, m.folder.locked,
+						m.registry.releases)
 				}
 			})
 		})
 	}
 }
 
-// wantNotGivenBack wants one warning with the cause.
-func (l *life) wantNotGivenBack(cause error) {
-	l.m.Helper()
-	if text := l.log.String(); strings.Count(text, "was not given back") != 1 || !strings.Contains(text, cause.Error()) {
-		l.m.Errorf("logged %s", text)
+// The registry has not confirmed the file's term: only the file is written.
+func TestStopOffline(t *testing.T) {
+	m, l := fromTheFile(t)
+	issued, expires := l.gen.LastIssued(), m.folder.lease.Expires
+	m.registry.fail(nil)
+	check.OK(t, l.Stop(t.Context()))
+	if f := m.folder.lease; f.Reserved != issued || f.Expires != expires || len(m.registry.releases) > 0 {
+		t.Errorf("issued %d, the file has %+v; released %v", issued, f, m.registry.releases)
 	}
-}
-
-// The file may not promise a grace that is not stored.
-func TestStopTellsThatTheFileFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := withFile(t)
-		l := m.started()
-		bound := m.registry.stored().Reserved
-		m.folder.store = errDisk
-		check.OK(t, check.Err(l.stop(t.Context())))
-		l.wantNotGivenBack(errDisk)
-		if m.registry.stored().Reserved != bound || m.folder.lease.Reserved != bound || m.folder.locked {
-			t.Errorf("the bound went from %d to %d", bound, m.registry.stored().Reserved)
-		}
-	})
-}
-
-func TestStopAfterALossReleasesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := withFile(t)
-		l := m.started()
-		m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost })
-		time.Sleep(every + time.Millisecond)
-		if _, err := l.stop(t.Context()); err != nil || len(m.registry.releases) != 0 {
-			t.Errorf("%v, released %+v", err, m.registry.releases)
-		}
-	})
 }
 
 // looks holds the status and the readiness against a state.
@@ -226,73 +174,50 @@ func (l *life) looks(when, state string, workerID int, text string) {
 	}
 }
 
-func TestStatusOfALife(t *testing.T) {
+// The status does not say what the generator denies.
+func TestStatus(t *testing.T) {
 	m := withFile(t)
 	l := m.boot()
 	l.looks("new", StateWaiting, -1, "")
-	if err := l.Ready(); !strings.Contains(err.Error(), "not been acquired yet") {
-		t.Error(err)
-	}
+	check.Has(t, l.Ready().Error(), "not been acquired yet", "readiness")
 	m.registry.fail(errAway)
 	_ = l.steps()
 	l.looks("the registry is away", StateWaiting, -1, "connection refused")
 
 	m.registry.fail(nil)
+	m.registry.give(someday + 4000)
 	m.clock.set(time.Second)
 	l.mustStep()
+	l.looks("before its time", StateWaiting, theirs, "3.001s to go")
+	m.clock.pass(every)
+	l.looks("at the bound", StateWaiting, theirs, "1ms to go")
+	m.clock.pass(time.Millisecond)
 	l.looks("served", StateServing, theirs, "")
+	l.issues("past the bound")
 	s := l.Status()
-	if want := time.UnixMilli(m.folder.lease.Reserved).UTC(); s.Reserved != want || !s.After.IsZero() {
-		t.Errorf("after %v, reserved %v, want %v", s.After, s.Reserved, want)
-	}
-	if want := time.UnixMilli(m.folder.lease.Expires).UTC(); s.Expires != want || s.Trust != testExpiry-margin || s.ClockOffset != time.Second {
-		t.Errorf("expires %v, want %v, trust %v, offset %v", s.Expires, want, s.Trust, s.ClockOffset)
+	if file := m.folder.lease; s.After.UnixMilli() != someday+4000 || s.Reserved.UnixMilli() != file.Reserved ||
+		s.Expires.UnixMilli() != file.Expires || s.Trust != testExpiry-margin-every-time.Millisecond || s.ClockOffset != time.Second {
+		t.Errorf("%+v, the file has %+v", s, file)
 	}
 
 	m.registry.fail(errAway)
-	m.clock.pass(every)
 	_ = l.steps()
 	l.looks("the file goes on", StateOffline, theirs, "connection refused")
-	check.Equal(t, l.Status().Trust, testExpiry-margin-every, "trust")
-
 	m.registry.fail(nil)
 	m.registry.lose()
 	_ = l.steps()
 	l.looks("lost", StateWaiting, -1, model.ErrLeaseLost.Error())
-	check.Equal(t, l.reports.Told(Condition), 4, "reports")
-}
 
-func TestStatusWhileTheBoundIsAhead(t *testing.T) {
-	m := withFile(t)
-	m.registry.give(someday + 4000)
-	_, l := m.serving()
-	l.looks("before it", StateWaiting, theirs, "4.001s to go")
-	m.clock.pass(4 * time.Second)
-	l.looks("at it", StateWaiting, theirs, "1ms to go")
-	m.clock.pass(time.Millisecond)
-	l.looks("past it", StateServing, theirs, "")
-	l.issues("past it")
-}
-
-// Ready must not say what the generator denies.
-func TestStatusOnceTheGrantHasEnded(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		end  func(*hand)
-	}{
-		{"trust", func(h *hand) { h.mono.Add((testTTL - margin).Milliseconds()) }},
-		{"reservation", func(h *hand) { h.wall.Add(Ahead.Milliseconds() + 1) }},
+	for what, end := range map[string]func(*hand){
+		"trust":       func(h *hand) { h.mono.Add((testTTL - margin).Milliseconds()) },
+		"reservation": func(h *hand) { h.wall.Add(Ahead.Milliseconds() + 1) },
 	} {
 		m, l := fileless(t).serving()
-		c.end(m.clock)
-		l.refuses(c.name, model.ErrNoLease)
-		l.looks(c.name, StateWaiting, theirs, "worker ID 7 was not renewed in time")
+		end(m.clock)
+		l.refuses(what, model.ErrNoLease)
+		l.looks(what, StateWaiting, theirs, "worker ID 7 was not renewed in time")
 	}
-}
-
-func TestTimesThatNeverComeAreNone(t *testing.T) {
-	const year9999 = 253402300799999
-	if !at(0).IsZero() || !at(year9999+1).IsZero() || at(year9999).Year() != 9999 || at(1).UnixMilli() != 1 {
-		t.Error("at")
+	if !at(0).IsZero() || !at(1<<62).IsZero() || at(1).UnixMilli() != 1 {
+		t.Error("times that never come are none")
 	}
 }

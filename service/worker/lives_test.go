@@ -107,86 +107,50 @@ func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
 	}
 }
 
-// Both restarted. A registry that knows what the file knows has forgotten nothing
-// that matters; one that does not may have forgotten others too.
-func TestARestartOfBothCostsNoWait(t *testing.T) {
-	for _, back := range []int64{0, 1} {
-		m, _ := withFile(t).serving()
-		m.clock.pass(pastIt)
-		m.registry.keptSince = m.clock.server.Load()
-		m.registry.row.Reserved -= back
-		_, l := m.serving()
-		if back > 0 {
-			l.startsAfter(m.clock.server.Load() + (Ahead + testOffset).Milliseconds())
-			continue
-		}
-		l.issues("at once")
+// A lease that was lost is taken anew at once, and what goes on in the file is confirmed, unless another had it.
+func TestItsWorkerIDAgain(t *testing.T) {
+	served := func(t *testing.T) (*machine, *life) {
+		m, l := withFile(t).serving()
+		m.clock.pass(time.Second)
+		l.issues("serving")
+		m.registry.lose()
+		check.Is(t, l.steps(), model.ErrLeaseLost, "lost")
+		l.refuses("lost", model.ErrLeaseLost)
+		return m, l
 	}
-}
-
-func TestRegainsAfterALoss(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		lose  func(m *machine, l *life)
-		after func(confirmed int64) int64 // nil: it goes on at once
+		name      string
+		on        func(*testing.T) (*machine, *life)
+		meanwhile func(m *machine, bound int64) // IDs start above the bound then
+		goesOn    bool
 	}{
-		{"nobody had it", func(m *machine, _ *life) { m.registry.lose() }, nil},
-		{"nobody had it while it went on in its file", func(m *machine, l *life) {
-			m.registry.fail(errAway)
-			l.goesOn(12 * time.Second)
-			m.registry.fail(nil)
-			m.registry.lose()
-		}, nil},
-		{"another had it", func(m *machine, _ *life) { m.registry.give(m.registry.stored().Expires + 5000) },
-			func(int64) int64 { return someday + testExpiry.Milliseconds() + 5000 }},
-		{"a renewal of its own was stored and its answer lost", func(m *machine, _ *life) {
-			m.registry.lose()
-			m.registry.set(func(r *registry) { r.row.Reserved += 2000 })
-		}, func(confirmed int64) int64 { return confirmed + 2000 }},
+		{"lost, and nobody had it", served, func(*machine, int64) {}, true},
+		{"lost, and another had it", served, func(m *machine, bound int64) { m.registry.give(bound) }, false},
+		{"lost, and its own renewal was stored", served, func(m *machine, bound int64) {
+			m.registry.set(func(r *registry) { r.row.Reserved = bound })
+		}, false},
+		{"nobody had it", fromTheFile, func(*machine, int64) {}, true},
+		{"another had it", fromTheFile, func(m *machine, bound int64) { m.registry.give(bound) }, false},
+		{"another registry", fromTheFile, func(m *machine, bound int64) {
+			m.registry.identity = "test 2"
+			m.registry.give(bound)
+		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, l := withFile(t).serving()
-			m.clock.pass(time.Millisecond)
-			l.issues("serving")
-			confirmed := m.registry.stored().Reserved
-			c.lose(m, l)
-			m.clock.pass(time.Second)
-			check.Is(t, l.steps(), model.ErrLeaseLost, "lost")
-			l.refuses("lost", model.ErrLeaseLost)
-			l.mustStep()
-			if c.after == nil {
-				l.issues("regained")
-				return
-			}
-			l.startsAfter(c.after(confirmed))
-		})
-	}
-}
-
-func TestTheFilesTermOnceTheRegistryAnswers(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		give     bool   // the registry gave the worker ID to another meanwhile
-		identity string // of the registry; in another one, another had reserved as much
-	}{{"nobody had it", false, "test 1"}, {"another had it", true, "test 1"}, {"another registry", true, "test 2"}} {
-		t.Run(c.name, func(t *testing.T) {
-			m, l := fromTheFile(t)
+			m, l := c.on(t)
 			bound := m.clock.wall.Load() + 30_000
-			if c.identity == "test 2" {
+			if c.name == "another registry" {
 				bound = l.lease.Reserved
 			}
-			m.registry.identity = c.identity
-			if c.give {
-				m.registry.give(bound)
-			}
+			c.meanwhile(m, bound)
 			m.registry.fail(nil)
 			m.clock.pass(time.Millisecond)
 			l.mustStep()
-			if c.give {
+			if !c.goesOn {
 				l.startsAfter(bound)
 				return
 			}
-			l.issues("confirmed")
+			l.issues("again")
 			check.Equal(t, l.Status().State, StateServing, "state")
 		})
 	}
@@ -331,27 +295,18 @@ func TestTrustEndsByTheMonotonicClock(t *testing.T) {
 	}
 }
 
-// A folder that cannot be used is waited for.
-func TestAFolderThatCannotBeUsed(t *testing.T) {
-	corrupt := errors.New("the worker file is corrupt: restore it, or delete it")
-	m := withFile(t)
-	m.folder.open = corrupt
-	l := m.boot()
-	for range 2 {
-		check.Is(t, l.steps(), corrupt)
-	}
-	l.refuses("no file", model.ErrNoLease)
-	l.looks("no file", StateWaiting, -1, corrupt.Error())
-	m.folder.open = nil
-	l.mustStep()
-	l.issues("mended")
-}
-
-// A file that stops taking writes grants nothing: IDs end with what it holds.
+// A folder that cannot be used is waited for, and a file that stops taking writes grants nothing: IDs end with what it
+// holds.
 func TestAFileThatCannotBeWrittenAnyMore(t *testing.T) {
 	for name, cause := range map[string]error{"the registry is there": nil, "it is away": errAway} {
 		t.Run(name, func(t *testing.T) {
-			m, l := withFile(t).serving()
+			m := withFile(t)
+			m.folder.open = errDisk
+			l := m.boot()
+			check.Is(t, l.steps(), errDisk, "a folder that cannot be used")
+			l.refuses("no file", model.ErrNoLease)
+			m.folder.open = nil
+			l.mustStep()
 			bound := m.folder.lease.Reserved
 			m.folder.store = errDisk
 			m.registry.fail(cause)

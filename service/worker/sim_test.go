@@ -9,46 +9,48 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"shardid/client/idgen"
 	"shardid/model"
+	"shardid/repository/workerid"
 	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 	"shardid/service/snowflake"
-	"shardid/service/uid"
 )
+
+// A world of the simulation has machines with a clock, a data folder and a network, on which keepers and generators
+// live one life after the other, two registries of package workerid, and the database. True time is the registries'; a
+// machine's clocks are what its faults make of it.
 
 // simulation has a mutant for each guard: left out, it must let an ID repeat in some world.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 10_000, Racing: 100, Seeds: 30_000,
-		Least: map[string]float64{"IDs": 100, "UIDs": 1000, "worker IDs of UIDs used again": 0.25},
+		Least: map[string]float64{"IDs": 100},
 		Mutants: map[mutant]uint64{
 			noBound:         1,
-			noAfter:         18,
-			reportsInstead:  132,
-			trustsItself:    3557,
-			leafFallback:    146,
-			noVouch:         81,
-			serverIgnored:   279,
-			recordBelieved:  709,
-			noDoubt:         81,
-			noClaims:        26,
-			noWait:          27,
-			addressBelieved: 14,
-			noMark:          5,
-			recycleUnmarked: 495,
-			recycleTooEarly: 5,
-			numberAgain:     70,
+			noAfter:         43,
+			reportsInstead:  43,
+			trustsItself:    941,
+			leafFallback:    55,
+			noVouch:         420,
+			serverIgnored:   908,
+			recordBelieved:  1412,
+			noDoubt:         592,
+			noClaims:        22,
+			noWait:          9,
+			addressBelieved: 111,
 		},
 		World: func(t *testing.T, seed uint64, m mutant) (tally simtest.Tally, err error) {
 			t.Helper()
-			synctest.Test(t, func(*testing.T) { tally, err = newWorld(seed, m).run() })
-			return tally, err
+			if tally, err = newWorld(seed, m, false).run(); err != nil {
+				return newWorld(seed, m, true).run()
+			}
+			return tally, nil
 		},
 	}
 }
@@ -58,8 +60,6 @@ func TestSimulationCatchesMutants(t *testing.T) {
 	check.Deep(t)
 	simulation().Catches(t)
 }
-
-type simDuration = time.Duration
 
 const (
 	simTTL   = 10 * time.Second
@@ -87,12 +87,15 @@ const (
 	addressBelieved mutant = "whoever comes from an address is the one that came from it before"
 )
 
-// instance is one process with its clock, its data folder and its network.
+// instance is one machine with its clocks, its data folder and its network, and the process on it.
 type instance struct {
 	w       *world
 	address string
 	disk    simDisk
-	offset  int64 // of its clock, ms
+	offset  int64 // of its wall clock, ms
+	slept   int64 // for how long its monotonic clock stood, ms
+	asleep  bool
+	full    bool  // its disk
 	config  int   // which registry it asks
 	cut     bool  // from the registry
 	stale   bool  // it talks to the registry's server that was replaced
@@ -104,35 +107,37 @@ type instance struct {
 	keeper  *Keeper
 	gen     *idgen.Generator
 	due     int64 // true time of its next step
-
-	uids    *uid.Service // in place of gen, in a world of UIDs
-	uidMode string
-	lastUID int64 // of this life
 }
 
 func (i *instance) registry() *simRegistry { return i.w.registries[i.config] }
 
 func (i *instance) clock() (int64, time.Duration) {
-	return (i.w.now + i.offset) * int64(time.Millisecond), time.Duration(i.w.now-simStart) * time.Millisecond
+	return (i.w.now + i.offset) * int64(time.Millisecond), time.Duration(i.w.now-simStart-i.slept) * time.Millisecond
+}
+
+func (i *instance) runs() bool { return i.life != 0 && !i.asleep }
+
+func (i *instance) String() string {
+	return fmt.Sprintf("%s/%s life %d term %d", i.address, i.disk.identity, i.life, i.term)
 }
 
 // span is the times of the IDs that one term of a worker ID has issued.
 type span struct {
-	term     string
-	from, to int64
+	life, term int
+	from, to   int64
 }
 
-// world is two registries, a database and the instances, driven by one seed; or the table of UIDs' worker IDs
-// and its instances.
+// world is driven by one seed.
 type world struct {
 	rng        *rand.Rand
 	mutant     mutant
 	layout     model.SnowflakeLayout
 	now        int64 // true time, Unix ms
+	acts       []act
 	registries []*simRegistry
+	workers    int // of each registry: fewer than instances, mostly, so that they meet
 	config     int // the registry of the instances that start from now on
 	db         *simDB
-	nodes      *simNodes // nil but in a world of UIDs
 	instances  []*instance
 	moves      bool  // to the other registry and back, in rolling changes
 	restores   bool  // registries and the database may go back in time
@@ -143,35 +148,86 @@ type world struct {
 
 	issued int
 	owned  map[int64][]span // by worker ID
+	tells  bool             // it notes what happens
 	faults []string
 	failed error
 }
 
-func newWorld(seed uint64, m mutant) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
-	if seed%5 == 0 {
-		w.nodes = newSimNodes(w, seed%2 == 0)
-		for i := range 3 {
-			mode := []string{uid.ModeDefault, uid.ModeCached}[w.rng.IntN(2)]
-			w.instances = append(w.instances, &instance{w: w, address: fmt.Sprint("uid", i), uidMode: mode})
-		}
-		return w
-	}
-	widths := [][2]uint{{10, 12}, {5, 7}, {8, 14}, {3, 5}}[seed%4]
+func newWorld(seed uint64, m mutant, tells bool) *world {
+	w := &world{tells: tells, rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
+	widths := [][2]uint{{10, 12}, {5, 7}, {8, 14}, {3, 5}}[w.rng.IntN(4)]
+	// In half of the worlds stores go back in time; in half of these no instance goes on without its registry.
+	onlyLeased := seed%4 == 1
+	w.moves, w.restores = w.rng.IntN(2) == 0, seed%4 <= 1
 	w.layout = model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: widths[0], SeqBits: widths[1]}
 	for n := range 2 {
 		kind := simKind(w.rng.IntN(3))
+		if onlyLeased {
+			kind = leased
+		}
 		mode := fmt.Sprint("sim", min(n, w.rng.IntN(2))) // the second may be of the same mode, elsewhere
-		w.registries = append(w.registries, &simRegistry{w: w, identity: fmt.Sprintf("%s %d", mode, n), kind: kind,
-			inDB: n == 0 && kind != leased && w.rng.IntN(2) == 0, rows: map[int]simRow{}, backup: map[int]simRow{}})
+		r := &simRegistry{w: w, identity: fmt.Sprintf("%s %d", mode, n), kind: kind, rows: map[int]simRow{},
+			inDB: n == 0 && kind != leased && w.rng.IntN(2) == 0}
+		r.Registry = workerid.NewRegistry(r, simMargin)
+		w.registries = append(w.registries, r)
 	}
 	w.db = &simDB{w: w, claims: map[string]model.WorkerClaim{}, since: simStart}
-	w.moves, w.restores = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
-	for i := range 4 {
+	w.workers = 1 + w.rng.IntN(2)
+	for i := range 2 + w.rng.IntN(3) {
 		address := fmt.Sprintf("10.0.0.%d:8080", min(i, 2)) // the last two claim one address
 		w.instances = append(w.instances, &instance{w: w, address: address, disk: simDisk{identity: fmt.Sprint("disk", i)}})
 	}
+	w.acts = w.someActs()
 	return w
+}
+
+// act is what may happen to an instance, or beside it, with its share of all that happens.
+type act struct {
+	share int
+	do    func(*instance)
+}
+
+func (w *world) happens() {
+	all := 0
+	for _, a := range w.acts {
+		all += a.share
+	}
+	n := w.rng.IntN(all)
+	for _, a := range w.acts {
+		if n -= a.share; n < 0 {
+			a.do(w.instances[w.rng.IntN(len(w.instances))])
+			return
+		}
+	}
+}
+
+// someActs are the acts of one world: of the faults, which are what is rare, it leaves some out and has others often.
+func (w *world) someActs() []act {
+	acts := []act{
+		{40, func(*instance) { w.pass(w.rng.Int64N(1500)) }},
+		{30, w.issue},
+		{3, func(*instance) { w.pass(w.rng.Int64N(40_000)) }},
+		{1, func(*instance) { w.pass(w.rng.Int64N(200_000)) }},
+		{1, w.crash},
+		{1, w.stop},
+		{10, w.bootAgain}, // never left out
+		{5, w.restart},
+		{2, w.suspend},
+		{2, w.moveFolder},
+		{3, w.setClock},
+		{2, w.cutOff},
+		{1, w.setAway},
+		{1, w.fillDisk},
+		{1, w.roll},
+		{1, func(i *instance) { i.registry().backup = maps.Clone(i.registry().rows) }},
+		{3, w.lose},
+	}
+	for n := range acts {
+		if acts[n].share < 10 {
+			acts[n].share *= []int{0, 1, 2, 4}[w.rng.IntN(4)]
+		}
+	}
+	return acts
 }
 
 // durable says whether instances go on without their registry: then it may not lose
@@ -180,43 +236,36 @@ func (w *world) durable() bool {
 	return w.registries[0].kind != leased || w.moves && w.registries[1].kind != leased
 }
 
-func (w *world) mayLose() bool { return !w.calm && (!w.durable() || !w.restores) }
+// isHeard says whether every instance has to hear of what the stores lose.
+func (w *world) isHeard() bool { return w.durable() && w.restores }
+
+func (w *world) mayLose() bool { return !w.calm && !w.isHeard() }
 
 func (w *world) note(format string, args ...any) {
+	if !w.tells {
+		return
+	}
 	w.faults = append(w.faults, fmt.Sprintf("%d: ", w.now-simStart)+fmt.Sprintf(format, args...))
 }
 
 func (w *world) run() (simtest.Tally, error) {
-	act, heal := w.act, w.heal
-	if w.nodes != nil {
-		act, heal = w.actUIDs, w.healUIDs
-	}
 	for _, i := range w.instances {
 		w.boot(i)
-		defer i.endUIDs()
 	}
 	for n := 0; n < simSteps && w.failed == nil; n++ {
-		act()
+		w.happens()
 	}
 	if w.failed == nil {
-		heal()
+		w.heal()
 	}
 	if w.failed != nil {
-		return nil, fmt.Errorf("%w\n%s", w.failed, w.story())
-	}
-	if w.nodes != nil {
-		return simtest.Tally{"UIDs": w.issued, "worker IDs of UIDs used again": w.nodes.recycled}, nil
+		return nil, fmt.Errorf("%w\n%s", w.failed, strings.Join(w.faults[max(len(w.faults)-200, 0):], "\n"))
 	}
 	return simtest.Tally{"IDs": w.issued}, nil
 }
 
 func (w *world) fail(format string, args ...any) {
 	w.failed = cmp.Or(w.failed, fmt.Errorf(format, args...))
-}
-
-// story is the end of what happened.
-func (w *world) story() string {
-	return strings.Join(w.faults[max(len(w.faults)-200, 0):], "\n")
 }
 
 // heal ends every fault, and the rolling change; then all that get a worker ID must
@@ -227,7 +276,7 @@ func (w *world) heal() {
 		r.away = false
 	}
 	for _, i := range w.instances {
-		i.cut, i.stale, i.offset = false, false, 0
+		i.cut, i.stale, i.full, i.offset = false, false, false, 0
 		if i.config != w.config {
 			w.crash(i)
 		}
@@ -243,86 +292,134 @@ func (w *world) heal() {
 	for range 20 {
 		w.pass(2000)
 	}
-	before := w.issued
+	least := w.issued + w.workers
+	if w.registries[w.config].kind == fixed { // its worker IDs may belong to folders that are gone
+		least = w.issued + 1
+	}
 	for _, i := range w.instances {
 		w.issue(i)
-	}
-	least := before + 2
-	if w.registries[w.config].kind == fixed { // its worker IDs may belong to folders that are gone
-		least = before + 1
 	}
 	if w.failed == nil && w.mutant == noMutant && w.issued < least {
 		w.failed = errors.New("too little is issued hours after every fault has ended")
 	}
 }
 
-func (w *world) act() {
-	i := w.instances[w.rng.IntN(len(w.instances))]
-	switch n := w.rng.IntN(100); {
-	case n < 45:
-		w.pass(int64(w.rng.IntN(1500)))
-	case n < 70:
-		w.issue(i)
-	case n < 74:
-		w.pass(int64(w.rng.IntN(40_000)))
-	default:
-		w.harm(i, n)
+// bootAgain starts an instance that is down.
+func (w *world) bootAgain(i *instance) {
+	reaches := !w.isHeard() || !i.cut && !w.isAway()
+	if i.life == 0 && (reaches || i.config == w.config && w.hasHeard(i)) {
+		w.boot(i)
 	}
 }
 
-// harm is one fault, or the end of one.
-func (w *world) harm(i *instance, n int) {
-	calm := w.durable() && w.restores // see durable
-	switch {
-	case n < 79:
+// restart is over in a moment, in which other faults begin or end, and may come again soon.
+func (w *world) restart(i *instance) {
+	for range 1 + w.rng.IntN(3) {
+		if w.rng.IntN(4) == 0 {
+			w.stop(i)
+		}
 		w.crash(i)
-	case n < 82:
-		w.stop(i)
-	case n < 87:
-		if i.life == 0 && (!calm || !w.isAway()) {
-			w.boot(i)
+		w.now += w.rng.Int64N(4000)
+		if n := w.rng.IntN(8); n < 5 {
+			[]func(*instance){w.setClock, w.setClock, w.cutOff, w.setAway, w.fillDisk}[n](i)
 		}
-	case n < 89 && i.life == 0:
-		if w.rng.IntN(2) == 0 {
-			w.note("%s lost its data folder", i)
-			i.disk = simDisk{identity: fmt.Sprint(i.disk.identity, "'")}
-			break
+		w.bootAgain(i)
+		for range w.rng.IntN(8) {
+			w.pass(w.rng.Int64N(1500))
+			w.issue(i)
 		}
-		if other := w.instances[w.rng.IntN(len(w.instances))]; other.life == 0 {
-			w.note("%s and %s swap addresses", i, other)
-			i.address, other.address = other.address, i.address
-		}
-	case n < 92:
-		w.setClock(i)
-	case n < 94 && !calm:
+	}
+}
+
+func (w *world) fillDisk(i *instance) {
+	i.full = !i.full && !w.isHeard() // what it hears is in its file, which the next life knows
+	w.note("%s disk full %t", i, i.full)
+}
+
+// suspend lets the monotonic clock stand while time passes for the others.
+func (w *world) suspend(i *instance) {
+	if i.life == 0 {
+		return
+	}
+	began := w.now
+	i.asleep = true
+	for range 1 + w.rng.IntN(8) {
+		w.pass(w.rng.Int64N([]int64{2000, 15_000}[w.rng.IntN(2)]))
+		w.issue(w.instances[w.rng.IntN(len(w.instances))])
+	}
+	i.asleep = false
+	i.slept += w.now - began
+	w.note("%s slept for %d ms", i, w.now-began)
+}
+
+// moveFolder has an instance that is down lose its data folder, or change its address with another one.
+func (w *world) moveFolder(i *instance) {
+	other := w.instances[w.rng.IntN(len(w.instances))]
+	switch {
+	case i.life != 0:
+	case w.rng.IntN(2) == 0:
+		w.note("%s lost its data folder", i)
+		i.disk = simDisk{identity: fmt.Sprint(i.disk.identity, "'")}
+	case other.life == 0:
+		w.note("%s and %s swap addresses", i, other)
+		i.address, other.address = other.address, i.address
+	}
+}
+
+func (w *world) setClock(i *instance) {
+	most := []int64{10, 4000, 4000, 8000, 60_000, 3_600_000}[w.rng.IntN(6)]
+	if w.isHeard() {
+		most = 2000
+	}
+	i.offset = w.rng.Int64N(2*most+1) - most
+	if w.rng.IntN(3) == 0 {
+		i.offset = 0
+	}
+	w.note("%s clock off by %d ms", i, i.offset)
+}
+
+func (w *world) cutOff(i *instance) {
+	if !w.isHeard() || i.cut || w.allKnow() {
 		i.cut = !i.cut
 		w.note("%s cut %t", i, i.cut)
-	case n < 95:
-		if !calm || w.isAway() || w.allKnow() {
-			r := i.registry()
-			if w.db.away || w.rng.IntN(2) == 0 {
-				w.db.away = !w.db.away
-			} else {
-				r.away = !r.away
-			}
-			w.note("registry away %t, database away %t", r.away, w.db.away)
-		}
-	case n < 96:
-		if w.moves {
-			w.config = w.rng.IntN(2)
-			w.note("new instances ask registry %d", w.config)
-		}
-	case n < 97:
-		i.registry().backup = maps.Clone(i.registry().rows)
-	default:
-		if w.restores && w.recorded > 0 && w.now > w.recorded+settling.Milliseconds() { // see settling
-			w.lose(i)
+	}
+}
+
+func (w *world) setAway(i *instance) {
+	if w.isHeard() && !w.isAway() && !w.allKnow() {
+		return
+	}
+	r := i.registry()
+	if w.db.away || w.rng.IntN(2) == 0 {
+		w.db.away = !w.db.away
+	} else {
+		r.away = !r.away
+	}
+	w.note("registry away %t, database away %t", r.away, w.db.away)
+}
+
+// roll has instances ask the other registry once they start, which some do now.
+func (w *world) roll(*instance) {
+	if !w.moves {
+		return
+	}
+	w.config = 1 - w.config
+	w.note("new instances ask registry %d", w.config)
+	for _, i := range w.instances {
+		if w.rng.IntN(2) == 0 {
+			w.restart(i)
 		}
 	}
 }
 
 // lose lets a store lose what it knew: the database, or the registry of an instance.
 func (w *world) lose(i *instance) {
+	if !w.restores || w.recorded == 0 || w.now <= w.recorded+settling.Milliseconds() { // see settling
+		return
+	}
+	if w.isHeard() && (w.isAway() || slices.ContainsFunc(w.instances, func(i *instance) bool { return i.cut })) {
+		return
+	}
 	r := i.registry()
 	switch n := w.rng.IntN(6); {
 	case n < 3 || r.inDB:
@@ -339,7 +436,7 @@ func (w *world) lose(i *instance) {
 		w.note("registry emptied")
 		w.lives++
 		r.restore(nil)
-		r.rows, r.identity = map[int]simRow{}, fmt.Sprintf("%s %d", r.identity[:4], w.lives)
+		r.identity = fmt.Sprintf("%s %d", r.identity[:4], w.lives)
 	default:
 		w.note("registry restored")
 		r.restore(r.backup)
@@ -349,27 +446,14 @@ func (w *world) lose(i *instance) {
 // isAway says whether some store cannot be reached.
 func (w *world) isAway() bool { return w.db.away || w.registries[0].away || w.registries[1].away }
 
-// allKnow says whether every instance has heard from the registry in this life, and
-// since it went back in time.
-func (w *world) allKnow() bool {
-	for _, i := range w.instances {
-		if i.life != 0 && i.heard < max(i.born, i.registry().keptSince, w.db.since)+1 {
-			return false
-		}
-	}
-	return true
-}
+// hasHeard says whether an instance has heard from its registry since that went back in time.
+func (w *world) hasHeard(i *instance) bool { return i.heard > max(i.registry().keptSince, w.db.since) }
 
-func (w *world) setClock(i *instance) {
-	most := []int64{10, 4000, 60_000, 3_600_000}[w.rng.IntN(4)]
-	if w.durable() && w.restores {
-		most = 2000
-	}
-	i.offset = w.rng.Int64N(2*most+1) - most
-	if w.rng.IntN(3) == 0 {
-		i.offset = 0
-	}
-	w.note("%s clock off by %d ms", i, i.offset)
+// allKnow says whether every instance that runs has heard from its registry, in this life and since that went back.
+func (w *world) allKnow() bool {
+	return !slices.ContainsFunc(w.instances, func(i *instance) bool {
+		return i.life != 0 && (i.heard <= i.born || !w.hasHeard(i))
+	})
 }
 
 func (w *world) boot(i *instance) {
@@ -377,16 +461,6 @@ func (w *world) boot(i *instance) {
 	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
 	i.due = w.now
 	w.note("%s starts", i)
-	if w.nodes != nil {
-		w.bootUIDs(i)
-	} else {
-		w.bootSnowflakes(i)
-	}
-	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
-}
-
-// bootSnowflakes makes the generator and the keeper of one life.
-func (w *world) bootSnowflakes(i *instance) {
 	gen, err := snowflake.NewGenerator(snowflake.Options{Layout: w.layout, Tolerance: 5 * time.Millisecond, Now: i.clock})
 	if err != nil {
 		panic(err)
@@ -405,13 +479,13 @@ func (w *world) bootSnowflakes(i *instance) {
 	if i.keeper, err = New(opts); err != nil {
 		panic(err)
 	}
+	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
 }
 
 func (w *world) crash(i *instance) {
 	if i.life != 0 {
 		w.note("%s crashes", i)
 		i.life = 0
-		i.endUIDs()
 	}
 }
 
@@ -420,20 +494,15 @@ func (w *world) stop(i *instance) {
 		w.note("%s stops", i)
 		_ = i.keeper.release(context.Background()) // a release that fails is a crash
 		i.life = 0
-		i.endUIDs()
 	}
 }
 
 // pass lets true time go on; steps that are due are done, mostly.
 func (w *world) pass(ms int64) {
 	w.now += ms
-	if w.nodes != nil {
-		w.nodes.beat()
-	} else {
-		w.db.keep()
-	}
+	w.db.keep()
 	for _, i := range w.instances {
-		if i.life != 0 && i.due <= w.now && (w.calm || w.rng.IntN(8) > 0) {
+		if i.runs() && i.due <= w.now && (w.calm || w.rng.IntN(8) > 0) {
 			w.step(i)
 		}
 	}
@@ -458,17 +527,13 @@ func (w *world) interleave(i *instance) {
 		w.now += int64(w.rng.IntN(3000))
 	}
 	for _, i := range []*instance{i, w.instances[w.rng.IntN(len(w.instances))]} {
-		if w.nodes != nil {
-			w.issueUIDs(i, 1+w.rng.IntN(8))
-		} else {
-			w.issue(i)
-		}
+		w.issue(i)
 	}
 }
 
 // issue takes an ID and holds it against all others.
 func (w *world) issue(i *instance) {
-	if i.life == 0 || w.failed != nil {
+	if !i.runs() || w.failed != nil {
 		return
 	}
 	id, got, _, err := i.gen.Take(1)
@@ -484,358 +549,25 @@ func (w *world) issue(i *instance) {
 	if ms > i.durable && w.mutant == noMutant {
 		w.fail("%s issued an ID of %d, its bound is %d", i, ms-simStart, i.durable-simStart)
 	}
-	w.own(worker, ms, i.String())
+	w.own(worker, ms, i)
 }
 
 // own notes that a term used a millisecond of a worker ID: no other term's
 // milliseconds may lie among its own.
-func (w *world) own(worker, ms int64, term string) {
+func (w *world) own(worker, ms int64, i *instance) {
 	spans := w.owned[worker]
-	mine := -1
-	for n, s := range spans {
-		if s.term == term {
-			mine = n
-		} else if s.from <= ms && ms <= s.to {
-			w.fail("worker %d: %s used millisecond %d of %s", worker, term, ms-simStart, s.term)
-		}
-	}
+	mine := slices.IndexFunc(spans, func(s span) bool { return s.life == i.life && s.term == i.term })
 	if mine < 0 {
-		w.owned[worker] = append(spans, span{term, ms, ms})
-		return
+		mine, spans = len(spans), append(spans, span{i.life, i.term, ms, ms})
+		w.owned[worker] = spans
 	}
 	spans[mine].from, spans[mine].to = min(spans[mine].from, ms), max(spans[mine].to, ms)
 	for n, s := range spans {
 		if n != mine && s.from <= spans[mine].to && spans[mine].from <= s.to {
-			w.fail("worker %d: the times of %s and %s lie among each other", worker, term, s.term)
+			w.fail("worker %d: %s issued IDs of times among those of life %d term %d, at %d", worker, i, s.life, s.term,
+				ms-simStart)
 		}
 	}
-}
-
-var errSim = errors.New("simulated")
-
-func away(op string) error { return &model.StoreError{Store: "sim", Op: op, Err: errSim} }
-
-// simRow is what a registry keeps of one worker ID.
-type simRow struct {
-	address, identity, token string
-	reserved, expires        int64
-	leaseEnd                 int64 // server time; for registries whose leases end by themselves
-}
-
-// simRegistry is the shared state of a model registry. Its clock is true time.
-type simRegistry struct {
-	w         *world
-	identity  string
-	kind      simKind
-	inDB      bool // it is a table of the database and shares its fate
-	rows      map[int]simRow
-	backup    map[int]simRow // what a restore brings back
-	deposed   map[int]simRow // those of a leased registry's server that was replaced
-	keptSince int64
-	away      bool
-}
-
-// simKind is how a registry gives worker IDs out.
-type simKind int
-
-const (
-	fixed  simKind = iota // one for each owner for ever: zk, mysql
-	pooled                // given to another once expired: zk_recycle, mysql when full
-	leased                // held for a time, without a local file: redis, zk_ephemeral
-)
-
-const simWorkers = 2 // fewer than instances, so that they meet
-
-func (r *simRegistry) acquire(o model.Owner) (model.Lease, error) {
-	now := r.w.now
-	lease := model.Lease{Owner: o, Registry: r.identity, ServerTime: now, KeptSince: r.keptSince}
-	if len(r.rows) == 0 {
-		lease.KeptSince = now
-	}
-	for _, mine := range []func(simRow) bool{
-		func(row simRow) bool { return r.holds(row, o) },
-		func(row simRow) bool { return r.kind != leased && row.identity == o.Identity },
-		func(row simRow) bool {
-			return r.kind != leased && row.address == o.Address && (now >= row.expires || r.w.mutant == addressBelieved)
-		},
-	} {
-		for id := range simWorkers {
-			if row, used := r.rows[id]; used && mine(row) {
-				return r.take(lease, id, row)
-			}
-		}
-	}
-	for id := range simWorkers {
-		row, used := r.rows[id]
-		if !used || r.free(row) {
-			row.identity = ""
-			if r.kind == leased {
-				row.expires = row.reserved // nobody goes on without the registry
-			}
-			return r.take(lease, id, row)
-		}
-	}
-	return model.Lease{}, model.ErrNoWorkerID
-}
-
-func (r *simRegistry) holds(row simRow, o model.Owner) bool {
-	return row.token == o.Token && (r.kind != leased || row.leaseEnd > r.w.now)
-}
-
-func (r *simRegistry) free(row simRow) bool {
-	switch r.kind {
-	case leased:
-		return row.leaseEnd <= r.w.now
-	case pooled:
-		return row.expires+5000 < r.w.now
-	default:
-		return false
-	}
-}
-
-// take gives a row to the lease's owner.
-func (r *simRegistry) take(lease model.Lease, id int, row simRow) (model.Lease, error) {
-	o := lease.Owner
-	lease.WorkerID, lease.After = id, row.expires
-	if row.identity != "" && row.identity == o.Identity || row.token == o.Token || r.w.mutant == addressBelieved {
-		lease.After = row.reserved
-	} else {
-		row.reserved = row.expires // what is stored from here on is the new owner's
-	}
-	row.address, row.identity, row.token = o.Address, o.Identity, o.Token
-	row.leaseEnd = r.w.now + simTTL.Milliseconds()
-	r.rows[id] = row
-	return lease, nil
-}
-
-func (r *simRegistry) renew(l model.Lease) (model.Lease, error) {
-	row, ok := r.rows[l.WorkerID]
-	if !ok || !r.holds(row, l.Owner) || r.identity != l.Registry {
-		return model.Lease{}, model.ErrLeaseLost
-	}
-	reserved := l.Reserved
-	if r.w.mutant == reportsInstead {
-		reserved = l.Reported
-	}
-	row.reserved, row.expires = max(row.reserved, reserved), max(row.expires, l.Expires)
-	row.leaseEnd = r.w.now + simTTL.Milliseconds()
-	r.rows[l.WorkerID] = row
-	l.ServerTime, l.KeptSince = r.w.now, r.keptSince
-	return l, nil
-}
-
-func (r *simRegistry) release(l model.Lease) error {
-	row, ok := r.rows[l.WorkerID]
-	if !ok || row.token != l.Owner.Token {
-		return nil
-	}
-	row.token, row.reserved, row.expires, row.leaseEnd = "", l.Reserved, l.Expires, 0
-	r.rows[l.WorkerID] = row
-	return nil
-}
-
-// restore brings rows back: the registry went back in time.
-func (r *simRegistry) restore(rows map[int]simRow) {
-	r.rows = maps.Clone(rows)
-	r.keptSince = r.w.now
-	for id, row := range r.rows {
-		row.leaseEnd = 0 // leases of another history end at once
-		r.rows[id] = row
-	}
-}
-
-// simDB is the database: the claims, and the tables of the registries in it.
-type simDB struct {
-	w        *world
-	claims   map[string]model.WorkerClaim
-	recorded int64 // when the layout was; 0: it is not
-	since    int64 // when it noticed its server, or its life
-	away     bool
-	copies   []simCopy // what it was a moment ago, and longer ago
-}
-
-// simCopy is a copy of the database that lags, or a backup.
-type simCopy struct {
-	claims   map[string]model.WorkerClaim
-	recorded int64
-	rows     map[int]simRow
-}
-
-func (d *simDB) keep() {
-	c := simCopy{claims: maps.Clone(d.claims), recorded: d.recorded}
-	for _, r := range d.w.registries {
-		if r.inDB {
-			c.rows = maps.Clone(r.rows)
-		}
-	}
-	d.copies = append(d.copies[max(0, len(d.copies)-100):], c)
-}
-
-// failOver replaces the database by a copy of a moment ago, of any time, or the oldest, which
-// may lack all that was ever stored.
-func (d *simDB) failOver() {
-	all := len(d.copies)
-	age := []int{1, min(2, all), 1 + d.w.rng.IntN(all), all}[d.w.rng.IntN(4)]
-	c := d.copies[all-age]
-	d.claims, d.recorded = maps.Clone(c.claims), c.recorded
-	if d.w.mutant != serverIgnored {
-		d.since = d.w.now
-	}
-	for _, r := range d.w.registries {
-		if r.inDB {
-			r.rows, r.keptSince = maps.Clone(c.rows), max(r.keptSince, d.since)
-		}
-	}
-}
-
-// layout is what sqlstore.LayoutOnce, HasLayout and LayoutAge do.
-func (d *simDB) layout(record bool) (age time.Duration, recorded bool, err error) {
-	now := d.w.now
-	if d.recorded == 0 && record {
-		d.recorded = now
-		d.w.recorded = cmp.Or(d.w.recorded, now)
-	}
-	from := d.recorded
-	switch {
-	case d.w.mutant == noVouch:
-		from = now
-	case d.since > simStart && d.w.mutant != recordBelieved:
-		from = 0 // it may lack an earlier record
-	}
-	return time.Duration(now-from) * time.Millisecond, d.recorded != 0, nil
-}
-
-// claim is what sqlstore.ClaimWorker does.
-func (d *simDB) claim(i *instance, c model.WorkerClaim) (grant model.ClaimGrant, err error) {
-	d.w.interleave(i)
-	if d.away {
-		return grant, away("claim")
-	}
-	defer d.w.interleave(i)
-	if d.w.mutant == noClaims {
-		return model.ClaimGrant{Kept: math.MaxInt64}, nil
-	}
-	own, now := d.claims[c.Token], d.w.now
-	if own.Registry != c.Registry || own.Until <= now {
-		grant.Kept = time.Duration(now-d.since) * time.Millisecond
-		var other model.WorkerClaim
-		for _, o := range d.claims {
-			if o.Registry != c.Registry && o.Token != c.Token && o.Until > other.Until {
-				other = o
-			}
-		}
-		grant.After = other.Until
-		switch {
-		case c.Until <= now:
-			return grant, nil
-		case other.Until > now || other.Until > 0 && !c.Watched:
-			d.w.note("%s may not claim %q: %q until %d", i, c.Registry, other.Registry, other.Until-simStart)
-			return grant, &model.RegistryInUseError{Registry: other.Registry, Mine: c.Registry}
-		}
-	}
-	d.claims[c.Token] = c
-	d.w.note("%s claims worker %d of %q until %d", i, c.WorkerID, c.Registry, c.Until-simStart)
-	if d.w.mayLose() && d.w.rng.IntN(12) == 0 {
-		return grant, away("claim")
-	}
-	return grant, nil
-}
-
-// simLink is one instance's way to the registry: it may be cut, and lose replies.
-type simLink struct {
-	*simRegistry
-	inst *instance
-}
-
-func (l simLink) call(op string, do func() error) error {
-	l.w.interleave(l.inst)
-	if l.away || l.inst.cut || l.inDB && l.w.db.away {
-		return away(op)
-	}
-	if l.inst.stale && l.w.mutant != noWait {
-		return away(op) // its replicas have left it, and confirm nothing
-	}
-	if l.inst.stale {
-		l.rows, l.deposed = l.deposed, l.rows
-		defer func() { l.rows, l.deposed = l.deposed, l.rows }()
-	}
-	err := do()
-	l.inst.heard = l.w.now
-	l.w.interleave(l.inst)
-	if l.w.mayLose() && l.w.rng.IntN(12) == 0 {
-		l.w.note("lost reply")
-		return away(op)
-	}
-	return err
-}
-
-func (l simLink) Acquire(_ context.Context, o model.Owner) (lease model.Lease, err error) {
-	err = l.call("acquire", func() (err error) { lease, err = l.acquire(o); return err })
-	if l.w.mutant == noDoubt {
-		lease.KeptSince = 0
-	}
-	l.w.note("%s acquires: worker %d after %d, %v", l.inst, lease.WorkerID, lease.After-simStart, err)
-	if l.w.mutant == leafFallback && err != nil && l.inst.disk.lease != nil {
-		return *l.inst.disk.lease, nil // with no regard to what may have happened since
-	}
-	return lease, err
-}
-
-func (l simLink) Renew(_ context.Context, want model.Lease) (got model.Lease, err error) {
-	err = l.call("renew", func() (err error) {
-		got, err = l.renew(want)
-		l.w.note("%s renews worker %d up to %d: %v", l.inst, want.WorkerID, want.Reserved-simStart, err)
-		if err == nil {
-			l.inst.durable = max(l.inst.durable, want.Reserved)
-		}
-		return err
-	})
-	if l.w.mutant == trustsItself && isAway(err) {
-		return want, nil // the lease is believed in until the registry denies it
-	}
-	if l.w.mutant == leafFallback && err != nil {
-		return want, nil //nolint:nilerr // that is the mutant
-	}
-	return got, err
-}
-
-func (l simLink) Release(_ context.Context, lease model.Lease) error {
-	return l.call("release", func() error { return l.release(lease) })
-}
-
-func (l simLink) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
-
-// simDisk is a data folder.
-type simDisk struct {
-	identity string
-	lease    *model.Lease
-}
-
-// simFile is a data folder in use.
-type simFile struct{ inst *instance }
-
-func (f simFile) Identity() string { return f.inst.disk.identity }
-func (f simFile) Close() error     { return nil }
-
-func (f simFile) Load() (model.Lease, bool) {
-	if l := f.inst.disk.lease; l != nil && l.Registry[:4] == f.inst.registry().identity[:4] {
-		return *l, true
-	}
-	return model.Lease{}, false
-}
-
-func (f simFile) Store(lease model.Lease) error {
-	f.inst.w.interleave(f.inst)
-	if f.inst.w.rng.IntN(40) == 0 {
-		return errSim
-	}
-	if f.inst.w.mutant == reportsInstead {
-		lease.Reserved = lease.Reported
-	}
-	f.inst.disk.lease = &lease
-	f.inst.durable = max(f.inst.durable, lease.Reserved)
-	f.inst.w.interleave(f.inst)
-	return nil
 }
 
 // simGenerator passes the keeper's grants on, or a mutant's.
@@ -853,16 +585,9 @@ func (g simGenerator) Begin(worker int, after int64) {
 	g.Generator.Begin(worker, after)
 }
 
-func (g simGenerator) Extend(until int64, trust simDuration) {
+func (g simGenerator) Extend(until int64, trust time.Duration) {
 	if g.inst.w.mutant == noBound {
 		until, trust = math.MaxInt64, math.MaxInt64
 	}
 	g.Generator.Extend(until, trust)
-	if g.inst.uids != nil {
-		synctest.Wait() // the ring is filled
-	}
-}
-
-func (i *instance) String() string {
-	return fmt.Sprintf("%s/%s life %d term %d", i.address, i.disk.identity, i.life, i.term)
 }
