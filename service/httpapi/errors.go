@@ -40,7 +40,7 @@ var errorCodes = []errorCode{
 	{-7, http.StatusUnauthorized, false, "the token is missing or unknown", "send `Authorization: Bearer TOKEN`"},
 	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; " +
 		"or a page of another site asks", "use a token that allows it, or change what the message names"},
-	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is away", "try again, another replica first"},
+	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is unreachable", "try again, another replica first"},
 	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set " +
 		"`redis.url`"},
 	{-10, http.StatusNotFound, false, "no such path", "take one of `/openapi.yaml`"},

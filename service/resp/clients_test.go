@@ -18,7 +18,7 @@ func TestNoClientRounds(t *testing.T) {
 		{"HELLO 3", ":9007199254740992"},
 		{"CLIENT SETINFO LIB-NAME lettuce|HELLO 3", ":9007199254740992"},
 		{"CLIENT SETINFO lib-name node-redis", refusal + "node-redis rounds integers above 2^53, so this ID was " +
-			"left out: send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of " +
+			"skipped: send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of " +
 			"ioredis 6, the default of GLIDE);"},
 		{"CLIENT SETINFO LIB-NAME ioredis", refusal + "ioredis rounds"},
 		{"CLIENT SETINFO LIB-NAME GlideJS", refusal + "GlideJS rounds"},

@@ -250,7 +250,7 @@ func (c *conn) setIntegers() {
 
 // rounds is the error for a library that would round an ID, which is left out.
 func (c *conn) rounds() error {
-	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, "+
+	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was skipped: send LPOP, which answers a string, "+
 		"or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of ioredis 6, the default of GLIDE); "+
 		"a program that reads integers as strings says so by clientInfoTag: \"strings\"",
 		model.ErrInvalidArgument, c.library)
