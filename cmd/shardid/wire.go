@@ -120,7 +120,7 @@ func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 		Allocator: a.db, Catalogue: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, LowWatermark: 0.2, PrefetchMax: q.PrefetchMax,
 		MaxStep: 100_000, LiftAlarm: farBack,
-		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg),
+		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg), Registry: a.registry,
 		Probe: func(ctx context.Context) error {
 			if err := checkRedis(ctx); err != nil {
 				return err
