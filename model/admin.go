@@ -93,7 +93,12 @@ type AppChange struct {
 // index that each has handed out and the limit of each, read under the rows' locks.
 // Errors: ErrInvalidArgument, ErrRefused.
 func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
-	next := c.edited(app)
+	next := app
+	set(&next.Name, c.Name)
+	set(&next.Description, c.Description)
+	set(&next.Step, c.Step)
+	set(&next.Limit.MaxID, c.MaxLimitID)
+	set(&next.Limit.Policy, c.LimitPolicy)
 	if err := cmp.Or(next.Validate(), checkText(c.Name), checkText(c.Description)); err != nil {
 		return App{}, err
 	}
@@ -113,15 +118,6 @@ func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 		}
 	}
 	return next, nil
-}
-
-func (c AppChange) edited(app App) App {
-	set(&app.Name, c.Name)
-	set(&app.Description, c.Description)
-	set(&app.Step, c.Step)
-	set(&app.Limit.MaxID, c.MaxLimitID)
-	set(&app.Limit.Policy, c.LimitPolicy)
-	return app
 }
 
 // checkList refuses a limit below what the list has composed. With reject it would

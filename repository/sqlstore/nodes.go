@@ -300,22 +300,20 @@ func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) (bool, error) {
 func (s *Store) markStart(ctx context.Context, id int64, token string, until int64) error {
 	return s.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
 		row, err := s.findNode(tx, "ID = ?", id)
-		switch {
-		case err != nil:
-			return err
-		case token == "" || row.Token != token:
-			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, id)
-		case until <= row.UsedUntil:
-			return nil
+		if err == nil && (token == "" || row.Token != token) {
+			err = fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, id)
 		}
-		if _, err := s.moment(tx); err != nil {
-			return err
+		if err == nil {
+			_, err = s.moment(tx)
 		}
-		return markNode(tx, row, until)
+		if err == nil {
+			err = markNode(tx, row, until)
+		}
+		return err
 	})
 }
 
-// markNode raises the mark of a locked row.
+// markNode raises the mark of a locked row. It is never lowered.
 func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 	if until <= row.UsedUntil {
 		return nil
