@@ -115,11 +115,10 @@ const checkEvery = 10 * time.Second
 // wireQueue builds the queue mode, whose lists are in Redis or in this process, and the leases beside it.
 func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 	q := a.cfg.Queue
-	const farBack = 100_000 // indices by which max_id goes back only when a database is restored or replaced
 	o := queue.Options{
-		Allocator: a.db, Catalogue: a.db, Reporter: a.monitor, Log: a.log,
-		Timeout: a.cfg.Server.RequestTimeout, LowWatermark: 0.2, PrefetchMax: q.PrefetchMax,
-		MaxStep: 100_000, LiftAlarm: farBack,
+		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db,
+		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
+		Timeout: a.cfg.Server.RequestTimeout, PrefetchMax: q.PrefetchMax, MaxStep: 100_000,
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg), Registry: a.registry,
 		Probe: func(ctx context.Context) error {
 			if err := checkRedis(ctx); err != nil {

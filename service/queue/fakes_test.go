@@ -309,7 +309,7 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
-		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
+		Timeout: 2 * time.Second, PrefetchMax: 1000, MaxStep: 100_000,
 		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *", Registry: registry,
 	}
 	for _, f := range change {

@@ -34,6 +34,8 @@ const (
 	// exhaustedFor is how long a list that reached its limit, or waits for an operator's word, is not asked,
 	// so that its callers do not each cost a transaction.
 	exhaustedFor = time.Second
+	// lowWatermark is the share of the step at which a list is refilled.
+	lowWatermark = 0.2
 	// aheadShare is the share of the indices that are left, one part in so many, that a replica may hold
 	// ahead of demand: a crash loses them. Near the limit there are none, so that the last indices go to
 	// the first who ask.
@@ -170,7 +172,7 @@ func (l *list) spare() int64 { return max(leastSpare, l.left()/spareShare) }
 
 // isLow says whether a list of that length is due for a refill. Callers hold mu.
 func (l *list) isLow(length int64) bool {
-	return float64(length) <= l.svc.opts.LowWatermark*float64(min(l.step, l.spare()))
+	return float64(length) <= lowWatermark*float64(min(l.step, l.spare()))
 }
 
 // More implements hold.Source: it pops, and has the list refilled that is low, before others if a caller

@@ -55,14 +55,12 @@ type Options struct {
 	// Registry exports the counters; nil: nothing does.
 	Registry prometheus.Registerer
 
-	Timeout      time.Duration // how long a caller may wait for a refill, above 0
-	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
-	PrefetchMax  int           // one more than a list's indices that are held ahead of demand at most, 1…10 000
-	MaxStep      int64         // longest segment, in indices, 1…model.MaxStep
-	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
-	Region       model.Region  // joins each index
-	RefillCron   string        // six fields, seconds first
-	ReloadCron   string        // six fields, seconds first
+	Timeout     time.Duration // how long a caller may wait for a refill, above 0
+	PrefetchMax int           // one more than a list's indices that are held ahead of demand at most, 1…10 000
+	MaxStep     int64         // longest segment, in indices, 1…model.MaxStep
+	Region      model.Region  // joins each index
+	RefillCron  string        // six fields, seconds first
+	ReloadCron  string        // six fields, seconds first
 }
 
 // Service issues queue IDs. Safe for concurrent use.
@@ -136,7 +134,15 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 // becomes ready when the stores have answered.
 func (s *Service) Start() {
 	s.background.Start(func() {
-		if !s.background.Initialise(s.initialise) {
+		ready := s.background.Initialise(func() error {
+			ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
+			defer cancel()
+			if err := s.opts.Probe(ctx); err != nil {
+				return err
+			}
+			return s.reload()
+		})
+		if !ready {
 			return
 		}
 		s.opts.Log.Info("queue mode is ready", "lists", len(s.catalogue.Load().all()))
@@ -145,15 +151,6 @@ func (s *Service) Start() {
 		<-s.background.Context().Done()
 		<-s.cron.Stop().Done()
 	})
-}
-
-func (s *Service) initialise() error {
-	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
-	defer cancel()
-	if err := s.opts.Probe(ctx); err != nil {
-		return err
-	}
-	return s.reload()
 }
 
 // Stop ends all background work and fails all callers that still wait. It may be

@@ -303,7 +303,7 @@ func (w *world) newReplica() *simReplica {
 	r.Settle = func() { w.database.settle(r.on()) }
 	s, err := New(Options{
 		Lists: r, Locker: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
-		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100,
+		Timeout: time.Second, PrefetchMax: 1000, MaxStep: 100,
 		RefillCron: "@yearly", ReloadCron: "@yearly",
 	})
 	if err != nil {

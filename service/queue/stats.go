@@ -108,6 +108,9 @@ func (s *Service) discarded(j *job, err error) {
 	s.event(slog.LevelWarn, "segment given up: a gap", j.key, "first", j.segment.First, "last", j.segment.Last, "error", err)
 }
 
+// farLift is by how many indices a max_id goes back only when a database is restored or replaced.
+const farLift = 100_000
+
 // lifted counts a max_id that was below what has been handed out. Nothing but a
 // database that went back in time explains it.
 func (s *Service) lifted(key model.ListKey, by int64) {
@@ -116,7 +119,7 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 	}
 	s.stats.lifts.Inc()
 	level := slog.LevelWarn
-	if by > s.opts.LiftAlarm {
+	if by > farLift {
 		s.stats.farLifts.Inc()
 		level = slog.LevelError
 	}
