@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 )
 
@@ -50,15 +49,6 @@ func BenchmarkNext(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-	})
-	var n atomic.Int64
-	b.Run("atomic add, two goroutines", func(b *testing.B) { // the floor of what they can share
-		b.SetParallelism(1)
-		b.RunParallel(func(p *testing.PB) {
-			for p.Next() {
-				n.Add(1)
-			}
-		})
 	})
 	b.Run("two goroutines", func(b *testing.B) {
 		b.SetParallelism(1)

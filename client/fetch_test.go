@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -14,19 +13,32 @@ import (
 	"time"
 )
 
+// What a replica answers that are not the IDs or numbers that were asked for is not used.
 func TestAnswersThatAreNone(t *testing.T) {
-	for _, ranges := range []string{
-		`[{"first":"1","count":2,"stride":"1"}]`, `[]`, `[{"first":"0","count":1,"stride":"1"}]`,
-		`[{"first":"5","count":-1,"stride":"1"},{"first":"5","count":2,"stride":"1"}]`, `[{"first":"5","count":1,"stride":"0"}]`,
+	const range1 = `{"first":"1","count":9223372036854775807,"stride":"1"}`
+	for _, body := range []string{
+		`"ids":["1","2"]`, `"ranges":[]`, `"ranges":[{"first":"1","count":77,"stride":"1"}]`,
+		`"ranges":[{"first":"0","count":2,"stride":"1"}]`, `"ranges":[{"first":"5","count":2,"stride":"0"}]`,
+		`"ranges":[{"first":"5","count":-1,"stride":"1"},{"first":"5","count":3,"stride":"1"}]`,
+		`"ranges":[` + range1 + `,` + range1 + `,{"first":"1","count":4,"stride":"1"}]`, `"current":"-1"`, `"current":null`,
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprintf(w, `{"code":0,"ranges":%s}`, ranges)
-		}))
-		c := newClient(t, Options{Addrs: []string{server.URL}, MaxHeld: 1, Timeout: 500 * time.Millisecond})
-		if id, err := c.UID().Next(t.Context()); err == nil || !strings.Contains(err.Error(), "not used") {
-			t.Errorf("%s: %d, %v", ranges, id, err)
-		}
-		server.Close()
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"code":0,`+body+`}`)
+			}))
+			defer server.Close()
+			c := newClient(t, Options{Addrs: []string{server.URL}, MaxHeld: 1, Timeout: 300 * time.Millisecond})
+			for what, ask := range map[string]func() error{
+				"IDs":     func() error { _, err := c.UID().Take(t.Context(), 2); return err },
+				"numbers": func() error { _, err := c.Sequence("chat").Take(t.Context(), "k", 2); return err },
+				"current": func() error { _, err := c.Sequence("chat").Current(t.Context(), "k"); return err },
+			} {
+				if err := ask(); err == nil || !strings.Contains(err.Error(), "not used") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
 	}
 }
 
@@ -46,20 +58,10 @@ func TestFailover(t *testing.T) {
 	if down := c.replicas[0].failures.Load(); down > 20 {
 		t.Errorf("a replica that is away was asked %d times", down)
 	}
-}
-
-// What a replica says is told, and not that another one is away.
-func TestRefusalBeforeABrokenConnection(t *testing.T) {
-	empty, bad := &service{}, httptest.NewServer(nil)
-	bad.Close() // refuses connections
-	empty.refuse.Store(&answer{Code: CodeEmpty, Message: "queue is empty"})
-	empty.status.Store(503)
-	for range 5 {
-		c := newClient(t, Options{Addrs: []string{bad.URL, start(t, empty), bad.URL}, Timeout: 100 * time.Millisecond})
-		var refused *Error
-		if _, err := c.Queue(1).Next(t.Context(), "alice"); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
-			t.Errorf("%v", err)
-		}
+	var refused *Error // it is told, and not that another one is away
+	c = newClient(t, Options{Addrs: []string{bad.URL, start(t, starting), bad.URL}, Timeout: 200 * time.Millisecond})
+	if _, err := c.UID().Next(t.Context()); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
+		t.Errorf("%v", err)
 	}
 }
 
