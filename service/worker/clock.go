@@ -32,20 +32,10 @@ func (k *Keeper) markTime(server, wall int64) error {
 		return nil
 	}
 	wallNow, monoNow := k.opts.Now()
-	k.clock = clockReading{server: server, mono: monoNow, offset: smallerOffset(millis(wall)-server, millis(wallNow)-server)}
+	atStart, atEnd := millis(wall)-server, millis(wallNow)-server
+	offset := max(min(atStart, atEnd), min(max(atStart, atEnd), 0)) // 0 where one is ahead and one behind
+	k.clock = clockReading{server: server, mono: monoNow, offset: time.Duration(offset) * time.Millisecond}
 	return k.checkOffset(k.clock.offset, "the registry's")
-}
-
-// smallerOffset returns the offset, in ms, that is nearer to zero, and zero when the two
-// differ in sign.
-func smallerOffset(a, b int64) time.Duration {
-	if (a < 0) != (b < 0) {
-		return 0
-	}
-	if max(a, -a) > max(b, -b) {
-		a = b
-	}
-	return time.Duration(a) * time.Millisecond
 }
 
 func (k *Keeper) checkOffset(offset time.Duration, whose string) error {

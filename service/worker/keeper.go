@@ -97,7 +97,8 @@ type Keeper struct {
 
 	needed   atomic.Bool   // an ID was asked for
 	due      chan struct{} // of one value: a step is due, see Wake
-	answered chan struct{} // closed once a step has done for the first ID what it could
+	answered chan struct{} // closed, by answer, once a step has done for the first ID what it could
+	answer   sync.Once
 
 	mu       sync.Mutex
 	status   Status
@@ -160,13 +161,9 @@ func (k *Keeper) Start(address, token string) {
 // Need says that an ID is asked for. The first call lets the layout be recorded, and waits
 // until IDs may be issued or it is known why not, until ctx ends at most; later ones do not.
 func (k *Keeper) Need(ctx context.Context) {
-	select {
-	case <-k.answered:
-		return
-	default:
+	if !k.needed.Swap(true) {
+		k.Wake()
 	}
-	k.needed.Store(true)
-	k.Wake()
 	select {
 	case <-k.answered:
 	case <-ctx.Done():

@@ -31,7 +31,7 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 	}
 	k.note(err)
 	if needed || k.allowed {
-		k.answer()
+		k.answer.Do(func() { close(k.answered) })
 	}
 	if err != nil {
 		return retry
@@ -39,19 +39,15 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 	return every
 }
 
-func (k *Keeper) answer() {
-	select {
-	case <-k.answered:
-	default:
-		close(k.answered)
-	}
-}
-
 // advance brings the lease forward: file, layout, acquire, renew. With an error the
 // generator keeps the bounds it has, which end by themselves, or has lost its term.
 func (k *Keeper) advance(ctx context.Context) error {
-	if err := k.prepare(); err != nil {
-		return err
+	if k.opts.OpenFile != nil && k.file == nil {
+		f, err := k.opts.OpenFile(k.owner.Address)
+		if err != nil {
+			return err
+		}
+		k.file, k.owner.Identity = f, f.Identity()
 	}
 	if !k.held || k.offline {
 		if err := k.acquire(ctx); err != nil {
@@ -67,19 +63,6 @@ func (k *Keeper) advance(ctx context.Context) error {
 		return errors.Join(err, k.disown())
 	}
 	return err
-}
-
-// prepare opens the local file where the registry's kind has one.
-func (k *Keeper) prepare() error {
-	if k.opts.OpenFile == nil || k.file != nil {
-		return nil
-	}
-	f, err := k.opts.OpenFile(k.owner.Address)
-	if err != nil {
-		return err
-	}
-	k.file, k.owner.Identity = f, f.Identity()
-	return nil
 }
 
 // checkLayout makes sure that IDs of no other layout were issued, and notes since
@@ -226,8 +209,8 @@ func (k *Keeper) renew(ctx context.Context) error {
 		want.Reserved, want.Expires = k.lease.Reserved, max(k.lease.Reserved, k.lease.Expires)
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	got, err := k.opts.Registry.Renew(call, want)
+	cancel()
 	if isAway(err) && k.file != nil {
 		return k.reserveInFile(ctx, err)
 	}
@@ -249,7 +232,21 @@ func (k *Keeper) renew(ctx context.Context) error {
 	case grant.After > k.lease.After:
 		return fmt.Errorf("%w: its claim had ended, and others used another registry meanwhile", model.ErrLeaseLost)
 	}
-	return k.use(want, mono)
+	// The registry may hold more, from a call that failed. The generator gets what was asked for.
+	trust := mono + k.opts.TTL - margin
+	if k.file != nil {
+		trust = mono + k.opts.Expiry - margin
+	}
+	if k.allowed && k.file != nil {
+		if err := k.file.Store(want); err != nil {
+			return err
+		}
+	}
+	k.lease, k.trust = want, trust
+	if k.allowed {
+		k.opts.Generator.Extend(want.Reserved, trust)
+	}
+	return nil
 }
 
 // lapsed reports whether another instance may have held the worker ID since the last
@@ -272,25 +269,6 @@ func (k *Keeper) next(now int64) model.Lease {
 		next.Expires = max(now+k.opts.Expiry.Milliseconds(), next.Expires)
 	}
 	return next
-}
-
-// use extends the generator to the bound that the registry and the file have stored; mono is when the renewing call started. The registry may hold
-// more, from a call that failed.
-func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
-	trust := mono + k.opts.TTL - margin
-	if !k.allowed {
-		k.lease, k.trust = lease, trust
-		return nil
-	}
-	if k.file != nil {
-		trust = mono + k.opts.Expiry - margin
-		if err := k.file.Store(lease); err != nil {
-			return err
-		}
-	}
-	k.lease, k.trust = lease, trust
-	k.opts.Generator.Extend(lease.Reserved, trust)
-	return nil
 }
 
 // withoutRegistry is what is left when no worker ID can be acquired: the term of
