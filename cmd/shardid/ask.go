@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/segment"
@@ -256,16 +257,6 @@ func (w *heldAnswer) Header() http.Header            { return w.header }
 func (w *heldAnswer) WriteHeader(status int)         { w.status = status }
 func (w *heldAnswer) Write(part []byte) (int, error) { return w.body.Write(part) }
 
-// sleep says whether the context is still alive after it.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-time.After(pause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
 	until := time.Now().Add(wait)
@@ -274,7 +265,7 @@ func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) 
 		if err == nil || errors.Is(err, model.ErrInvalidArgument) {
 			return err
 		}
-		if left := time.Until(until); left <= 0 || !sleep(ctx, min(left, 200*time.Millisecond)) {
+		if left := time.Until(until); left <= 0 || !background.Pause(ctx, min(left, 200*time.Millisecond), nil) {
 			return fmt.Errorf("not ready within --wait %v: %w", wait, err)
 		}
 	}

@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -162,7 +160,7 @@ names both.`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	appFlag(cmd, &what.app)
+	f.Uint8Var(&what.app, "app", 0, "app `ID`, 0…255")
 	f.StringVar(&what.name, "name", "", "the app's `name`")
 	f.StringVar(&what.tag, "tag", "", "segment `tag`")
 	f.StringVar(&what.space, "space", "", "`name` of a space of sequences")
@@ -195,17 +193,6 @@ names both.`,
 				fmt.Fprintf(w, "%s: %s\n", target, result)
 			})
 		})
-	})
-}
-
-// appFlag registers --app.
-func appFlag(cmd *cobra.Command, app *uint8) {
-	cmd.Flags().Func("app", "app `ID`, 0…255", func(text string) error {
-		id, err := strconv.ParseUint(text, 10, 8)
-		if *app = uint8(id); err != nil {
-			return errors.New("the ID of an app is 0…255")
-		}
-		return nil
 	})
 }
 

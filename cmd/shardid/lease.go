@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 	"shardid/service/issuer"
 
 	"github.com/spf13/cobra"
@@ -73,8 +74,8 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
 	f.StringVar(&h.instance, "instance", host,
 		"what people see as the holder; an instance that returns gets its worker ID back where that is free")
 	f.DurationVar(&h.wait, "wait", time.Minute, "`time` to try for while no server answers or no worker ID is free")
-	required(cmd, "name")
-	f.SetInterspersed(false) // what follows the command is its own
+	_ = cmd.MarkFlagRequired("name") // it is a flag
+	f.SetInterspersed(false)         // what follows the command is its own
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		h.cfg = cfg
 		_, err := ask.token()
@@ -175,7 +176,7 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 			return nil
 		}
 		isLast := time.Now().Add(time.Second).After(last)
-		if isFinal(err) || isLast || !sleep(ctx, time.Second) {
+		if isFinal(err) || isLast || !background.Pause(ctx, time.Second, nil) {
 			return err
 		}
 		if said != oneLine(err) {
@@ -189,7 +190,7 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 func (h *holder) renew(ctx context.Context) error {
 	l, isFailing := h.lease, false
 	path, given := fmt.Sprintf("/%d/renew", l.WorkerID), map[string]any{"secret": l.Secret}
-	for pause := l.pause(); sleep(ctx, pause); {
+	for pause := l.pause(); background.Pause(ctx, pause, nil); {
 		// All replicas together leave time for another try.
 		next, err := h.request(ctx, http.MethodPost, path, l.pause()/time.Duration(2*len(h.replicas)), given)
 		switch {

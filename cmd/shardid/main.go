@@ -169,12 +169,3 @@ func choose(cmd *cobra.Command, target *string, name, value, usage string, value
 		panic(err) // the flag was registered just now
 	}
 }
-
-// required marks flags that were just registered.
-func required(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is registered a few lines above
-		}
-	}
-}

@@ -50,7 +50,7 @@ space), each with * at the end for any end, as in segment:pre*; queue:* (every a
 	f.Float64Var(&rate, "rate", 0, "`requests` a second, and at once (default no limit)")
 	f.Int64Var(&perSecond, "ids-per-second", 0, "`IDs` a second, and at once (default no limit)")
 	f.StringVar(&expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
-	required(cmd, "name")
+	_ = cmd.MarkFlagRequired("name") // it is a flag
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, _ Config) error {
 		token, sum := access.Generate()
 		quoted := make([]string, len(may))

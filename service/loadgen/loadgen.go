@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -115,7 +116,7 @@ func (r *run) load(ctx context.Context) (seen []int64) {
 		turn := r.turns.Add(1) - 1
 		due := r.dueAt(turn)
 		if early := time.Until(due); early > 0 {
-			pause(ctx, early)
+			background.Pause(ctx, early, nil)
 			if due = time.Now(); ctx.Err() != nil { // a timer that comes late is not the server's fault
 				break
 			}
@@ -125,7 +126,7 @@ func (r *run) load(ctx context.Context) (seen []int64) {
 		fits := max(0, min(len(ids), maxCompared/r.Concurrency-len(seen)))
 		seen = append(seen, ids[:fits]...)
 		if _, answered := errors.AsType[answerError](err); err != nil && !answered {
-			pause(ctx, 20*time.Millisecond) // or a server that is away would be asked in a spin
+			background.Pause(ctx, 20*time.Millisecond, nil) // or a server that is away would be asked in a spin
 		}
 	}
 	return seen
@@ -146,13 +147,6 @@ func (r *run) dueAt(turn int64) time.Time {
 		return time.Now()
 	}
 	return r.begun.Add(time.Duration(float64(turn) / r.Rate * float64(time.Second)))
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // count accounts for a request and its IDs, and tells the progress once a second.

@@ -47,15 +47,13 @@ func formats() map[string]func(text string) error {
 				"or :8080 for every interface, with a port from 0 to 65535")
 		},
 		"hostport": func(text string) error {
-			host, port, ok := splitAddr(text)
-			return unless(ok && host != "" && port != 0,
+			return unless(isServer(text),
 				"is not host:port: write an address such as 10.0.0.5:6379, with a port from 1 to 65535")
 		},
 		"zookeeper": func(text string) error {
 			server, chroot, found := strings.Cut(text, "/")
-			host, port, ok := splitAddr(server)
 			path := regexp.MustCompile(`^[\w-][\w.-]*(/[\w-][\w.-]*)*$`)
-			return unless(ok && host != "" && port != 0 && (!found || path.MatchString(chroot)),
+			return unless(isServer(server) && (!found || path.MatchString(chroot)),
 				"is not host:port: write an address such as 10.0.0.7:2181, with a port from 1 to 65535; "+
 					"a chroot follows the last one, as in 10.0.0.7:2181/leaf")
 		},
@@ -72,6 +70,11 @@ func unless(ok bool, problem string) error {
 		return nil
 	}
 	return errors.New(problem)
+}
+
+func isServer(text string) bool {
+	host, port, ok := splitAddr(text)
+	return ok && host != "" && port != 0
 }
 
 func splitAddr(text string) (host string, port uint64, ok bool) {
