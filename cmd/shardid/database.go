@@ -85,32 +85,6 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 	})
 }
 
-// confirmation is what an operator says when the stores cannot know it any more.
-type confirmation struct {
-	app                                   uint8
-	name, tag, space, deployment, present string
-	uid, registry                         bool
-}
-
-// on gives what is confirmed, for people, and what does that.
-func (c confirmation) on(o opened) (target string, run func(context.Context) (waited int64, err error)) {
-	switch {
-	case c.tag != "":
-		return "tag " + c.tag, func(ctx context.Context) (int64, error) { return o.db.ConfirmTag(ctx, c.tag) }
-	case c.space != "":
-		return "space " + c.space, func(ctx context.Context) (int64, error) { return o.db.ConfirmSpace(ctx, c.space) }
-	case c.uid:
-		return "starts of the UID mode", o.db.ConfirmNodes
-	case c.registry:
-		return "registry of worker IDs", o.db.ForgetWorkerClaims
-	case c.deployment != "":
-		return "deployment " + c.deployment, func(ctx context.Context) (int64, error) { return o.adopt(ctx, c.deployment, c.present) }
-	}
-	return fmt.Sprintf("app %d", c.app), func(ctx context.Context) (int64, error) {
-		return o.db.ConfirmApp(ctx, c.app, c.name)
-	}
-}
-
 // adopt makes the database that of a deployment of which Redis still has something.
 func (o opened) adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
 	var owners map[string]int
@@ -137,7 +111,9 @@ func (o opened) adopt(ctx context.Context, deployment, present string) (database
 
 // confirm changes nothing where nothing waits for it.
 func (c *cli) confirm() *cobra.Command {
-	var what confirmation
+	var app uint8
+	var name, tag, space, deployment, present string
+	var uid, registry bool
 	cmd := &cobra.Command{
 		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID --confirm ID)",
 		Short: "Accept the database as it is, after a restore or a failover to a copy that lags",
@@ -160,14 +136,14 @@ names both.`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.Uint8Var(&what.app, "app", 0, "app `ID`, 0…255")
-	f.StringVar(&what.name, "name", "", "the app's `name`")
-	f.StringVar(&what.tag, "tag", "", "segment `tag`")
-	f.StringVar(&what.space, "space", "", "`name` of a space of sequences")
-	f.BoolVar(&what.uid, "uid", false, "the starts of the UID mode")
-	f.BoolVar(&what.registry, "registry", false, "another registry of worker IDs, or snowflake.name")
-	f.StringVar(&what.deployment, "deployment", "", "`ID` of the deployment whose database is gone")
-	f.StringVar(&what.present, "confirm", "", "`ID` of the deployment that the database is now, with --deployment")
+	f.Uint8Var(&app, "app", 0, "app `ID`, 0…255")
+	f.StringVar(&name, "name", "", "the app's `name`")
+	f.StringVar(&tag, "tag", "", "segment `tag`")
+	f.StringVar(&space, "space", "", "`name` of a space of sequences")
+	f.BoolVar(&uid, "uid", false, "the starts of the UID mode")
+	f.BoolVar(&registry, "registry", false, "another registry of worker IDs, or snowflake.name")
+	f.StringVar(&deployment, "deployment", "", "`ID` of the deployment whose database is gone")
+	f.StringVar(&present, "confirm", "", "`ID` of the deployment that the database is now, with --deployment")
 	cmd.MarkFlagsRequiredTogether("app", "name")
 	for _, other := range []string{"app", "tag", "space", "uid", "registry"} {
 		cmd.MarkFlagsMutuallyExclusive("confirm", other)
@@ -176,8 +152,23 @@ names both.`,
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry", "deployment")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
-			target, run := what.on(o)
-			var waited int64
+			target, waited := fmt.Sprintf("app %d", app), int64(0)
+			run := func(ctx context.Context) (int64, error) { return o.db.ConfirmApp(ctx, app, name) }
+			switch {
+			case tag != "":
+				target = "tag " + tag
+				run = func(ctx context.Context) (int64, error) { return o.db.ConfirmTag(ctx, tag) }
+			case space != "":
+				target = "space " + space
+				run = func(ctx context.Context) (int64, error) { return o.db.ConfirmSpace(ctx, space) }
+			case uid:
+				target, run = "starts of the UID mode", o.db.ConfirmNodes
+			case registry:
+				target, run = "registry of worker IDs", o.db.ForgetWorkerClaims
+			case deployment != "":
+				target = "deployment " + deployment
+				run = func(ctx context.Context) (int64, error) { return o.adopt(ctx, deployment, present) }
+			}
 			err := o.admin.Do(ctx, operator(), "confirm", target, func(ctx context.Context) (before, after any, err error) {
 				waited, err = run(ctx)
 				return nil, map[string]any{"confirmed": waited}, err
