@@ -54,19 +54,11 @@ func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 		}
 		return changed(r.Add(ctx, a.actor(c), given))
 	}))
-	routeGet(g, one, a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
-		key, err := thingKey(c)
-		if err != nil {
-			return nil, err
-		}
+	routeGet(g, one, a.serveThing(func(ctx context.Context, _ *gin.Context, key string) (any, error) {
 		thing, err := r.Show(ctx, key)
 		return thingAnswer{thing: thing}, err
 	}))
-	g.PATCH(one, a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
-		key, err := thingKey(c)
-		if err != nil {
-			return nil, err
-		}
+	g.PATCH(one, a.serveThing(func(ctx context.Context, c *gin.Context, key string) (any, error) {
 		given, err := readGiven(c, r.Fields, func(f admin.Field) admin.Need { return f.Set })
 		if err != nil {
 			return nil, err
@@ -77,11 +69,7 @@ func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 		}
 		return changed(r.Change(ctx, a.actor(c), key, given, confirm))
 	}))
-	g.DELETE(one, a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
-		key, err := thingKey(c)
-		if err != nil {
-			return nil, err
-		}
+	g.DELETE(one, a.serveThing(func(ctx context.Context, c *gin.Context, key string) (any, error) {
 		confirm, err := confirmation(c, "DELETE /admin/"+r.Path+"/"+url.PathEscape(key))
 		if err != nil {
 			return nil, err
@@ -90,13 +78,18 @@ func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 	}))
 }
 
-// thingKey is the name of a thing, or its ID, at the end of the path.
-func thingKey(c *gin.Context) (string, error) {
-	key, err := lastSegment(c, c.Params[0].Key)
-	if err == nil && key == "" {
-		err = noSuchPath(c)
-	}
-	return key, err
+// serveThing serves a call about one thing, whose name or ID is the end of the path.
+func (a *API) serveThing(call func(ctx context.Context, c *gin.Context, key string) (any, error)) gin.HandlerFunc {
+	return a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
+		key, err := lastSegment(c, c.Params[0].Key)
+		if err == nil && key == "" {
+			err = noSuchPath(c)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return call(ctx, c, key)
+	})
 }
 
 // readGiven reads the fields of a body of which a call says whether it needs them. Errors:
