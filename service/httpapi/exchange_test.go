@@ -373,28 +373,6 @@ func checkDocumented(t *testing.T, x exchange, got served, route *routers.Route,
 	return status
 }
 
-// What the document forbids is refused, so that a generated client cannot send less than a hand-made one; and what it
-// cannot express is a known list.
-func TestDocumentRefusesBadParameters(t *testing.T) {
-	doc := loadDocument(t)
-	// The schema counts characters, the service bytes; kin-openapi takes the first of two values, and signs, exponents
-	// and bad encodings as they come. What a text counts depends on its format.
-	beyond := regexp.MustCompile(
-		`UTF-8|twice|bytes|percent-encoded|not "\+|e1|\.0|queue ID|below 2\^63|can be|is no ID|` +
-			`leave format|unknown parameter`)
-	for _, x := range badParameters() {
-		route, params := routeOf(doc, x)
-		if route == nil || beyond.MatchString(x.says) {
-			continue
-		}
-		in := &openapi3filter.RequestValidationInput{Request: x.request(), Route: route, PathParams: params,
-			Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}}
-		if openapi3filter.ValidateRequest(t.Context(), in) == nil {
-			t.Errorf("the document allows %s", x.target)
-		}
-	}
-}
-
 // The document lists the routes and codes that exist and no others, and every field of an object has a type: generators
 // make no server of one without.
 func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {

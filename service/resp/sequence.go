@@ -110,28 +110,21 @@ func (c *conn) flushSequences() {
 		c.server.opts.Issuer.AskSequence(g.ctx, g.token, g.asks)
 	}
 	c.work.ended = time.Since(c.server.begun)
-	took := c.work.ended - g.began
+	took, out := c.work.ended-g.began, &c.work.out
 	for i := range g.commands {
-		one := &g.commands[i]
-		c.count(access.Sequence, c.answerSequence(one), took, one.end)
+		one, code := &g.commands[i], 0
+		switch ask := &one.ask; {
+		case ask.Err != nil:
+			code = c.failed(ask.Err)
+		case one.name == "GET": // a string, as Redis has it
+			var digits [20]byte
+			*out = appendBulk(*out, strconv.AppendInt(digits[:0], ask.Last, 10))
+		default: // the last number that was taken
+			*out = appendInteger(*out, ask.Last)
+		}
+		c.count(access.Sequence, code, took, one.end)
 	}
 	g.forget()
-}
-
-// answerSequence answers one command and gives its code: INCR and INCRBY with the last number, an integer as Redis
-// has it, and GET with a string.
-func (c *conn) answerSequence(one *sequenceCommand) (code int) {
-	out, ask := &c.work.out, &one.ask
-	switch {
-	case ask.Err != nil:
-		return c.failed(ask.Err)
-	case one.name == "GET":
-		var digits [20]byte
-		*out = appendBulk(*out, strconv.AppendInt(digits[:0], ask.Last, 10))
-	default:
-		*out = appendInteger(*out, ask.Last)
-	}
-	return 0
 }
 
 // get answers GET of what is no sequence: all else is issued once.
