@@ -248,7 +248,7 @@ var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|U
 	`Asia/Shanghai|cache|db|api/status|metrics|healthz|openapi\.yaml|uid\.\w+|P99)\b|ORD-\{yyyyMMdd\}-\{seq:8\}`)
 
 // TestConsoleLanguages goes through all views in Chinese and in English, as the browser asks for them: no
-// text is of the other language, nothing is wider than the window, and the switch is remembered.
+// text is of the other language, nothing is wider than the window, and a link leads to the other one.
 func TestConsoleLanguages(t *testing.T) {
 	check.Deep(t)
 	for _, language := range languages {

@@ -201,7 +201,7 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 		q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
 		change := func(o *Options) {
 			o.Access, o.ProtectMonitoring = closedGuard(), protected
-			o.Conditions = fakeConditions{"redis"}.Conditions
+			o.Conditions = conditions("redis")
 			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
 		}
 		for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {

@@ -43,7 +43,7 @@ type exchange struct {
 	text   bool   // that is text/plain
 	code   int    // of an error
 	says   string // part of the body, or of an error's message
-	asked  string // what the fake store of administration or leases, or the queue as gatePass, was asked for
+	asked  string // what the fake store of administration or leases, or the mode as gatePass or key, was asked for
 }
 
 // person is a gatePass that no log may have.
@@ -62,7 +62,7 @@ type served struct {
 func (x exchange) do() served {
 	queue := *cmp.Or(x.queue, &fakeQueue{})
 	s := served{queue: &queue, log: &strings.Builder{}}
-	s.opts, s.modes = testOptions(s.queue, nil, s.log)
+	s.opts, s.modes = testOptions(s.queue, s.log)
 	s.opts.AccessLog = AccessAll
 	if x.change != nil {
 		x.change(&s.opts)
@@ -261,6 +261,9 @@ func checkSideEffects(t *testing.T, x exchange, got served) {
 	}
 	if leases != nil {
 		asked, fails = asked+leases.asked, fails || leases.err != nil
+	}
+	if sequence != nil && strings.HasPrefix(x.target, "/v1/sequence/") {
+		asked, fails = asked+sequence.asked, fails || sequence.err != nil || x.code == -2
 	}
 	if x.asked != "" {
 		check.Equal(t, asked, x.asked, "asked")

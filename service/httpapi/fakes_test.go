@@ -69,20 +69,17 @@ func broken(err error) *fakeQueue {
 	return &fakeQueue{next: func(context.Context) error { return err }}
 }
 
-// fakeConditions fail when they are in the list.
-type fakeConditions []string
-
-func (f fakeConditions) Conditions() []model.Condition {
+// conditions are those of two stores, of which some fail.
+func conditions(failing ...string) func() []model.Condition {
 	var all []model.Condition
 	for _, name := range []string{"database", "redis"} {
-		c := model.Condition{Name: name, OK: !slices.Contains(f, name),
-			Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-		if !c.OK {
-			c.Error = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
+		c := model.Condition{Name: name, OK: true, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		if slices.Contains(failing, name) {
+			c.OK, c.Error = false, "read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		}
 		all = append(all, c)
 	}
-	return all
+	return func() []model.Condition { return slices.Clone(all) }
 }
 
 // fakeGenerator issues first, first+1, …, or does what next says.
@@ -178,12 +175,12 @@ func newAPIOf(change func(*Options)) *API {
 // logging is an API and its log.
 func logging(q *fakeQueue, change func(*Options)) (*API, *strings.Builder) {
 	log := &strings.Builder{}
-	opts, _ := testOptions(q, nil, log)
+	opts, _ := testOptions(q, log)
 	change(&opts)
 	return New(opts), log
 }
 
-func testOptions(q *fakeQueue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
+func testOptions(q *fakeQueue, log io.Writer) (Options, *fakeModes) {
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000},
 		uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
@@ -192,7 +189,7 @@ func testOptions(q *fakeQueue, failing fakeConditions, log io.Writer) (Options, 
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
-		Conditions: failing.Conditions,
+		Conditions: conditions(),
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,

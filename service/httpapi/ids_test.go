@@ -50,7 +50,7 @@ func TestAbortPassesThrough(t *testing.T) {
 // nothing left over, whatever its mode.
 func TestBuffersHoldNothingOver(t *testing.T) {
 	q := &fakeQueue{}
-	opts, modes := testOptions(q, nil, io.Discard)
+	opts, modes := testOptions(q, io.Discard)
 	metered(&opts)
 	api := New(opts)
 	ask(api, "GET", alice+"&count=10000")

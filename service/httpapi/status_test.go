@@ -105,11 +105,11 @@ func TestReadiness(t *testing.T) {
 		away     = "database: read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		starting = "next: not initialised yet"
 	)
-	database, lost, young := fakeConditions{"database"}, fmt.Errorf("%w: lost", model.ErrNoLease),
+	database, lost, young := []string{"database"}, fmt.Errorf("%w: lost", model.ErrNoLease),
 		wrap(model.ErrNotReady)
 	for _, c := range []struct {
 		name                         string
-		failing                      fakeConditions
+		failing                      []string
 		queue, snowflake, uid        error
 		drain, young                 bool
 		readyz, readyzOfUID, healthz string // status, then what the body begins with
@@ -130,7 +130,8 @@ func TestReadiness(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			opts, _ := testOptions(&fakeQueue{ready: c.queue}, c.failing, io.Discard)
+			opts, _ := testOptions(&fakeQueue{ready: c.queue}, io.Discard)
+			opts.Conditions = conditions(c.failing...)
 			opts.Segment, opts.Sequence = nil, nil
 			opts.Modes = []Mode{opts.Modes[0], {ModeSnowflake, func() error { return c.snowflake }},
 				{ModeUID, func() error { return c.uid }}}
