@@ -5,8 +5,6 @@ package deploytest
 import (
 	"encoding/base64"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,8 +174,9 @@ func objects(t *testing.T, text string, err error) map[string]object {
 }
 
 // TestChart: with each file of values Helm finds nothing to warn of, what it renders is valid by the schemas of
-// Kubernetes and of the Prometheus Operator, shardid takes its settings, and a pod may do what the strictest profile
-// of a namespace allows. Several replicas with an embedded store each, which would all issue the same IDs, are refused.
+// Kubernetes and of the Prometheus Operator, shardid takes the settings and the arguments of each container, and a pod
+// may do what the strictest profile of a namespace allows. Several replicas with an embedded store each, which would
+// all issue the same IDs, are refused.
 func TestChart(t *testing.T) {
 	check.Deep(t)
 	validate, crds := built(t, "kubectl-validate-v0.0.4"), built(t, "prometheus-operator-v0.85.0")
@@ -190,11 +189,12 @@ func TestChart(t *testing.T) {
 			all := objects(t, text, err)
 			for name, o := range all {
 				checkRestricted(t, name, o.pod())
-				if o.Kind == "StatefulSet" {
-					cmd := command(t, all, name, o.Metadata.Name)
-					cmd.Args = []string{"shardid", "config", "print"}
-					out, err := cmd.CombinedOutput()
-					check.OK(t, err, string(out))
+				for _, box := range o.pod().Containers {
+					settings := strings.Replace(o.Metadata.Name, "-provision", "-migrate", 1)
+					for _, args := range [][]string{append(box.Args, "--help"), {"config", "print"}} {
+						out, err := command(t, all, box, settings, args).CombinedOutput()
+						check.OK(t, err, name, args, string(out))
+					}
 				}
 			}
 			path := filepath.Join(t.TempDir(), "objects.yaml")
@@ -226,13 +226,12 @@ func checkRestricted(t *testing.T, name string, pod Pod) {
 	}
 }
 
-// command is what a container of an object runs, without a cluster: in a folder with the files of a config map, with
-// the variables of a Secret of the same name, and its own. change replaces texts in all of them.
-func command(t *testing.T, all map[string]object, name, settings string, change ...string) *exec.Cmd {
+// command runs shardid as a container does, without a cluster: in a folder with the files of a config map, with the
+// variables of a Secret of the same name, and its own.
+func command(t *testing.T, all map[string]object, box container, settings string, args []string) *exec.Cmd {
 	t.Helper()
-	local := strings.NewReplacer(append(change, "[$(POD_IP)]", "[fd00::1]", "$(POD_IP)", "127.0.0.1")...)
-	box := all[name].pod().Containers[0]
-	cmd := exec.Command(rig.Binary(t), box.Args...)
+	local := strings.NewReplacer("[$(POD_IP)]", "[fd00::1]", "$(POD_IP)", "127.0.0.1")
+	cmd := exec.Command(rig.Binary(t), args...)
 	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + os.Getenv("PATH")}
 	for file, text := range all["ConfigMap "+settings].Data {
 		check.Must(t, os.WriteFile(filepath.Join(cmd.Dir, file), []byte(local.Replace(text)), 0o600))
@@ -248,66 +247,6 @@ func command(t *testing.T, all map[string]object, name, settings string, change 
 		}
 	}
 	return cmd
-}
-
-// TestChartFirstID installs the chart by hand on MySQL 9.7 and Valkey 9.1: its Jobs, twice as an upgrade does, then a
-// replica, until it gives the first ID of the app, and the test pod one of its own.
-func TestChartFirstID(t *testing.T) {
-	check.Deep(t)
-	testserver.On(t, "mysql-9.7", "valkey-9.1")
-	db := testserver.MariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=1")
-	valkey := testserver.Redis(t)
-	const password = "bff4c1e1a9d84e2f"
-	check.Must(t, valkey.Client().ConfigSet(t.Context(), "requirepass", password).Err())
-	rig.Query(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY '"+password+"'",
-		"GRANT ALL ON shardid.* TO shardid")
-	text, err := render(t, chart, "secrets.yaml", "--set", strings.Join([]string{
-		fmt.Sprintf("secrets.databaseDSN=shardid:%s@tcp(127.0.0.1:%d)/shardid", password, db.Port),
-		"secrets.redisURL=redis://:" + password + "@" + valkey.Addr,
-		"config.snowflake.worker.mode=mysql", "resp.enabled=false"}, ","))
-	all := objects(t, text, err)
-	for range 2 { // an install and an upgrade
-		for _, job := range []string{"Job shardid-migrate", "Job shardid-provision"} {
-			out, err := command(t, all, job, "shardid-migrate").CombinedOutput()
-			check.OK(t, err, job, string(out))
-		}
-	}
-	addr := testserver.FreeAddrs(t, 1)[0]
-	serve := command(t, all, "StatefulSet shardid", "shardid", "addr: :8080", "addr: "+addr, "127.0.0.1:8080", addr)
-	serve.Args = append(serve.Args, "--set", "server.drain_delay=0s")
-	serve.Env = append(serve.Env, "SHARDID_DATA_DIR="+serve.Dir)
-	p := rig.Start(t, serve, filepath.Join(t.TempDir(), "log"))
-	for _, path := range []string{"/readyz", "/readyz/snowflake"} { // of the probe, and of the test pod
-		rig.Until(t, time.Minute, path, func() error { return check.Err(get("http://" + addr + path)) })
-	}
-	answer, err := get("http://" + addr + "/get?appId=1&gatePass=alice")
-	check.Must(t, err)
-	check.Equal(t, answer, `{"code":0,"id":16385,"idStr":"16385"}`)
-	first := command(t, all, "Pod shardid-first-id", "")
-	for i, arg := range first.Args {
-		first.Args[i] = strings.Replace(arg, "http://shardid:80", "http://"+addr, 1)
-	}
-	out, err := first.CombinedOutput()
-	if err != nil || !regexp.MustCompile(`(?m)^duplicates +0 among [1-9]`).Match(out) {
-		t.Errorf("the test pod: got %q, %v, want IDs", out, err)
-	}
-	p.Signal(syscall.SIGTERM)
-	check.Equal(t, p.Exit(time.Minute), 0, "exit status")
-}
-
-// get is the body of an answer of 200.
-func get(url string) (string, error) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", resp.Status, body)
-	}
-	return strings.TrimSpace(string(body)), err
 }
 
 // TestImage does what the Dockerfile does, without an engine: its commands in what .dockerignore leaves, and then the

@@ -265,24 +265,14 @@ func (w *world) startNumbering() {
 	})
 }
 
-// draw asks p for some numbers of a random key, of which few get half of all, or how far it
-// has come.
+// draw asks p for some numbers of a random key, or how far it has come.
 func (w *world) draw(ctx context.Context, p *proc, s space, rnd *rand.Rand) error {
-	key, count := rnd.IntN(keysOf), 1
-	if rnd.IntN(2) == 0 {
-		key = rnd.IntN(4)
-	}
-	switch kind := rnd.IntN(6); {
-	case kind == 0:
-		count = 0
-	case kind == 1 && w.region.bits == 0: // the numbers of a region leave out others', which is no run
-		count = 2 + rnd.IntN(40)
-	}
 	asked, by := rig.Sequence(w.sequence(p, s)), p.name+" over HTTP"
 	if resp := p.redis.Load(); resp != nil && rnd.IntN(2) == 0 {
 		asked, by = rig.Incr{Redis: resp, Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
 	}
-	return s.order.Draw(ctx, by, asked, fmt.Sprint("key", key), count)
+	hasRuns := w.region.bits == 0 // the numbers of a region leave out others', which is no run
+	return s.order.DrawAny(ctx, by, asked, rnd, keysOf, hasRuns)
 }
 
 func (w *world) sequence(p *proc, s space) rig.SequenceHTTP {

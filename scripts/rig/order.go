@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -238,6 +239,25 @@ func (o *Order) Draw(ctx context.Context, by string, s Sequence, key string, n i
 	}
 	return err
 }
+
+// DrawAny draws some numbers of one of so many keys, a run in one of six cases where there are runs, or asks how far it
+// has come. Few keys get half of all.
+func (o *Order) DrawAny(ctx context.Context, by string, s Sequence, rnd *rand.Rand, keys int, runs bool) error {
+	key, n := rnd.IntN(keys), 1
+	if rnd.IntN(2) == 0 {
+		key = rnd.IntN(4)
+	}
+	switch kind := rnd.IntN(6); {
+	case kind == 0:
+		n = 0
+	case kind == 1 && runs:
+		n = 2 + rnd.IntN(MaxRun-1)
+	}
+	return o.Draw(ctx, by, s, fmt.Sprint("key", key), n)
+}
+
+// MaxRun is how many numbers DrawAny draws at most.
+const MaxRun = 41
 
 // Incr counts keys in Redis, as most services do: what one would have in place of shardid.
 // Redis may as well be shardid, with a Prefix that names a space.

@@ -1,7 +1,7 @@
 //go:build unix
 
-// The console in depth, for `make test-all`: its widths, names and spaces, replicas, and both languages; and the
-// pictures of it that the pages show.
+// The console in depth, for `make test-all`: its widths, names and spaces, and both languages; and the pictures of it
+// that the pages show.
 
 package stories_test
 
@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -155,52 +154,6 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	s.db.Restart()
 	b.until("the database is back", `!shown('#name-away') && !shown('#space-away')`)
 	b.clean("status of 503", "ERR_CONNECTION")
-}
-
-// TestConsoleFleet: each replica's page shows all that share a Redis; one that is killed disappears, as one
-// that is stopped does; without Redis a page shows its own replica and says why.
-func TestConsoleFleet(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	server := testserver.Redis(t)
-	s := onMariaDB(migrated(t)).With(onRedis(server.Addr))
-	must(t, s, "provision", "--app", "1", "--name", "test")
-	replicas := serveReady(t, 3, s)
-	b := browse(t, replicas[0].url, 1300)
-	shows := func(what string, replicas ...*daemon) {
-		t.Helper()
-		eventually(t, seen, what, func() bool {
-			found := eval[[]string](b, `$$('#replica-rows tr').map((r) => r.querySelector('a').href)`)
-			for _, d := range replicas {
-				if !slices.Contains(found, d.url+"/") {
-					return false
-				}
-			}
-			return len(found) == len(replicas)
-		})
-	}
-	shows("three replicas", replicas...)
-	b.says("#replica-sum", "3 replicas, 3 ready, ")
-	if self := eval[string](b, `$$('#replica-rows tr')
-		.find((r) => !r.querySelector('.badge').hidden).querySelector('a').href`); self != replicas[0].url+"/" {
-		t.Errorf("this page is said to be of %s, want %s", self, replicas[0].url)
-	}
-	rate := fmt.Sprintf(`/^[1-9]/.test($$('#replica-rows tr')
-		.find((r) => r.querySelector('a').href === %q).children[2].textContent)`, replicas[1].url+"/")
-	eventually(t, seen, "the second replica's rate is seen on the first one's page", func() bool {
-		for range 200 {
-			replicas[1].get(aliceGet)
-		}
-		return eval[bool](b, rate)
-	})
-	replicas[2].Kill()
-	shows("the killed one is gone", replicas[:2]...)
-	replicas[1].stops(syscall.SIGTERM, startLimit)
-	shows("the stopped one is gone", replicas[0])
-	server.Kill()
-	b.says("#replica-none", "cannot be read")
-	shows("its own replica", replicas[0])
-	b.clean("status of 503")
 }
 
 // foreign lists the texts of the page that are of another language: all that can be seen or is read out, but

@@ -5,7 +5,6 @@ package stories_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -144,26 +143,16 @@ func (c *chat) ask(d *daemon, killed bool) (both []*member) {
 }
 
 // join lets a member number messages until the chat ends. One that is no shardid, or is killed, is plain: it may
-// fail in any way. Half of them are in few rooms.
+// fail in any way.
 func (c *chat) join(name string, s rig.Sequence, plain bool) *member {
 	c.t.Helper()
 	m, callers := &member{Sequence: s, name: name}, &rig.Callers{}
 	callers.Start(c.t, 2, func(ctx context.Context, caller int) {
 		rnd := rand.New(rand.NewPCG(uint64(len(name)), uint64(caller)))
 		for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-			room, n := rnd.IntN(c.rooms), 1
-			if rnd.IntN(2) == 0 {
-				room = rnd.IntN(5)
-			}
-			switch rnd.IntN(8) {
-			case 0:
-				n = 0 // how far has it come?
-			case 1:
-				n = 2 + rnd.IntN(20)
-			}
 			begun := time.Now()
 			asking, cancel := context.WithTimeout(ctx, 20*time.Second)
-			err := c.order.Draw(asking, name, m, fmt.Sprint("room", room), n)
+			err := c.order.DrawAny(asking, name, m, rnd, c.rooms, true)
 			cancel()
 			switch {
 			case err == nil:
@@ -207,7 +196,8 @@ func (c *chat) wantDense() {
 		highest += last
 	}
 	flying := 2 * len(c.members)
-	if gaps, most := highest-int64(c.order.Count()), 21*int64(flying+c.order.Tally().Lost); gaps < 0 || gaps > most {
+	gaps, most := highest-int64(c.order.Count()), rig.MaxRun*int64(flying+c.order.Tally().Lost)
+	if gaps < 0 || gaps > most {
 		c.t.Errorf("%d numbers of %d are missing, %d may be", gaps, highest, most)
 	}
 }
