@@ -116,8 +116,7 @@ const checkEvery = 10 * time.Second
 func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 	q := a.cfg.Queue
 	o := queue.Options{
-		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db,
-		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
+		Allocator: a.db, Catalogue: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, PrefetchMax: q.PrefetchMax, MaxStep: 100_000,
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg), Registry: a.registry,
 		Probe: func(ctx context.Context) error {
