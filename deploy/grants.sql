@@ -41,6 +41,7 @@ GRANT INSERT, UPDATE ON shardid.shardid_number TO 'shardid'@'%';
 GRANT INSERT ON shardid.shardid_name TO 'shardid'@'%';
 GRANT INSERT, UPDATE, DELETE ON shardid.shardid_sequence TO 'shardid'@'%';
 GRANT INSERT, DELETE ON shardid.shardid_section TO 'shardid'@'%';
+GRANT UPDATE ON shardid.shardid_sequence_deleted TO 'shardid'@'%';
 GRANT INSERT, UPDATE, DELETE ON shardid.id_alloc_deleted TO 'shardid'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON shardid.leaf_alloc TO 'shardid'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON shardid.leaf_alloc_deleted TO 'shardid'@'%';
