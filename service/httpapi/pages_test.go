@@ -41,7 +41,8 @@ func pageExchanges() []exchange {
 		{target: "/cache?limit=1", accept: json, says: `],"total":2}`},
 		{name: "none", target: "/cache", accept: json, change: empty, body: page("tags", "")},
 		{name: "none", target: "/cache", change: empty, says: "There are no tags."},
-		{name: "HTML", target: "/cache", change: tableAway, says: `<td>&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;</td>`},
+		{name: "HTML", target: "/cache", change: tableAway,
+			says: `<td>&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;</td>`},
 		{name: "HTML of a part", target: "/cache?limit=1", says: "1 of 2 tags."},
 		{target: "/db", accept: json, body: page("tags", "", rowA, rowZ)},
 		{target: "/db/?limit=1", accept: json, body: page("tags", `,"total":2`, rowA)},
@@ -53,7 +54,8 @@ func pageExchanges() []exchange {
 		{target: "/api/status?limit=1", says: `"total":3`},
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: replicasJSON},
-		{target: "/api/history?application=", body: historyJSON(`"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]`)},
+		{target: "/api/history?application=",
+			body: historyJSON(`"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]`)},
 		{target: "/api/history?x=1&ap%70=7", body: historyJSON(`"app.issued":[7,null]`)},
 	}
 	// Names and spaces are in the order of their bytes, in windows.

@@ -191,8 +191,10 @@ func TestReadinessSince(t *testing.T) {
 		want  string
 	}{
 		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"}`},
-		{model.ErrNoLease, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
-		{model.ErrClockBack, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
+		{model.ErrNoLease,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
+		{model.ErrClockBack,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
 	} {
 		snowflake = step.ready
 		api.Watch()
