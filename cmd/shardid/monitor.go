@@ -9,7 +9,6 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/observe"
-	"shardid/service/uid"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -117,7 +116,7 @@ func (a *App) metrics() prometheus.Gatherer {
 		sources.Worker = a.snowflake.keeper.Status
 	}
 	if a.uid != nil {
-		sources.UID = func() (uid.Stats, uid.Status) { return a.uid.Stats(), a.uid.Status() }
+		sources.UID = a.uid.Status
 	}
 	return observe.Gatherer(sources)
 }

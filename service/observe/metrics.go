@@ -20,7 +20,7 @@ type Sources struct {
 	Registry *prometheus.Registry
 	Apps     func() []queue.View
 	Worker   func() worker.Status // of the snowflake mode
-	UID      func() (uid.Stats, uid.Status)
+	UID      func() uid.Status
 }
 
 // Gatherer adds the sources to the registry, and gathers all metrics and those of the process. Safe for concurrent use.
@@ -69,11 +69,10 @@ func (out scrape) add(name, help string, value float64, labels ...string) {
 }
 
 // uid exports how UIDs do.
-func (out scrape) uid(counted uid.Stats, now uid.Status) {
-	out.add("shardid_uid_issued_total", "IDs given to callers.", float64(counted.Issued))
-	out.add("shardid_uid_dropped_total", "IDs given up, of incomplete batches and of rings: gaps.",
-		float64(counted.Dropped))
-	out.add("shardid_uid_refused_total", "Takes that found too little in the ring.", float64(counted.Refused))
+func (out scrape) uid(now uid.Status) {
+	out.add("shardid_uid_issued_total", "IDs given to callers.", float64(now.Issued))
+	out.add("shardid_uid_dropped_total", "IDs given up, of incomplete batches and of rings: gaps.", float64(now.Dropped))
+	out.add("shardid_uid_refused_total", "Takes that found too little in the ring.", float64(now.Refused))
 	out.add("shardid_uid_worker_id", "The worker ID, -1 without one.", float64(now.WorkerID))
 	out.add("shardid_uid_ring_size", "IDs that the ring has room for.", float64(now.RingSize))
 	out.add("shardid_uid_ring_fill", "IDs in the ring.", float64(now.RingFill))

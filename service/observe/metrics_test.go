@@ -80,9 +80,9 @@ func full() Sources {
 			return worker.Status{
 				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline}
 		},
-		UID: func() (uid.Stats, uid.Status) {
-			return uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Nodes: 35}, uid.Status{
-				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
+		UID: func() uid.Status {
+			return uid.Status{
+				Issued: 31, Refused: 32, Dropped: 33, WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
 			}
 		},
 	}

@@ -45,7 +45,7 @@ func (s *Service) Begin(worker int, after int64) {
 		s.byClock.Begin(int(from)+worker, after)
 	}
 	s.term.Store(t)
-	s.stats.nodes.Add(1)
+	s.nodes.Add(1)
 	if s.ring != nil && s.opts.ScheduleInterval > 0 {
 		s.background.Start(func() {
 			for s.background.Sleep(s.opts.ScheduleInterval) {

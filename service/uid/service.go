@@ -101,7 +101,8 @@ type Service struct {
 	take       taking
 	asked      atomic.Bool // an ID was asked for
 	term       atomic.Pointer[term]
-	stats      counters
+	// Counts since the start; those of cached mode are the ring's.
+	issued, dropped, nodes atomic.Int64
 }
 
 // New starts nothing. The configuration says which options are right; the error is model.ErrInvalidArgument for a
@@ -167,7 +168,7 @@ func (s *Service) takeByClock(ctx context.Context, count int, dst []int64) ([]in
 		missing -= got
 		switch {
 		case err == nil && missing == 0:
-			s.stats.issued.Add(int64(count))
+			s.issued.Add(int64(count))
 			return ids, nil
 		case err == nil && got > 0:
 			continue
@@ -183,7 +184,7 @@ func (s *Service) takeByClock(ctx context.Context, count int, dst []int64) ([]in
 			}
 			err = context.Cause(ctx)
 		}
-		s.stats.dropped.Add(int64(len(ids) - len(dst)))
+		s.dropped.Add(int64(len(ids) - len(dst)))
 		return dst, err
 	}
 }
@@ -246,9 +247,9 @@ func (s *Service) explain(err error) error {
 	}
 	cause := s.opts.Keeper.Missing()
 	switch {
-	case s.stats.nodes.Load() == 0 && cause == "":
+	case s.nodes.Load() == 0 && cause == "":
 		return fmt.Errorf("%w: waiting for a node", model.ErrNotReady)
-	case s.stats.nodes.Load() == 0:
+	case s.nodes.Load() == 0:
 		return fmt.Errorf("%w: waiting for a node: %s", model.ErrNotReady, cause)
 	case strings.Contains(err.Error(), cause):
 		return err

@@ -1,7 +1,6 @@
 package uid
 
 import (
-	"sync/atomic"
 	"time"
 
 	"shardid/model"
@@ -9,7 +8,11 @@ import (
 
 // Status is how the generator is doing; its JSON is that of /api/status.
 type Status struct {
-	Issued   int64  `json:"issued"` // IDs since the start of the process
+	// These count since the start of the process.
+	Issued  int64 `json:"issued"` // to callers
+	Dropped int64 `json:"-"`      // of incomplete batches and of rings: gaps
+	Refused int64 `json:"-"`      // takes that found too little in the ring
+
 	Mode     string `json:"mode"`
 	WorkerID int64  `json:"workerId"` // -1 without one
 	NodeID   int64  `json:"nodeId"`   // the row in WORKER_NODE; 0 while none is held
@@ -45,10 +48,12 @@ func (s *Second) UnmarshalJSON(text []byte) error {
 // Status returns the state; its parts are read one by one, not at one instant.
 func (s *Service) Status() Status {
 	now, position := s.second(), s.position()
-	out := Status{Issued: s.Stats().Issued, Mode: s.opts.Mode, WorkerID: -1,
+	out := Status{Issued: s.issued.Load(), Dropped: s.dropped.Load(), Mode: s.opts.Mode, WorkerID: -1,
 		RemainingSeconds: remaining(s.opts.Layout, now)}
 	if s.ring != nil {
-		out.RingSize, out.RingFill = s.ring.size, s.ring.counts().Held
+		c := s.ring.counts()
+		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, max(0, c.Waits)
+		out.RingSize, out.RingFill = s.ring.size, c.Held
 	}
 	t := s.term.Load()
 	if t == nil {
@@ -69,25 +74,4 @@ func (s *Service) Status() Status {
 // remaining is how many seconds after one are left in the time bits.
 func remaining(l model.UIDLayout, second int64) int64 {
 	return max(0, l.MaxSecond()-max(second, l.MinSecond()-1))
-}
-
-// Stats counts since the start of the process.
-type Stats struct {
-	Issued  int64 // IDs given to callers
-	Dropped int64 // IDs given up, of incomplete batches and of rings: gaps
-	Refused int64 // takes that found too little in the ring
-	Nodes   int64 // worker IDs got
-}
-
-// counters are those that the ring does not keep.
-type counters struct{ issued, dropped, nodes atomic.Int64 }
-
-// Stats returns the counters; they are read one by one, not at one instant.
-func (s *Service) Stats() Stats {
-	out := Stats{Issued: s.stats.issued.Load(), Dropped: s.stats.dropped.Load(), Nodes: s.stats.nodes.Load()}
-	if s.ring != nil {
-		c := s.ring.counts()
-		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, max(0, c.Waits)
-	}
-	return out
 }
