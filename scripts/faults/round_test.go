@@ -36,7 +36,7 @@ type plan struct {
 type round struct {
 	fault
 	seed      uint64  // of the choices within
-	redis, db Weather // beside the fault
+	redis, db Weather // beside the fault: requests and replies that are dropped, and are late
 	// careful is a round that begins when no earlier fault has an effect any more, so that it can be judged.
 	careful bool
 }
@@ -111,18 +111,8 @@ func (w *world) round(i int, r round) {
 	if r.careful {
 		w.judge(r.fault, cost)
 	}
-	w.t.Logf("round %2d: %-32s %5.2f s, healed in %5.2f s, %d duplicates; %v%s%s", i, r.name, broken.Seconds(),
-		(time.Since(begun) - broken).Seconds(), w.books.Duplicates(), cost, w.notes, r.weather())
-}
-
-func (r round) weather() (text string) {
-	if r.redis != (Weather{}) {
-		text += fmt.Sprintf("; redis: %v", r.redis)
-	}
-	if r.db != (Weather{}) {
-		text += fmt.Sprintf("; database: %v", r.db)
-	}
-	return text
+	w.t.Logf("round %2d: %-32s %5.2f s, healed in %5.2f s, %d duplicates; %v%s; weather %v %v", i, r.name,
+		broken.Seconds(), (time.Since(begun) - broken).Seconds(), w.books.Duplicates(), cost, w.notes, r.redis, r.db)
 }
 
 // figures are what a fault may change, and what it has changed.

@@ -3,11 +3,9 @@
 package testserver
 
 import (
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -105,23 +103,6 @@ type Weather struct {
 	// even when its client has gone by then.
 	LateRequest, LateReply float64
 	Longest                time.Duration
-}
-
-// String tells what is not calm.
-func (w Weather) String() string {
-	var parts []string
-	for _, c := range []struct {
-		chance float64
-		what   string
-	}{
-		{w.DropRequest, "requests dropped"}, {w.DropReply, "replies dropped"},
-		{w.LateRequest, "requests late"}, {w.LateReply, "replies late"},
-	} {
-		if c.chance > 0 {
-			parts = append(parts, fmt.Sprintf("%.0f %% of %s", 100*c.chance, c.what))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // Proxy is a Fake that forwards to a server that can be exchanged, through a weather. It
