@@ -20,7 +20,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 		`"ids":["1","2"]`, `"ranges":[]`, `"ranges":[{"first":"1","count":77,"stride":"1"}]`,
 		`"ranges":[{"first":"0","count":2,"stride":"1"}]`, `"ranges":[{"first":"5","count":2,"stride":"0"}]`,
 		`"ranges":[{"first":"5","count":-1,"stride":"1"},{"first":"5","count":3,"stride":"1"}]`,
-		`"ranges":[` + range1 + `,` + range1 + `,{"first":"1","count":4,"stride":"1"}]`, `"current":"-1"`, `"current":null`,
+		`"ranges":[` + range1 + `,` + range1 + `,{"first":"1","count":4,"stride":"1"}]`,
+		`"current":"-1"`, `"current":null`,
 	} {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()

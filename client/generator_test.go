@@ -218,12 +218,14 @@ func TestGeneratorWaitsForItsTime(t *testing.T) {
 		s.granted = func() { time.AfterFunc(100*time.Millisecond, cancel) }
 	})
 	_, err = c.Generator(ctx, "orders")
-	if !errors.Is(err, context.Canceled) || s.released[int64(last)] == 0 || s.released[int64(last)] > s.all[last].Until {
+	released := s.released[int64(last)]
+	if !errors.Is(err, context.Canceled) || released == 0 || released > s.all[last].Until {
 		t.Error(err, s.released)
 	}
 	s.set(func() { s.after, s.granted = time.Now().UnixMilli()-1, nil })
 	for _, off := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
-		if _, err := c.newGenerator(t.Context(), "orders", clockOff(func() time.Duration { return off })); !errors.Is(err, ErrNoLease) {
+		clock := clockOff(func() time.Duration { return off })
+		if _, err := c.newGenerator(t.Context(), "orders", clock); !errors.Is(err, ErrNoLease) {
 			t.Errorf("a clock that is off by %v: %v", off, err)
 		}
 	}
@@ -282,7 +284,8 @@ func TestGeneratorCloses(t *testing.T) {
 		t.Error(err)
 	}
 	s.set(func() { s.status = http.StatusServiceUnavailable })
-	if err := generators[2].Close(); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "stays leased until") {
+	err := generators[2].Close()
+	if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "stays leased until") {
 		t.Error(err)
 	}
 	s.set(func() { s.status = 0 })

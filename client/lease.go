@@ -67,8 +67,8 @@ func (c *Client) renew(ctx context.Context, l lease) (lease, error) {
 	q := question{method: http.MethodPost, path: l.path() + "/renew", form: form}
 	next, err := c.askLease(ctx, q, l.Name, min(c.opts.Timeout, l.renew()/2))
 	if err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret || next.layout != l.layout) {
-		err = fmt.Errorf("shardid: worker ID %d was renewed, and the answer is about %d with another secret or layout: "+
-			"it is not used", l.WorkerID, next.WorkerID)
+		err = fmt.Errorf("shardid: worker ID %d was renewed, and the answer is about %d with another secret or layout"+
+			": it is not used", l.WorkerID, next.WorkerID)
 	}
 	return next, err
 }

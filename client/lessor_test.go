@@ -121,7 +121,8 @@ func (s *lessor) check(tb testing.TB, ids []int64) (worker, ms int64) {
 			granted = granted || l.WorkerID == worker && l.After < ms && ms <= l.Until
 		}
 		if !granted || seen[id] || id <= 0 {
-			tb.Fatalf("the ID %d of worker ID %d and time %d: granted %t, issued before %t", id, worker, ms, granted, seen[id])
+			tb.Fatalf("the ID %d of worker ID %d and time %d: granted %t, issued before %t",
+				id, worker, ms, granted, seen[id])
 		}
 		seen[id] = true
 	}

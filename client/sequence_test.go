@@ -20,7 +20,8 @@ func TestNumbersThatDoNotFollow(t *testing.T) {
 			_, _ = io.WriteString(w, `{"code":0,"ranges":[`+ranges+`]}`)
 		}))
 		s := newClient(t, Options{Addrs: []string{server.URL}, Timeout: 200 * time.Millisecond}).Sequence("chat")
-		if numbers, err := s.Take(t.Context(), "k", 2); err == nil || !strings.Contains(err.Error(), "not used") || numbers != nil {
+		numbers, err := s.Take(t.Context(), "k", 2)
+		if err == nil || !strings.Contains(err.Error(), "not used") || numbers != nil {
 			t.Errorf("%s: %v, %v", ranges, numbers, err)
 		}
 		server.Close()

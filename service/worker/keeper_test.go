@@ -108,6 +108,7 @@ func TestStopStoresHowFarItWent(t *testing.T) {
 func TestStopThatStoresLess(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
+	always := context.Background()
 	hang := func(m *machine) { m.registry.set(func(r *registry) { r.hangs = true }) }
 	for name, c := range map[string]struct {
 		spoil func(*machine)
@@ -117,12 +118,12 @@ func TestStopThatStoresLess(t *testing.T) {
 		told  error
 		file  bool // it says how far the term went
 	}{
-		"between two calls":     {hang, context.Background(), time.Second, stopTimeout, context.DeadlineExceeded, true},
-		"in a call":             {hang, context.Background(), every + time.Second, stopTimeout, context.DeadlineExceeded, true},
+		"between two calls":     {hang, always, time.Second, stopTimeout, context.DeadlineExceeded, true},
+		"in a call":             {hang, always, every + time.Second, stopTimeout, context.DeadlineExceeded, true},
 		"the context has ended": {hang, ended, time.Second, stopTimeout, context.DeadlineExceeded, true},
-		"the file fails":        {func(m *machine) { m.folder.store = errDisk }, context.Background(), 0, 0, errDisk, false},
+		"the file fails":        {func(m *machine) { m.folder.store = errDisk }, always, 0, 0, errDisk, false},
 		"lost": {func(m *machine) { m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost }) },
-			context.Background(), every + time.Millisecond, 0, nil, false},
+			always, every + time.Millisecond, 0, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,8 +143,8 @@ func TestStopThatStoresLess(t *testing.T) {
 					t.Errorf("logged %s", text)
 				}
 				if m.folder.lease.Reserved != bound || m.folder.locked || len(m.registry.releases) > 0 {
-					t.Errorf("want %d, the file has %+v, locked %t; released %v", bound, m.folder.lease, m.folder.locked,
-						m.registry.releases)
+					t.Errorf("want %d, the file has %+v, locked %t; released %v",
+						bound, m.folder.lease, m.folder.locked, m.registry.releases)
 				}
 			})
 		})
@@ -165,11 +166,13 @@ func TestStopOffline(t *testing.T) {
 func (l *life) looks(when, state string, workerID int, text string) {
 	l.m.Helper()
 	s := l.Status()
-	if s.Mode != "test" || s.State != state || s.WorkerID != workerID || !strings.Contains(s.Error, text) || text == "" && s.Error != "" {
+	if s.Mode != "test" || s.State != state || s.WorkerID != workerID || !strings.Contains(s.Error, text) ||
+		text == "" && s.Error != "" {
 		l.m.Errorf("%s: %+v, want %s, worker ID %d, %q", when, s, state, workerID, text)
 	}
 	err := l.Ready()
-	if ok := state != StateWaiting; (err == nil) != ok || !ok && (!errors.Is(err, model.ErrNotReady) || !strings.Contains(err.Error(), text)) {
+	if ok := state != StateWaiting; (err == nil) != ok ||
+		!ok && (!errors.Is(err, model.ErrNotReady) || !strings.Contains(err.Error(), text)) {
 		l.m.Errorf("%s: ready: %v", when, err)
 	}
 }
@@ -196,7 +199,8 @@ func TestStatus(t *testing.T) {
 	l.issues("past the bound")
 	s := l.Status()
 	if file := m.folder.lease; s.After.UnixMilli() != someday+4000 || s.Reserved.UnixMilli() != file.Reserved ||
-		s.Expires.UnixMilli() != file.Expires || s.Trust != testExpiry-margin-every-time.Millisecond || s.ClockOffset != time.Second {
+		s.Expires.UnixMilli() != file.Expires || s.Trust != testExpiry-margin-every-time.Millisecond ||
+		s.ClockOffset != time.Second {
 		t.Errorf("%+v, the file has %+v", s, file)
 	}
 

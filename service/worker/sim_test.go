@@ -175,7 +175,8 @@ func newWorld(seed uint64, m mutant, tells bool) *world {
 	w.workers = 1 + w.rng.IntN(2)
 	for i := range 2 + w.rng.IntN(3) {
 		address := fmt.Sprintf("10.0.0.%d:8080", min(i, 2)) // the last two claim one address
-		w.instances = append(w.instances, &instance{w: w, address: address, disk: simDisk{identity: fmt.Sprint("disk", i)}})
+		disk := simDisk{identity: fmt.Sprint("disk", i)}
+		w.instances = append(w.instances, &instance{w: w, address: address, disk: disk})
 	}
 	w.acts = w.someActs()
 	return w
@@ -461,7 +462,9 @@ func (w *world) boot(i *instance) {
 	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
 	i.due = w.now
 	w.note("%s starts", i)
-	gen, err := snowflake.NewGenerator(snowflake.Options{Layout: w.layout, Tolerance: 5 * time.Millisecond, Now: i.clock})
+	gen, err := snowflake.NewGenerator(snowflake.Options{
+		Layout: w.layout, Tolerance: 5 * time.Millisecond, Now: i.clock,
+	})
 	if err != nil {
 		panic(err)
 	}
