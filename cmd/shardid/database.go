@@ -169,11 +169,11 @@ names both.`,
 				target = "deployment " + deployment
 				run = func(ctx context.Context) (int64, error) { return o.adopt(ctx, deployment, present) }
 			}
-			err := o.admin.Do(ctx, operator(), "confirm", target, func(ctx context.Context) (before, after any, err error) {
+			confirm := func(ctx context.Context) (before, after any, err error) {
 				waited, err = run(ctx)
 				return nil, map[string]any{"confirmed": waited}, err
-			})
-			if err != nil {
+			}
+			if err := o.admin.Do(ctx, operator(), "confirm", target, confirm); err != nil {
 				return err
 			}
 			result := "confirmed; running replicas resume within seconds"

@@ -47,7 +47,8 @@ func TestSettingsWatch(t *testing.T) {
 			t.Errorf("later: %+v", got)
 		}
 		said := out.String()
-		if strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 || strings.Count(said, "node=b setting=policy") != 1 {
+		if strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 ||
+			strings.Count(said, "node=b setting=policy") != 1 {
 			t.Errorf("asked %d times: %s", asked, said)
 		}
 	})
@@ -59,7 +60,8 @@ func TestExamineIsBounded(t *testing.T) {
 		silent := func(ctx context.Context) ([]model.Finding, error) { <-ctx.Done(); return nil, ctx.Err() }
 		begun := time.Now()
 		found, err := examine(t.Context(), []inspection{{"database", silent}, {"redis", silent}})
-		if took := time.Since(begun); took != 2*inspectTimeout || len(found) != 2 || err == nil || strings.Contains(err.Error(), "\n") {
+		if took := time.Since(begun); took != 2*inspectTimeout || len(found) != 2 || err == nil ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v after %v: %v", found, took, err)
 		}
 	})

@@ -255,7 +255,8 @@ var ending = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.
 // run runs the command under the lease, which it renews and gives back. The error has the exit status.
 func (h *holder) run(ctx context.Context) (err error) {
 	signals := make(chan os.Signal, 16)
-	for _, s := range append([]os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}, ending...) {
+	passedOn := []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}
+	for _, s := range append(passedOn, ending...) {
 		if !signal.Ignored(s) { // by nohup, for example
 			signal.Notify(signals, s)
 		}

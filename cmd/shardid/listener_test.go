@@ -20,7 +20,8 @@ func TestInstanceAddress(t *testing.T) {
 		cfg.Snowflake.Advertise = c.advertise
 		got := instanceAddress(cfg, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.listens)))
 		at, err := netip.ParseAddrPort(got)
-		if c.want != "" && got != c.want || err != nil || c.want == "" && (at.Port() != 8123 || at.Addr().IsUnspecified()) {
+		if err != nil || c.want != "" && got != c.want ||
+			c.want == "" && (at.Port() != 8123 || at.Addr().IsUnspecified()) {
 			t.Errorf("%+v: %s, %v", c, got, err)
 		}
 	}

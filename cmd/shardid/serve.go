@@ -36,7 +36,8 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_URL=redis://127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name demo and the space chat when the embedded database has no app yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name "+
+		"demo and the space chat when the embedded database has no app yet")
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
@@ -129,7 +130,7 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		{admin.TagKind, map[string]any{"tag": "orders", "description": "demo tag" + text}},
 		{admin.NameKind, map[string]any{"name": "demo"}},
 		{admin.SpaceKind, map[string]any{"space": "chat"}},
-		{admin.AppKind, map[string]any{"id": 1, "name": "test", "description": "demo app" + text}}, // says that all are there
+		{admin.AppKind, map[string]any{"id": 1, "name": "test", "description": "demo app" + text}}, // the last
 	} {
 		_, err := ask.send(ctx, cfg, http.MethodPost, "/admin/"+demo.kind.Path, demo.body)
 		// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"shardid/client/idgen"
@@ -73,7 +74,8 @@ func workersOptions(cfg Config) sqlstore.WorkersOptions {
 // otherwise.
 func (a *App) openZooKeeper() (*zkstore.Store, []monitor.Probe, error) {
 	s := a.cfg.Snowflake
-	if !s.Enabled || s.Worker.Mode != workerZK && s.Worker.Mode != workerZKRecycle && s.Worker.Mode != workerZKEphemeral {
+	ensembles := []string{workerZK, workerZKRecycle, workerZKEphemeral}
+	if !s.Enabled || !slices.Contains(ensembles, s.Worker.Mode) {
 		return nil, nil, nil
 	}
 	store, err := zkstore.New(zkstore.Options{

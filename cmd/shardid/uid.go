@@ -70,13 +70,13 @@ func (a *App) wireUID() error {
 		return err
 	}
 	a.issuer.UID = a.uid
-	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID that is asked for
+	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID
 	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
 	return nil
 }
 
-// nodeType says where this process runs. A container has the usual signs: Kubernetes' variable, and the files that Docker
-// and Podman leave.
+// nodeType says where this process runs. A container has the usual signs: Kubernetes' variable, and the files that
+// Docker and Podman leave.
 func nodeType() int {
 	for _, sign := range []string{"/.dockerenv", "/run/.containerenv"} {
 		if _, err := os.Stat(sign); err == nil {

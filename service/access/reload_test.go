@@ -69,7 +69,8 @@ func TestTokensFollowTheFile(t *testing.T) {
 			_ = os.Rename(file+".new", file)
 		}, "", "old")
 		after("emptied by accident", func() { write(t, file, "") }, "tokens.yaml: has no token", "old")
-		after("a folder in its place", func() { _ = errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, "is a directory", "old")
+		folder := func() { _ = errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }
+		after("a folder in its place", folder, "is a directory", "old")
 		after("none on purpose", func() { _ = os.Remove(file); write(t, file, "[]") }, "")
 		before, _ := r.latest()
 		err = errors.Join(g.Stop(t.Context()), g.Stop(t.Context()))

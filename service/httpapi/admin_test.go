@@ -397,7 +397,8 @@ func badAdminRequests() (all []exchange) {
 		`{"level":"info+2"}`)
 	add(patch, logTarget, "level must be a string", `{"level":7}`)
 	add(patch, logTarget, "unknown field", `{"level":"debug","for":"1h"}`)
-	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget, "DELETE " + logTarget} {
+	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget,
+		"DELETE " + logTarget} {
 		method, target, _ := strings.Cut(request, " ")
 		all = append(all, exchange{name: "405", method: method, target: target, token: adminSecret,
 			change: administrated(&fakeAdmin{}), status: 405, code: -10})

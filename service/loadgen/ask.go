@@ -148,8 +148,8 @@ func readAnswer(status int, body []byte) (ids []int64, err error) {
 	return ids, nil
 }
 
-// overRESP asks with INCR, or for many with LPOP, or INCRBY of a sequence. Each connection asks INFO first, so that no key
-// of a Redis is changed that was named by mistake.
+// overRESP asks with INCR, or for many with LPOP, or INCRBY of a sequence. Each connection asks INFO first, so that no
+// key of a Redis is changed that was named by mistake.
 func (o Options) overRESP(u *url.URL) (asker, func()) {
 	opts := &redis.Options{
 		Addr: u.Host, Password: o.Token, PoolSize: o.Concurrency, MaxRetries: -1, Protocol: 2, DisableIdentity: true,

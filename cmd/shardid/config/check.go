@@ -180,8 +180,8 @@ func (l *Loaded) conflicts() (all []string) {
 		"name the file that has the tokens, see shardid token --help")
 	when(s.ProtectMonitoring && s.TokensFile+s.AdminToken == "", "server.protect_monitoring is true but there is no "+
 		"token: set server.tokens_file or server.admin_token")
-	when(s.TLSClientCAFile != "" && s.TLSCertFile == "", "server.tls_client_ca_file is set but server.tls_cert_file is "+
-		"empty: clients show certificates over TLS only")
+	when(s.TLSClientCAFile != "" && s.TLSCertFile == "", "server.tls_client_ca_file is set but server.tls_cert_file "+
+		"is empty: clients show certificates over TLS only")
 	when(l.RESP.Addr == s.Addr && !strings.HasSuffix(s.Addr, ":0"),
 		"resp.addr is the same as server.addr: give it a port of its own")
 
@@ -202,8 +202,8 @@ func (l *Loaded) conflicts() (all []string) {
 	when(!isMySQL && len(d.Hosts) > 0, "database.hosts is set but database.driver is sqlite, a file: %s", toMySQL)
 	when(!isMySQL && d.TLS, "database.tls is true but database.driver is sqlite, a file: %s", toMySQL)
 
-	const encrypt = "%[1]s.tls_ca_file, %[1]s.tls_cert_file or %[1]s.tls_key_file is set, and the connections are not " +
-		"encrypted: %[2]s"
+	const encrypt = "%[1]s.tls_ca_file, %[1]s.tls_cert_file or %[1]s.tls_key_file is set, and the connections are " +
+		"not encrypted: %[2]s"
 	when(!d.TLS && d.TLSFiles != TLSFiles{}, encrypt, "database", "set database.tls to true")
 	when(!strings.HasPrefix(l.Redis.URL, "rediss://") && l.Redis.TLSFiles != TLSFiles{}, encrypt, "redis",
 		"begin redis.url with rediss://")
@@ -233,16 +233,16 @@ func (l *Loaded) conflicts() (all []string) {
 
 	u := l.UID
 	sum := u.TimeBits + u.WorkerBits + u.SeqBits
-	when(u.Mode == "cached" && u.SeqBits+u.BoostPower > 30, "the ring has 2^(uid.boost_power + uid.seq_bits) slots and "+
-		"%d + %d is more than 30: lower uid.boost_power, or set uid.mode to default", u.BoostPower, u.SeqBits)
+	when(u.Mode == "cached" && u.SeqBits+u.BoostPower > 30, "the ring has 2^(uid.boost_power + uid.seq_bits) slots "+
+		"and %d + %d is more than 30: lower uid.boost_power, or set uid.mode to default", u.BoostPower, u.SeqBits)
 	when(sum != 63, "uid.time_bits, uid.worker_bits and uid.seq_bits add up to %d: make the sum 63", sum)
 	// Each worker ID is a region's, so that at least one bit is left for them.
 	when(r.ID >= 1<<r.Bits, "region.id %d does not fit into region.bits %d: there are the regions 0…%d",
 		r.ID, r.Bits, 1<<r.Bits-1)
 	when(f.Enabled && r.Bits >= f.WorkerBits, "region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower "+
 		"it, or switch snowflake off", r.Bits, f.WorkerBits)
-	when(u.Enabled && r.Bits >= u.WorkerBits, "region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or "+
-		"switch uid off", r.Bits, u.WorkerBits)
+	when(u.Enabled && r.Bits >= u.WorkerBits, "region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, "+
+		"or switch uid off", r.Bits, u.WorkerBits)
 	return all
 }
 

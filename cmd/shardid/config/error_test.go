@@ -11,8 +11,8 @@ import (
 
 const (
 	ofPort = ": write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535"
-	noText = "is no value of this key: config.yaml of the release shows one; write text in quotes, or remove the line " +
-		"for the default"
+	noText = "is no value of this key: config.yaml of the release shows one; write text in quotes, or remove the " +
+		"line for the default"
 )
 
 // Each mistake in a file stops the start with one line: file, line, key, what is wrong and what to do.
@@ -24,8 +24,8 @@ func TestConfigFileErrors(t *testing.T) {
 		"log:\n  \"passwd hunter2\": x\n":      "2: log.passwd…: " + unknownKey,
 		"region: {\"\": x}\n":                  "1: region.: " + unknownKey,
 		"log:\n  level: info\n  level: warn\n": "3: log.level: is there twice: keep one",
-		"server: 8080\n":                       "1: server has no keys: write them on the lines below their section, indented",
-		"- server\n":                           "1: the file has no keys: write them on the lines below their section, indented",
+		"server: 8080\n":                       "1: server has no keys: write them on the lines below their section",
+		"- server\n":                           "1: the file has no keys: write them on the lines below their section",
 		"log: {}\n---\nuid: {}\n":              "3: begins a second document: keep one, without ---",
 		"server:\n\taddr: x\n": "2: is not YAML: found character … that cannot start any token: check indentation " +
 			"(by spaces, not tabs), colons and quotes around this line",
@@ -35,7 +35,7 @@ func TestConfigFileErrors(t *testing.T) {
 		"server:\n  addr:\n":                    "2: server.addr: " + noText,
 		"log:\n  level: &x info\n":              "2: log.level: " + noText,
 		"zookeeper: {addrs: [[a]]}\n":           "1: zookeeper.addrs: " + noText,
-		"queue: {prefetch_max: 1.5}\n":          `1: queue.prefetch_max: "1.5" is not a whole number: write decimal digits`,
+		"queue: {prefetch_max: 1.5}\n":          `1: queue.prefetch_max: "1.5" is not a whole number: write decimal`,
 		"database: {tls: yes}\n":                `1: database.tls: "yes" is not a boolean: write true or false`,
 		"segment: {runway: 2}\n": `1: segment.runway: "2" is not a duration: write a number with its unit, such as ` +
 			"500ms, 2s or 5m",
@@ -46,17 +46,17 @@ func TestConfigFileErrors(t *testing.T) {
 		"snowflake: {worker: {local_map: {'10.0.0.1:1': x}}}\n": `1: snowflake.worker.local_map: "10.0.0.1:1=x" is ` +
 			`not a key with a whole number: write ip:port=1 in a variable and {"ip:port": 1} in the file`,
 		// The value itself.
-		"# one\nqueue:\n  # two\n  prefetch_max: 0\n": "4: queue.prefetch_max: 0 is not in 1…10000: choose a value in " +
-			"this range, the default is 1000",
+		"# one\nqueue:\n  # two\n  prefetch_max: 0\n": "4: queue.prefetch_max: 0 is not in 1…10000: choose a value " +
+			"in this range, the default is 1000",
 		"uid: {schedule_interval: 1ms}\n": "1: uid.schedule_interval: 1ms is not in 1s…24h: choose a value in this " +
 			"range, the default is off",
-		"database: {driver: postgres}\n": `1: database.driver: "postgres" is not one of sqlite, mysql: choose one, the ` +
-			"default is sqlite",
+		"database: {driver: postgres}\n": `1: database.driver: "postgres" is not one of sqlite, mysql: choose one, ` +
+			"the default is sqlite",
 		"data_dir: ''\n":              "1: data_dir: is empty: set it, the default is data",
 		"server: {addr: localhost}\n": `1: server.addr: "localhost" is not host:port` + ofPort,
 		"zookeeper: {addrs: ['h1:2181', 'h2:2181/leaf/']}\n": `1: zookeeper.addrs: "h2:2181/leaf/" is not host:port: ` +
-			"write an address such as 10.0.0.7:2181, with a port from 1 to 65535; a chroot follows the last one, as in " +
-			"10.0.0.7:2181/leaf",
+			"write an address such as 10.0.0.7:2181, with a port from 1 to 65535; a chroot follows the last one, as " +
+			"in 10.0.0.7:2181/leaf",
 		"database: {driver: mysql, hosts: [':3306']}\n": `1: database.hosts: ":3306" is not host:port: write an ` +
 			"address such as 10.0.0.5:6379, with a port from 1 to 65535",
 		"queue: {refill_cron: '*/2 * * * *'}\n": `1: queue.refill_cron: "*/2 * * * *" is not a schedule: ` +
@@ -89,35 +89,36 @@ func wantProblem(t *testing.T, file, want string) {
 func TestConfigConflicts(t *testing.T) {
 	const mysql = "database:\n  driver: mysql\n  dsn: a:hunter2@tcp(h:1)/"
 	for file, want := range map[string]string{
-		"server:\n  require_token: true\n":                    "2: server.require_token is true but server.tokens_file is empty",
-		"server: {protect_monitoring: true}\n":                "1: server.protect_monitoring is true but there is no token",
-		"server:\n  tls_cert_file: c.pem\n":                   "2: server.tls_cert_file and server.tls_key_file belong together",
-		"server:\n  tls_client_ca_file: c.pem\n":              "2: server.tls_client_ca_file is set but server.tls_cert_file is empty",
-		"server:\n  drain_delay: 20s\n":                       "2: server.drain_delay 20s leaves nothing of server.shutdown_timeout 15s",
-		"resp:\n  addr: 127.0.0.1:8080\n":                     "2: resp.addr is the same as server.addr: give it a port of its own",
-		"database:\n  driver: mysql\n":                        "2: database.driver is mysql but database.dsn is empty: write user:pass",
-		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n": "3: database.dsn is no data source name of MySQL: write ",
-		mysql + "ids?timeout=hunter2\n":                       "3: database.dsn is no data source name of MySQL: write user:",
-		mysql + "\n":                                          "3: database.dsn names no database: write user:password@tcp(",
-		mysql + "ids?tls=true\n  tls: true\n":                 "3: database.dsn has a parameter tls, and database.tls is true",
-		mysql + "ids\n  tls: true\n  tls_key_file: k.pem":     "5: database.tls_cert_file and database.tls_key_file belong ",
-		"database: {tls: true}\n":                             "1: database.tls is true but database.driver is sqlite, a file",
-		"database: {tls_ca_file: x}\n":                        "1: database.tls_ca_file, database.tls_cert_file or database.tls_key_file is set, and the connections",
-		"database:\n  hosts: ['h:1']\n":                       "2: database.hosts is set but database.driver is sqlite, a file",
-		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids":      "2: database.dsn is that of a server but database.driver is ",
-		"database:\n  dsn: app:hunter2@/ids\n":                "2: database.dsn is that of a server but database.driver is ",
-		"database:\n  dsn: postgres://app:hunter2@db/i":       "2: database.dsn is that of a server but database.driver is ",
-		"redis: {url: 'redis://h', tls_ca_file: x}\n":         "1: redis.tls_ca_file, redis.tls_cert_file or redis.tls_key_file is set, and the connections are ",
-		"redis: {url: 'rediss://h', tls_key_file: x}\n":       "1: redis.tls_cert_file and redis.tls_key_file belong together",
-		"snowflake: {worker: {mode: redis}}\n":                "1: snowflake.worker.mode is redis but redis.url is empty: ",
-		"snowflake: {worker: {mode: local}}\n":                "1: snowflake.worker.mode is local but snowflake.worker.local_",
-		"snowflake: {worker: {mode: zk_normal}}\n":            "1: snowflake.worker.mode is zk but zookeeper.addrs is empty",
-		"snowflake:\n  seq_bits: 13\n":                        "2: snowflake.worker_bits and snowflake.seq_bits add up to 23: ",
-		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives 10.0.0.2:1 the worker ID 32, and snowflake.worker_bits 5 less region.bits 0 has room for 0…31: ",
-		"uid:\n  seq_bits: 14\n":                                    "2: uid.time_bits, uid.worker_bits and uid.seq_bits add up to 64",
-		"uid:\n  seq_bits: 24\n  worker_bits: 11\n  boost_power: 7": "4: the ring has 2^(uid.boost_power + uid.seq_bits) slots and 7 + 24 is more than 30: ",
-		"region: {id: 4, bits: 2}\n":                                "1: region.id 4 does not fit into region.bits 2: there are the",
-		"snowflake: {worker_bits: 2}\nregion:\n  bits: 2":           "3: region.bits 2 leaves no worker IDs of snowflake.worker_",
+		"server:\n  require_token: true\n":                    "2: server.require_token is true but server",
+		"server: {protect_monitoring: true}\n":                "1: server.protect_monitoring is true but t",
+		"server:\n  tls_cert_file: c.pem\n":                   "2: server.tls_cert_file and server.tls_key",
+		"server:\n  tls_client_ca_file: c.pem\n":              "2: server.tls_client_ca_file is set but se",
+		"server:\n  drain_delay: 20s\n":                       "2: server.drain_delay 20s leaves nothing o",
+		"resp:\n  addr: 127.0.0.1:8080\n":                     "2: resp.addr is the same as server.addr: g",
+		"database:\n  driver: mysql\n":                        "2: database.driver is mysql but database.d",
+		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n": "3: database.dsn is no data source name of ",
+		mysql + "ids?timeout=hunter2\n":                       "3: database.dsn is no data source name of ",
+		mysql + "\n":                                          "3: database.dsn names no database: write u",
+		mysql + "ids?tls=true\n  tls: true\n":                 "3: database.dsn has a parameter tls, and d",
+		mysql + "ids\n  tls: true\n  tls_key_file: k.pem":     "5: database.tls_cert_file and database.tls",
+		"database: {tls: true}\n":                             "1: database.tls is true but database.drive",
+		"database: {tls_ca_file: x}\n":                        "1: database.tls_ca_file, database.tls_cert",
+		"database:\n  hosts: ['h:1']\n":                       "2: database.hosts is set but database.driv",
+		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids":      "2: database.dsn is that of a server but da",
+		"database:\n  dsn: app:hunter2@/ids\n":                "2: database.dsn is that of a server but da",
+		"database:\n  dsn: postgres://app:hunter2@db/i":       "2: database.dsn is that of a server but da",
+		"redis: {url: 'redis://h', tls_ca_file: x}\n":         "1: redis.tls_ca_file, redis.tls_cert_file ",
+		"redis: {url: 'rediss://h', tls_key_file: x}\n":       "1: redis.tls_cert_file and redis.tls_key_f",
+		"snowflake: {worker: {mode: redis}}\n":                "1: snowflake.worker.mode is redis but redi",
+		"snowflake: {worker: {mode: local}}\n":                "1: snowflake.worker.mode is local but snow",
+		"snowflake: {worker: {mode: zk_normal}}\n":            "1: snowflake.worker.mode is zk but zookeep",
+		"snowflake:\n  seq_bits: 13\n":                        "2: snowflake.worker_bits and snowflake.seq",
+		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, " +
+			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives 10.0.0.2:1 the worker",
+		"uid:\n  seq_bits: 14\n":                                    "2: uid.time_bits, uid.worker_bits and uid.",
+		"uid:\n  seq_bits: 24\n  worker_bits: 11\n  boost_power: 7": "4: the ring has 2^(uid.boost_power + uid.s",
+		"region: {id: 4, bits: 2}\n":                                "1: region.id 4 does not fit into region.bi",
+		"snowflake: {worker_bits: 2}\nregion:\n  bits: 2":           "3: region.bits 2 leaves no worker IDs of s",
 	} {
 		wantProblem(t, file, "config.yaml:"+want)
 	}
@@ -128,11 +129,12 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 	for given, want := range map[string]string{
 		"SHARDID_QUEUE_PREFETCH_MAX=0": "environment SHARDID_QUEUE_PREFETCH_MAX: queue.prefetch_max: 0 is not in " +
 			"1…10000: choose a value in this range, the default is 1000",
-		"SHARDID_URL=x":         "environment SHARDID_URL: " + unknownKey,
-		"SHARDID_A\nB=x":        "environment SHARDID_A…: " + unknownKey,
-		"SHARDID_DATABASE_TLS=": `environment SHARDID_DATABASE_TLS: database.tls: "" is not a boolean: write true or false`,
-		"SHARDID_REGION_ID=1": "environment SHARDID_REGION_ID: region.id 1 does not fit into region.bits 0: there are " +
-			"the regions 0…0",
+		"SHARDID_URL=x":  "environment SHARDID_URL: " + unknownKey,
+		"SHARDID_A\nB=x": "environment SHARDID_A…: " + unknownKey,
+		"SHARDID_DATABASE_TLS=": `environment SHARDID_DATABASE_TLS: database.tls: "" is not a boolean: write true or ` +
+			"false",
+		"SHARDID_REGION_ID=1": "environment SHARDID_REGION_ID: region.id 1 does not fit into region.bits 0: there " +
+			"are the regions 0…0",
 		"--set=log.level=":                "flag --set: log.level: is empty: set it, the default is info",
 		"--set=database.tls":              "flag --set: database.tls: has no value: write --set database.tls=VALUE",
 		"--set=log.levle=info":            "flag --set: log.levle: " + unknownKey,
@@ -153,7 +155,8 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 
 // All problems are named, of every source, a line each, and a value that a later source replaced is none.
 func TestConfigAllProblems(t *testing.T) {
-	const file = "server:\n  adrr: x\n  addr: nowhere\n  require_token: 7\nlog: {level: loud}\nsegment: {runway: 100h}\n"
+	const file = "server:\n  adrr: x\n  addr: nowhere\n  require_token: 7\n" +
+		"log: {level: loud}\nsegment: {runway: 100h}\n"
 	_, err := loadText(t, file, []string{"SHARDID_SEGMENT_RUNWAY=1m", "SHARDID_X=1"}, "--set=log.access=some")
 	check.Equal(t, fmt.Sprint(err), strings.Join([]string{
 		"config.yaml:2: server.adrr: " + unknownKey,

@@ -117,8 +117,8 @@ func (l *Loaded) readFile(data []byte) {
 	switch syntax, ok := errors.AsType[yaml.Error](err); {
 	case ok:
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(syntax.GetMessage(), "…")
-		l.note(fmt.Errorf("%s: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes around this "+
-			"line", l.at(syntax.GetToken()), problem))
+		l.note(fmt.Errorf("%s: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes around "+
+			"this line", l.at(syntax.GetToken()), problem))
 	case err != nil:
 		l.note(fmt.Errorf("%s:1: is not YAML", l.File))
 	case len(file.Docs) > 1:
@@ -151,8 +151,8 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+showName(name)))
 		case k != nil && !strings.Contains(name, "."):
 			text, ok := textOf(pair.Value, k.value.Kind())
-			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write text in "+
-				"quotes, or remove the line for the default"))
+			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write text "+
+				"in quotes, or remove the line for the default"))
 		case k == nil && l.isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
@@ -202,8 +202,8 @@ var ofClients = []string{
 
 // ofKubernetes are variables that it makes in every pod for each service, shardid itself and those called shardid-….
 // See https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables.
-var ofKubernetes = regexp.MustCompile(`^SHARDID_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=|` +
-	`^SHARDID_(\w+_)?PORT=(tcp|udp|sctp)://`)
+var ofKubernetes = regexp.MustCompile(`^SHARDID_(\w+_)?(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|` +
+	`PORT_\d+_(TCP|UDP|SCTP)(_\w+)?=|PORT=(tcp|udp|sctp)://)`)
 
 func (l *Loaded) readEnv(environ []string) {
 	for _, entry := range environ {
@@ -213,7 +213,8 @@ func (l *Loaded) readEnv(environ []string) {
 		switch {
 		case i >= 0:
 			l.setKey(l.Keys[i], from, value, nil)
-		case strings.HasPrefix(name, envPrefix) && !slices.Contains(ofClients, name) && !ofKubernetes.MatchString(entry):
+		case strings.HasPrefix(name, envPrefix) && !slices.Contains(ofClients, name) &&
+			!ofKubernetes.MatchString(entry):
 			l.note(fmt.Errorf("%s: %s", from, unknownKey))
 		}
 	}
