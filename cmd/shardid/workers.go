@@ -34,21 +34,6 @@ worker IDs of the replicas that run, with any mode.`,
 		if name == cfg.Snowflake.Name && !inDatabase {
 			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
 				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
-		case isFree:
-			return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
-				var was model.WorkerEntry
-				free := func(ctx context.Context) (before, after any, err error) {
-					was, err = o.workers.Free(ctx, id, address)
-					return map[string]any{"address": was.Address, "reservedUntil": was.Reserved}, nil, err
-				}
-				target := fmt.Sprintf("worker ID %d", id)
-				if err := o.admin.Do(ctx, operator(), "worker.free", target, free); err != nil {
-					return err
-				}
-				return c.print(cmd, o.newWorkerObject(was), func(w io.Writer) {
-					fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
-				})
-			})
 		}
 		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
 			all := []workerObject{} // none is [], not null

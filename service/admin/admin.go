@@ -181,8 +181,8 @@ const (
 	withBeat = "on every replica within 3 s"
 )
 
-// Do runs a change that is about no thing of a resource: a worker ID is freed, an operator confirms something. It
-// leaves a line as the others do. Errors: those of change.
+// Do runs a change that is about no thing of a resource: an operator confirms something. It leaves
+// a line as the others do. Errors: those of change.
 func (s *Service) Do(ctx context.Context, by Actor, action, target string,
 	change func(context.Context) (before, after any, err error)) error {
 	_, err := s.run(ctx, by, action, target, nil, func(ctx context.Context) (d done, err error) {
