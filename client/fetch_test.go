@@ -57,9 +57,9 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	if down := c.replicas[0].failures.Load(); down > 20 {
-		t.Errorf("a replica that is away was asked %d times", down)
+		t.Errorf("a replica that is unreachable was asked %d times", down)
 	}
-	var refused *Error // it is told, and not that another one is away
+	var refused *Error // it is told, and not that another one is unreachable
 	c = newClient(t, Options{Addrs: []string{bad.URL, start(t, starting), bad.URL}, Timeout: 200 * time.Millisecond})
 	if _, err := c.UID().Next(t.Context()); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
 		t.Errorf("%v", err)

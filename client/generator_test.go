@@ -81,7 +81,7 @@ func TestGeneratorsNeverRepeat(t *testing.T) {
 	}
 }
 
-// During an outage a generator goes on to the end of its lease, then refuses and says why, and
+// During an outage a generator continues to the end of its lease, then refuses and says why, and
 // resumes by itself: with its lease, or with a new one.
 func TestGeneratorOutage(t *testing.T) {
 	t.Parallel()

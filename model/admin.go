@@ -8,8 +8,8 @@ import (
 // Beginning says how something new begins whose name was perhaps used before: the database went
 // back in time, nobody vouches for it, and it may lack what had the name. Zero: as it was asked for.
 type Beginning struct {
-	Skipped int64 // numbers that are left out, as they may have been handed out
-	// Waits: so many would have to be left out that nothing is handed out before an operator's
+	Skipped int64 // numbers that are left out, as they may have been issued
+	// Waits: so many would have to be left out that nothing is issued before an operator's
 	// word.
 	Waits bool
 }
@@ -60,15 +60,15 @@ func (t Tag) Notice() string {
 	return ""
 }
 
-// AppSummary is an app with what has been handed out of it.
+// AppSummary is an app with what has been issued of it.
 type AppSummary struct {
 	App
 	// Beginning is that of an app that was just made, whose HighestIndex it accounts for.
 	Beginning
 	Shards       int   // provisioned, at most the constant Shards
 	MixedLimits  bool  // not all shards have the limit, which is the highest of theirs
-	HighestIndex int64 // highest index handed out in any shard
-	TotalIndices int64 // indices handed out, all shards together, gaps included
+	HighestIndex int64 // highest index issued in any shard
+	TotalIndices int64 // indices issued, all shards together, gaps included
 }
 
 // AppChange is what to change of an app; nil stays as it is. A change that would let
@@ -90,7 +90,7 @@ type AppChange struct {
 }
 
 // Apply gives the app as it is after the change. lists are its lists with the highest
-// index that each has handed out and the limit of each, read under the rows' locks.
+// index that each has issued and the limit of each, read under the rows' locks.
 // Errors: ErrInvalidArgument, ErrRefused.
 func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 	next := app
@@ -141,7 +141,7 @@ func (c AppChange) checkList(l ListConfig) error {
 }
 
 // Check refuses, with ErrRefused, a limit below the ID of an index that the list has
-// handed out; index 0 means none.
+// issued; index 0 means none.
 func (l Limit) Check(key ListKey, index int64) error {
 	if index < 1 || index <= key.LastIndexWithin(l.MaxID) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"shardid/scripts/check"
 )
 
-// What may be changed of an app of which IDs up to index 1000 have been handed out.
+// What may be changed of an app of which IDs up to index 1000 have been issued.
 func TestAppChange(t *testing.T) {
 	key := ListKey{App: 7, Shard: 63}
 	issued := key.Compose(1000)

@@ -133,7 +133,7 @@ func CheckText(texts ...string) error {
 type ListConfig struct {
 	Key     ListKey
 	AppName string
-	MaxID   int64 // highest index handed out
+	MaxID   int64 // highest index issued
 	Step    int64 // smallest segment, in indices
 	// CurrentStep is the segment length that demand led to, in indices; it is
 	// never below Step.

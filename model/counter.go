@@ -13,12 +13,12 @@ import (
 // An example, of a counter whose Rate is 100 and whose row says 5,000:
 //
 //	12:00:00  The last heartbeat that the copy has. All that was stored before is in it.
-//	12:00:20  The server dies. It has handed out at most 2·100 + 100·20 = 2,200 numbers that the copy lacks: up to
+//	12:00:20  The server dies. It has issued at most 2·100 + 100·20 = 2,200 numbers that the copy lacks: up to
 //	          7,200. The copy's server notes the change. Each clock may be 5 s off, so that the 20 s may have been 30:
 //	          the doubt is 2·100·30 + 1 = 6,001 (Gap.Doubt).
 //	12:00:44  After jumpWait and twice the 10 s (ServerTimes.Note), the first number is taken: 11,002.
-//	12:01:00  That server dies, too. It has handed out at most 2·100 + 100·16 = 1,800 numbers: up to 12,801. Another
-//	          copy of 12:00:00 takes over, which knows no jump. Its doubt is 2·100·70 + 1 = 14,001, so it goes on
+//	12:01:00  That server dies, too. It has issued at most 2·100 + 100·16 = 1,800 numbers: up to 12,801. Another
+//	          copy of 12:00:00 takes over, which knows no jump. Its doubt is 2·100·70 + 1 = 14,001, so it continues
 //	          above 19,001.
 //
 // For each second that passes, the second jump becomes 200 longer, while 100 numbers are taken at most. Without the
@@ -41,7 +41,7 @@ const (
 	// that a reader of it has everything that was stored before.
 	BeatEvery = 10 * time.Second
 	// RaiseDelay is for how long a higher configured rate must have been stored before it
-	// is used, so that every replica, and a copy that lags by less, knows of it.
+	// is used, so that every replica, and a stale replica by less, knows of it.
 	RaiseDelay = time.Minute
 	// MaxGap is the oldest copy whose doubt is computed.
 	MaxGap = 1000 * 24 * time.Hour
@@ -54,15 +54,15 @@ const (
 	jumpShare = 100
 )
 
-// Counter is what a row of the database says about numbers that are handed out in
+// Counter is what a row of the database says about numbers that are issued in
 // ascending order. All times are by the database's clock.
 type Counter struct {
-	Last   int64     // highest number that was handed out, as far as the row knows
+	Last   int64     // highest number that was issued, as far as the row knows
 	Rate   int64     // numbers a second, at most; 0 is no bound
 	Tokens int64     // of the token bucket at At
 	At     time.Time // when numbers were taken last; zero before the first time
 
-	// Doubt is how many numbers above Last may have been handed out all the same: the
+	// Doubt is how many numbers above Last may have been issued all the same: the
 	// row may be a copy that went back in time, and nobody vouches for it. No number is
 	// taken before JumpFrom that lies beyond a doubt.
 	Doubt    int64

@@ -324,7 +324,7 @@ func (w *counterWorld) doubt() int64 {
 	return w.Doubt(w.row.accounts, w.row.counter.At, w.row.counter.Doubt)
 }
 
-// check is nil when no number was handed out twice.
+// check is nil when no number was issued twice.
 func (w *counterWorld) check() error {
 	sort.Slice(w.issued, func(i, j int) bool { return w.issued[i].First < w.issued[j].First })
 	for i := 1; i < len(w.issued); i++ {
@@ -336,7 +336,7 @@ func (w *counterWorld) check() error {
 }
 
 // Whatever the database and its witness do, alone, together or in a row, no number is
-// handed out twice. Each part that is left out shows.
+// issued twice. Each part that is left out shows.
 func counterSimulation() simtest.Simulation[counterMutant] {
 	return simtest.Simulation[counterMutant]{
 		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "jumps": 1},

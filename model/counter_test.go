@@ -48,7 +48,7 @@ func TestCounterTakesItsRate(t *testing.T) {
 	}
 }
 
-// Who may end a doubt, and where the counter goes on.
+// Who may end a doubt, and where the counter continues.
 func TestCounterDoubt(t *testing.T) {
 	row := model.Counter{Last: 5000, Rate: 1000, Doubt: 20_000, JumpFrom: noon.Add(-time.Minute)}
 	for name, c := range map[string]struct {

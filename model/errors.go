@@ -88,10 +88,10 @@ var (
 	// operator must confirm it. Callers get ErrQueueEmpty meanwhile.
 	ErrUnconfirmed = errors.New("max_id awaits an operator's confirmation")
 	// ErrJumping: the database has just changed its server and no witness vouches for
-	// the row, so that numbers are left out, and a moment must pass first. Callers get
+	// the row, so that numbers are skipped, and a moment must pass first. Callers get
 	// ErrQueueEmpty or ErrSegmentEmpty meanwhile.
-	ErrJumping = errors.New("waiting before numbers are left out, as the database server has changed")
-	// ErrRate: the counter has handed out as many numbers as it may for now. Callers
+	ErrJumping = errors.New("waiting before numbers are skipped, as the database server has changed")
+	// ErrRate: the counter has issued as many numbers as it may for now. Callers
 	// get ErrQueueEmpty or ErrSegmentEmpty meanwhile.
 	ErrRate = errors.New("the highest rate is reached")
 	// ErrClockApart: the clocks of the database server and of this machine differ by

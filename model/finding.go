@@ -93,7 +93,7 @@ func Unread(f Finding, why string) Finding {
 	return f
 }
 
-// Observe begins to watch a call of a store, for metrics and traces. The call goes on with the context
+// Observe begins to watch a call of a store, for metrics and traces. The call continues with the context
 // that it returns, and ends with the function, which is told why the store could not be used. It is
 // told nil for an answer, and a refusal, such as a limit that is reached, is one. op is one of a few
 // names: it holds nothing that a caller chose. A nil Observe watches nothing. Safe for concurrent use.

@@ -35,7 +35,7 @@ type Name struct {
 	// worker ID above the sequence.
 	EpochMs             int64 // Unix milliseconds
 	WorkerBits, SeqBits uint
-	// Hold is how long a holder may go on without shardid, in whole milliseconds, and how
+	// Hold is how long a holder may continue without shardid, in whole milliseconds, and how
 	// long new leases wait after the database went on from a copy that may lack some.
 	Hold time.Duration
 	Note NameNote

@@ -149,7 +149,7 @@ func (n *Numbers) last(period int64) int64 {
 	return start + most
 }
 
-// Append appends the text of an ID that is handed out at a time. Date fields finer than
+// Append appends the text of an ID that is issued at a time. Date fields finer than
 // the period show that time, as far as it lies in the ID's period.
 func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {
 	y, m, d := n.day(n.PeriodOf(id), at.In(n.zone)).Date()

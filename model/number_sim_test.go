@@ -22,7 +22,7 @@ const (
 	callersClock numberMutant = "numbers are jumped over in the caller's period"
 	endedDoubt   numberMutant = "any new period ends a doubt"
 	reopened     numberMutant = "the text shows the caller's period"
-	resetLost    numberMutant = "a period goes on where the last one ended"
+	resetLost    numberMutant = "a period continues where the last one ended"
 	noWidth      numberMutant = "a number has more digits than it may"
 )
 
@@ -86,7 +86,7 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 }
 
 // fromBase keeps for each period the counter of its begin, taken before a jump. A copy that
-// has the period goes on with a base that is higher than one that was stored elsewhere.
+// has the period continues with a base that is higher than one that was stored elsewhere.
 func (w *numberWorld) fromBase(row model.Counter, mark, want, p int64) (first, n int64, next model.Counter, err error) {
 	before, o := row.Last, w.row.opened
 	row.PeriodBits = 0
@@ -174,7 +174,7 @@ func (w *numberWorld) check() error {
 	return w.wrong
 }
 
-// Whatever the database, its witness and the clocks do, no text is handed out twice. Each part
+// Whatever the database, its witness and the clocks do, no text is issued twice. Each part
 // that is left out shows.
 func numberSimulation() simtest.Simulation[numberMutant] {
 	return simtest.Simulation[numberMutant]{

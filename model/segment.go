@@ -65,7 +65,7 @@ type AllocState struct {
 // AllocRequest asks for the next segment of a list.
 type AllocRequest struct {
 	Key ListKey
-	// Floor is the highest index known to have been handed out by anyone but
+	// Floor is the highest index known to have been issued by anyone but
 	// the row: the list's high-water mark, the witness' and what this process has seen. The
 	// segment starts above it, so a row that went back in time repeats nothing.
 	Floor int64
@@ -84,10 +84,10 @@ type AllocRequest struct {
 // committed and belongs to the caller alone.
 type Allocation struct {
 	Segment Segment
-	// Lifted is by how much what was handed out is above the row's max_id: the row went back
+	// Lifted is by how much what was issued is above the row's max_id: the row went back
 	// in time. 0 in normal operation.
 	Lifted int64
-	// Jumped is how many indices were left out because the row may have gone
+	// Jumped is how many indices were skipped because the row may have gone
 	// back in time by an unknown amount. 0 in normal operation.
 	Jumped int64
 	// Err is ErrLimitReached, ErrUnconfirmed, ErrJumping, ErrRate, ErrUnknownShard, or a

@@ -35,7 +35,7 @@ func TestNextSegment(t *testing.T) {
 		next          int64 // step
 	}{
 		"first":                  {0, never, 1000, 0, none, plain, 1, 1000, 1000},
-		"goes on after max_id":   {5000, never, 1000, 0, none, plain, 5001, 6000, 1000},
+		"continues after max_id": {5000, never, 1000, 0, none, plain, 5001, 6000, 1000},
 		"lifted above the floor": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 25_000, MaxStep: 1e6}, 25_001, 26_000, 1000},
 		"a floor below max_id changes nothing": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 4999, MaxStep: 1e6},
 			5001, 6000, 1000},
@@ -50,7 +50,7 @@ func TestNextSegment(t *testing.T) {
 		"but for the bound":                         {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 10, 10},
 		"a hundredth of what is left under a limit": {7, never, 1000, 0, reject(10), plain, 8, 8, 1},
 		"a small space is not taken by doubling":    {0, noon, 10, 1000, reject(10_000), grow, 1, 100, 100},
-		"wrap goes on past the limit":               {10, never, 5, 0, wrap, plain, 11, 15, 5},
+		"wrap continues past the limit":             {10, never, 5, 0, wrap, plain, 11, 15, 5},
 		"cut at the last index":                     {most - 2, never, 1000, 0, none, plain, most - 1, most, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestLimitApply(t *testing.T) {
 	}
 }
 
-// What the row lacks of what was handed out is told as a lift, and the segment is above it. The witness' mark rises
+// What the row lacks of what was issued is told as a lift, and the segment is above it. The witness' mark rises
 // before a commit: above the row it tells of a commit that failed, unless the database has changed meanwhile.
 func TestNextTellsALift(t *testing.T) {
 	for name, c := range map[string]struct{ lastMaxID, floor, uncommitted, first, lifted int64 }{

@@ -13,7 +13,7 @@ const MaxTagBytes = 128
 // Tag is a row of Leaf's table leaf_alloc.
 type Tag struct {
 	Name        string
-	MaxID       int64 // the first ID that has not been handed out
+	MaxID       int64 // the first ID that has not been issued
 	Step        int64 // smallest segment, in IDs
 	Description string
 	UpdatedAt   time.Time
@@ -39,7 +39,7 @@ func (t Tag) Numbers() (*Numbers, error) {
 type TagRequest struct {
 	Tag   string
 	Step  int64 // wanted length; the row's step when that is more
-	Floor int64 // IDs below it have been handed out for sure
+	Floor int64 // IDs below it have been issued for sure
 	// Changed says that the database has changed since the row was stored. Else a row below the
 	// witness' mark, which rises before a commit, has not gone back: a commit has failed.
 	Changed bool
@@ -49,12 +49,12 @@ type TagRequest struct {
 	Numbers *Numbers
 }
 
-// TagSegment is a range of IDs that is committed as handed out.
+// TagSegment is a range of IDs that is committed as issued.
 type TagSegment struct {
 	First, End int64 // [First, End), as Leaf's [old, new); First is at least 1
 	Step       int64 // the row's step, from the same transaction
-	Lifted     int64 // by how much max_id was below what was handed out: the table went back in time
-	Jumped     int64 // IDs left out because it went back by an unknown amount
+	Lifted     int64 // by how much max_id was below what was issued: the table went back in time
+	Jumped     int64 // IDs skipped because it went back by an unknown amount
 }
 
 // Next is the segment that a row gives, and its counter to store: the row's max_id is

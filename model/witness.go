@@ -7,7 +7,7 @@ import (
 
 const (
 	// HoldLasts is for how long a replica that hears nothing of the database may still let
-	// the witness vouch that it holds: a database that is away for less, and then goes on,
+	// the witness vouch that it holds: a database that is unreachable for less, and then continues,
 	// leaves nothing out. For so long a replica that has vanished keeps the witness named.
 	HoldLasts = 15 * time.Minute
 	// holdSlack is added where others wait for the end of a hold: clocks run apart a little.

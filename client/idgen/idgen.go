@@ -57,7 +57,7 @@ type Options struct {
 //
 // IDs rise, and the time in one is never ahead of the clock. Mostly it is the clock's; only a saturated
 // generator lags. Whenever a unit is used up before it has passed, the generator may, until the clock is
-// CatchUp further, go on with what it left of the past since: so callers that slept, or were stopped, past
+// CatchUp further, continue with what it left of the past since: so callers that slept, or were stopped, past
 // the end of a unit lose none of it, timers need not be exact and no core spins. With fewer callers than
 // IDs no unit is used up in time any more, and CatchUp after the last that was, the lag is 0.
 type Generator struct {
@@ -177,7 +177,7 @@ func (g *Generator) Remaining() time.Duration {
 func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err error) {
 	t := g.term.Load()
 	for {
-		// Here the unit of the last ID goes on, and keeps one number: its last one may let the IDs lag. No
+		// Here the unit of the last ID continues, and keeps one number: its last one may let the IDs lag. No
 		// division here: it is the hot path.
 		number := t.number.Load()
 		wall, mono := g.opts.Now()
@@ -200,7 +200,7 @@ func (g *Generator) Ready() error {
 	return err
 }
 
-// takeAnew is Take for all that is not to go on where the last call ended. With an n of 0 it changes nothing.
+// takeAnew is Take for all that is not to continue where the last call ended. With an n of 0 it changes nothing.
 func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration, err error) {
 	bits := g.opts.SeqBits
 	for {

@@ -308,7 +308,7 @@ func TestTermEnds(t *testing.T) {
 		reading int   // of the clock that is interrupted
 		got     int   // IDs that the call may have
 	}{
-		"while a call goes on":     {0, 1, 0},
+		"while a call continues":   {0, 1, 0},
 		"while a call begins":      {1, 1, 1},
 		"while a call begins anew": {1, 2, 1},
 	} {

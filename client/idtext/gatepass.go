@@ -39,7 +39,7 @@ func JavaHash(s string) int32 {
 	return h
 }
 
-// hashRunes goes on with a hash, over runes of any kind.
+// hashRunes continues with a hash, over runes of any kind.
 func hashRunes(h int32, s string) int32 {
 	for _, r := range s {
 		if r > 0xFFFF {

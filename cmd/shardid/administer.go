@@ -94,7 +94,7 @@ func (n noun[T]) command(c *cli, cmd *cobra.Command, verbs []string) *cobra.Comm
 			"YAML `FILE` with a list of new apps, by the names of HTTP: those that are there stay as they are")
 		o.isFor("file", verbs, verbAdd)
 	case "tag":
-		f.StringVar(&o.after, "after", "", "business `number` after which to go on, in place of --max-id")
+		f.StringVar(&o.after, "after", "", "business `number` after which to continue, in place of --max-id")
 		o.isFor("after", verbs, verbSet)
 	}
 	o.ask.asClient(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
@@ -359,7 +359,7 @@ func (o *order[T]) isSame(there answered[T], body map[string]any) bool {
 	return o.isWhole == nil || o.isWhole(there.T)
 }
 
-// goAfter has a tag go on after a business number.
+// goAfter has a tag continue after a business number.
 func (o *order[T]) goAfter(ctx context.Context, s opened) error {
 	tag, err := s.db.Tag(ctx, fmt.Sprint(o.value(o.Fields[0])))
 	if err != nil {
@@ -380,7 +380,7 @@ type listed struct {
 	Notice string `json:"notice,omitempty"`
 }
 
-// addFile adds each thing of a file that is not there. It goes on after one that is refused.
+// addFile adds each thing of a file that is not there. It continues after one that is refused.
 func (o *order[T]) addFile(ctx context.Context, cfg Config) error {
 	text, err := os.ReadFile(o.file)
 	if err != nil {

@@ -43,7 +43,7 @@ type App struct {
 	changes   int64     // of the database server, that the queue knows of; of the database's probe
 	checked   time.Time // when the tables of the database were looked at last; of the same probe
 
-	failed   chan error // what the service cannot go on after
+	failed   chan error // what the service cannot continue after
 	teardown []step     // what Stop does, the last first
 	stop     sync.Once
 	stopErr  error // of the first Stop
@@ -237,7 +237,7 @@ func (a *App) stopHTTP(ctx context.Context) error {
 	return a.server.Close()
 }
 
-// Failed tells when the service cannot go on.
+// Failed tells when the service cannot continue.
 func (a *App) Failed() <-chan error { return a.failed }
 
 func (a *App) onStop(name string, run func(context.Context) error) {

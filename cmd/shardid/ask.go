@@ -281,7 +281,7 @@ func (c *cli) status() *cobra.Command {
 
 Exits with 1 while the server is not ready or a critical alarm is on, which its last
 line on standard error names, and with 0 otherwise.
-With --wait, a script that has started the server goes on as soon as that is ready.`,
+With --wait, a script that has started the server continues as soon as that is ready.`,
 		Example: `  shardid status
   shardid status --wait 15s    # after the start of a server
   shardid status --url https://ids.example.com --token-file token --json`,

@@ -104,7 +104,7 @@ func TestAskHealth(t *testing.T) {
 	}
 }
 
-// Who waits for a server goes on once it is ready, and else learns what it waited for.
+// Who waits for a server continues once it is ready, and else learns what it waited for.
 func TestAwaitReady(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -261,7 +261,7 @@ func appLines() []line {
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap"},
 		{"apps delete --app 7 --confirm Orders", 2, `which is "orders"`},
-		{"apps delete --app 7 --confirm orders", 0, "it goes on above index 4000"},
+		{"apps delete --app 7 --confirm orders", 0, "it continues above index 4000"},
 		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued"},
 		{"provision --app 7 --name again", 0, "up to index 4000"},
 	}
@@ -300,7 +300,7 @@ func tagLines() []line {
 		{"tags set --tag a/b --max-rate 1000001", 2, "is above segment.max_rate, which is 1000000"},
 		{"tags set --tag a/b --max-rate 9 --set segment.max_rate=9", 0, "tag a/b is changed"},
 		{"tags delete --tag a/b --confirm a", 2, "confirm"},
-		{"tags delete --tag a/b --confirm a/b", 0, "it goes on at 80"},
+		{"tags delete --tag a/b --confirm a/b", 0, "it continues at 80"},
 		{"tags add --tag a/b", 0, "tag a/b starts at 80"},
 	}
 }
@@ -523,7 +523,7 @@ func TestCommandsWithTokens(t *testing.T) {
 		{"tags set --url URL --token-file boss --tag a/b --step 0", 2, "step must be a whole number in 1"},
 		{"tags set --url URL --token-file boss --tag a/b --after 0005", 2, "leave out --max-id and --url"},
 		{"tags set --tag a/b --after 0005", 0, "0006"},
-		{"tags delete --url URL --token-file boss --tag a/b --confirm a/b", 0, "it goes on at 0006"},
+		{"tags delete --url URL --token-file boss --tag a/b --confirm a/b", 0, "it continues at 0006"},
 	}, "URL", url)
 }
 

@@ -116,8 +116,8 @@ func (c *cli) confirm() *cobra.Command {
 	var uid, registry bool
 	cmd := &cobra.Command{
 		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID --confirm ID)",
-		Short: "Accept the database as it is, after a restore or a failover to a copy that lags",
-		Long: `After a database was restored, or failed over to a copy that lags, shardid leaves
+		Short: "Accept the database as it is, after a restore or a failover to a stale replica",
+		Long: `After a database was restored, or failed over to a stale replica, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it
 waits for an operator instead, and its error names the command. Before you run it,
 raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.

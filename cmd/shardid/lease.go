@@ -388,5 +388,5 @@ func signalGroup(p *os.Process, s os.Signal) error {
 	return nil
 }
 
-// say tells people what goes on; a command's own output is on the same files.
+// say tells people what continues; a command's own output is on the same files.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "shardid: "+format+"\n", args...) }

@@ -239,7 +239,7 @@ func TestLeaseEndsTheProcessGroup(t *testing.T) {
 	isGone(pid)
 }
 
-// Another replica is asked where one may answer otherwise: it is away, busy, or of an older version.
+// Another replica is asked where one may answer otherwise: it is unreachable, busy, or of an older version.
 func TestLeaseFinalAnswers(t *testing.T) {
 	for _, c := range []struct {
 		refusedError

@@ -33,11 +33,11 @@ func appNoun() noun[admin.AppItem] {
 		Kind: admin.AppKind, short: "List, add, change or delete the apps of the queue mode",
 		long: `List the apps of the queue mode; add one, which provisions its 64 shards, all or none; change one,
 only in what is given, and in nothing that would let an ID repeat; or delete one, of which is
-remembered what it handed out.`,
+remembered what it issued.`,
 		example: `  shardid apps
   shardid apps add --app 7 --name orders
   shardid apps set --app 7 --step 5000
-  shardid apps set --app 7 --min-index 1000000                         # every shard goes on above it
+  shardid apps set --app 7 --min-index 1000000                         # every shard continues above it
   shardid apps set --app 7 --max-limit-id 4294967295 --limit-policy wrap --confirm orders
   shardid apps delete --app 7 --confirm orders
   shardid apps list --json --url https://ids.example.com --token-file token`,
@@ -54,12 +54,12 @@ remembered what it handed out.`,
 		added: func(a admin.AppItem, _ string) string {
 			text := fmt.Sprintf(" has its %d shards", a.Shards)
 			if a.HighestIndex > 0 && a.Notice == "" { // it was deleted before
-				text += fmt.Sprintf("; it goes on above what it had handed out before it was deleted, up to index %d",
+				text += fmt.Sprintf("; it continues above what it had issued before it was deleted, up to index %d",
 					a.HighestIndex)
 			}
 			return text
 		},
-		deleted: func(a admin.AppItem) string { return fmt.Sprintf("it goes on above index %d", a.HighestIndex) },
+		deleted: func(a admin.AppItem) string { return fmt.Sprintf("it continues above index %d", a.HighestIndex) },
 		isWhole: func(a admin.AppItem) bool { return a.Shards == model.Shards },
 	}
 }
@@ -69,7 +69,7 @@ func tagNoun() noun[admin.TagItem] {
 	return noun[admin.TagItem]{
 		Kind: admin.TagKind, short: "List, add, change or delete the tags of the segment mode",
 		long: `List the tags of the segment mode, which are the rows of leaf_alloc; add one; change one, only in what
-is given, where max_id only rises; or delete one, of which is remembered what it handed out.`,
+is given, where max_id only rises; or delete one, of which is remembered what it issued.`,
 		example: `  shardid tags
   shardid tags add --tag orders --step 2000
   shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
@@ -92,7 +92,7 @@ is given, where max_id only rises; or delete one, of which is remembered what it
 			}
 			return " starts at " + next(t) + curl(base, "", path)
 		},
-		deleted: func(t admin.TagItem) string { return "it goes on at " + next(t) },
+		deleted: func(t admin.TagItem) string { return "it continues at " + next(t) },
 	}
 }
 
@@ -100,7 +100,7 @@ func nameNoun() noun[admin.NameItem] {
 	return noun[admin.NameItem]{
 		Kind: admin.NameKind, short: "List, add, change or delete the names of worker IDs",
 		long: `List the names of worker IDs; add one, whose layout never changes; change how long the holders of one
-may go on without shardid; or delete one of which nothing is leased: its layout and leases are
+may continue without shardid; or delete one of which nothing is leased: its layout and leases are
 remembered, should it come back.
 
 A name is a space of worker IDs with a layout of its own, for programs that make IDs themselves. New
@@ -124,7 +124,7 @@ hold counts for leases that are granted or renewed from now on, a longer one a m
 			ids := fmt.Sprintf(" has the worker IDs 0…%d, for IDs until ", n.Workers-1)
 			return ids + end.UTC().Format(time.DateOnly) + curl(base, "-X POST ", "/v1/leases/"+url.PathEscape(n.Name))
 		},
-		deleted: func(admin.NameItem) string { return "it has the same layout, and goes on above its last leases" },
+		deleted: func(admin.NameItem) string { return "it has the same layout, and continues above its last leases" },
 	}
 }
 
@@ -157,7 +157,7 @@ loses its data.`,
 			return " has a sequence for each key, on every replica within 3 s" +
 				curl(base, "-X POST '", "/v1/sequence/"+url.PathEscape(s.Space)+"/ids?key=room42'")
 		},
-		deleted: func(admin.SpaceItem) string { return "all of its sequences go on above its numbers" },
+		deleted: func(admin.SpaceItem) string { return "all of its sequences continue above its numbers" },
 	}
 }
 

@@ -261,7 +261,7 @@ func (a *App) sequenceReady() error {
 		err = a.monitor.Err(sequence.Condition)
 	}
 	if err != nil {
-		return fmt.Errorf("sequences cannot go on: %w", err)
+		return fmt.Errorf("sequences cannot continue: %w", err)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ func adminOptions(cfg Config, db *sqlstore.Store, log *slog.Logger) admin.Option
 	}
 }
 
-// layoutTimeout bounds the question at the start; a database that is away is asked
+// layoutTimeout bounds the question at the start; a database that is unreachable is asked
 // again by the modes themselves.
 const layoutTimeout = 3 * time.Second
 

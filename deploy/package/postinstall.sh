@@ -1,5 +1,5 @@
 #!/bin/sh
-# After the package is installed or upgraded. A service that runs goes on with the old
+# After the package is installed or upgraded. A service that runs continues with the old
 # program until it is restarted: run `shardid migrate` first, as the release notes say.
 set -e
 if command -v systemd-sysusers >/dev/null; then

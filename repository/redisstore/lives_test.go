@@ -16,7 +16,7 @@ import (
 )
 
 // The promise rests on lives: whatever a Redis has forgotten, or has brought back, it is another one for each list,
-// worker ID, section and mark. Nothing of the life before is handed out, and nothing that was allocated for it comes
+// worker ID, section and mark. Nothing of the life before is issued, and nothing that was allocated for it comes
 // in.
 
 // life is what a deployment has in the present life of a Redis.

@@ -3,7 +3,7 @@
 --            its mark, 19 digits with leading zeros, so that they compare as texts:
 --            numbers here have 53 bits
 --   ARGV[1]  see prelude.lua
---   ARGV[2]  life in which to go on; '' is any
+--   ARGV[2]  life in which to continue; '' is any
 --   ARGV[3]  what to do with the rest of ARGV:
 --              life          nothing but a write, which a server that is full refuses
 --              read C…       read the marks of counters

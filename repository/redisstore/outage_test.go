@@ -44,7 +44,7 @@ func TestASilentServer(t *testing.T) {
 }
 
 // TestAnOpenSlotStopsNothing: a reshard that was interrupted leaves a slot open for as long as nobody looks, to a node
-// that owns no slot yet. Its lists go on, moved as a whole, in part or not at all.
+// that owns no slot yet. Its lists continue, moved as a whole, in part or not at all.
 func TestAnOpenSlotStopsNothing(t *testing.T) {
 	check.Deep(t)
 	t.Parallel()
@@ -96,7 +96,8 @@ func TestAnOpenSlotStopsNothing(t *testing.T) {
 	}
 }
 
-// TestClusterWithoutOneMaster: a cluster that lost a master is away, or serves a part, as it is set up, and recovers.
+// TestClusterWithoutOneMaster: a cluster that lost a master is unreachable, or serves a part, as it is set up, and
+// recovers.
 func TestClusterWithoutOneMaster(t *testing.T) {
 	check.Deep(t)
 	t.Parallel()

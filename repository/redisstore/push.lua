@@ -24,7 +24,7 @@ end
 -- Before the indices: were the script to end in between, w would be too high,
 -- which costs a gap. The other way round costs the promise.
 -- r is where our run begins: the list ends with the indices from r to w, each once and
--- in order, as far as they are not popped. It goes on if the list still ends with w
+-- in order, as far as they are not popped. It continues if the list still ends with w
 -- and the segment follows on it. Else, after a gap, or when another program has pushed
 -- or popped there, a new run begins.
 if not run or first ~= tonumber(w) + 1 or redis.call('LINDEX', list, -1) ~= w then

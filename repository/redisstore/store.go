@@ -114,7 +114,7 @@ func (s *Store) Close() error { return s.client.Close() }
 
 // fail makes the error of an operation. In a cluster it also has the client
 // look for moved slots: go-redis does so by itself only for MOVED and ASK, and
-// would go on asking a master that is gone.
+// would continue asking a master that is gone.
 func (s *Store) fail(op string, err error) error {
 	if err == nil {
 		return nil

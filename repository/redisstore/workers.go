@@ -163,7 +163,7 @@ func (w workerSlots) read(ctx context.Context, first, last int, id string) (r re
 			s.Identity = ""
 		}
 		if s.Token = token; token != "" {
-			s.Acquired = r.Now // others stay away as long as the key lasts
+			s.Acquired = r.Now // others keep off as long as the key lasts
 		}
 		r.slots = append(r.slots, s)
 	}

@@ -10,7 +10,7 @@
 --              put L ID T E U F MS   in life L, replace token T and entry E of a worker ID, as they were
 --                                    read, '' for none, by U and F; its lease lasts MS ms
 --   returns  "<life> <kept since> <now> <replicas>"; or "none" where nothing can be read, and "changed"
---            for a worker ID that is not as it was read. read goes on with " <registry>" and, for each
+--            for a worker ID that is not as it was read. read continues with " <registry>" and, for each
 --            worker ID, a line with its token, a tab and its entry
 --   errors   see prelude.lua
 

@@ -98,7 +98,7 @@ func TestWorkersEnd(t *testing.T) {
 
 // TestWorkersAreConfirmed: nobody has to say how many replicas there are. One server alone is believed; once it was
 // seen with replicas, a majority has to confirm, and it is not enough that the replicas have left. The number is the
-// registry's, so an instance that comes later knows it too. What was not confirmed is no loss: the same calls go on
+// registry's, so an instance that comes later knows it too. What was not confirmed is no loss: the same calls continue
 // when the replica is back.
 func TestWorkersAreConfirmed(t *testing.T) {
 	t.Parallel()

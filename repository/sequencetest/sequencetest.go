@@ -168,7 +168,7 @@ func testFollows(t *testing.T, s Store) {
 	Want(t, s, 1, Of("k", 8, 1), 20, model.NoNumber)
 }
 
-// Where numbers were left out, every key goes on above them: they may have been given elsewhere.
+// Where numbers were skipped, every key continues above them: they may have been given elsewhere.
 func testGap(t *testing.T, s Store) {
 	fill(t, s, 1, 1, 10)
 	Want(t, s, 1, Of("k", 8), 8)

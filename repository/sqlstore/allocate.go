@@ -18,7 +18,7 @@ import (
 // lists. A list without a row gets model.ErrUnknownShard, one without an index
 // left model.ErrLimitReached, and the others still get theirs. When the
 // transaction fails, or its COMMIT is not acknowledged, every answer is a
-// *model.StoreError and the segments are never handed out. Safe for concurrent use,
+// *model.StoreError and the segments are never issued. Safe for concurrent use,
 // over processes too; 64 requests are one SELECT and one UPDATE.
 func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
 	const op = "allocate"
@@ -133,7 +133,7 @@ func listCounter(k model.ListKey) string { return "l:" + k.String() }
 // statement it sees the latest rows under every isolation level. MySQL would scan, and
 // lock, the whole of a small table without the index. SQLite's lock was taken by
 // BEGIN; its dialect leaves FOR UPDATE out. max_id is raised to the tombstones: a row that
-// was inserted by hand, or restored, may have less than was handed out before the deletion.
+// was inserted by hand, or restored, may have less than was issued before the deletion.
 // What is stored is in Stored.
 func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
 	var found []allocRow

@@ -163,7 +163,7 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 }
 
 // CreateApp makes the shards of an app, all or none, and answers what it made, and where it
-// begins: an app that was deleted before goes on above what it had handed out, and one that the
+// begins: an app that was deleted before continues above what it had issued, and one that the
 // database may lack above that. Errors: model.ErrInvalidArgument, model.ErrAppExists when the app
 // has any shard, model.ErrRefused for a limit below IDs of a deleted app, for one that was
 // scrambled and shall not be, or the reverse, and for a fresh one that was used;
@@ -198,7 +198,7 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 }
 
 // insertApp makes the rows of an app, above its tombstones, and says where it begins. The error may be
-// model.ErrRefused for a limit below what was handed out, and for a fresh app that was used.
+// model.ErrRefused for a limit below what was issued, and for a fresh app that was used.
 func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.AppSummary, err error) {
 	reqs := wholeApp(app.ID)
 	before, err := tombstones(tx, reqs)
@@ -323,9 +323,9 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 }
 
 // DeleteApp removes all rows of the app whose name is confirmed, and remembers in the
-// same transaction what each shard had handed out, so that the app goes on above that
+// same transaction what each shard had issued, so that the app continues above that
 // should it come back. It answers what was deleted. Errors: model.ErrUnknownApp,
-// ErrInvalidArgument for another name, ErrRefused while it is not known what they had handed out,
+// ErrInvalidArgument for another name, ErrRefused while it is not known what they had issued,
 // *model.StoreError.
 func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error) {
 	op, needs := fmt.Sprintf("delete app %d", id), []need{toOwn, toDecide}
@@ -349,7 +349,7 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 		if err != nil {
 			return app, err
 		}
-		for i := range lists { // what a list may have handed out without its row's knowledge counts, too
+		for i := range lists { // what a list may have issued without its row's knowledge counts, too
 			c := counters[i].Raise(marks[i])
 			if c.Doubt > model.MaxIndex-c.Last {
 				return app, fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid "+

@@ -150,7 +150,7 @@ func byHand(t *testing.T, s *Store, statement string) {
 	}
 }
 
-// An app that was deleted goes on above what it had handed out, on whatever road it
+// An app that was deleted continues above what it had issued, on whatever road it
 // comes back, and nothing calls that a database that went back in time.
 func TestDeletedAppGoesOn(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -269,7 +269,7 @@ func TestDeleteByHand(t *testing.T) {
 	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
 }
 
-// What a copy of the database may lack is left out, too, by an app or a tag that is deleted
+// What a copy of the database may lack is skipped, too, by an app or a tag that is deleted
 // in doubt and comes back. Where that is not known, or lies in another period, it is not
 // deleted.
 func TestDeletionInDoubt(t *testing.T) {

@@ -269,7 +269,7 @@ func clockApart(server, before, after time.Time) error {
 	if apart <= model.MaxClockApart {
 		return nil
 	}
-	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is handed out until then",
+	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is issued until then",
 		model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
 }
 

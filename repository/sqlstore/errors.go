@@ -77,14 +77,14 @@ func (s *Store) advice(err error) string {
 	case sqliteSaid(err, 11, 26): // CORRUPT, NOTADB
 		return "restore " + at + ", or set database.dsn to another path: it is not a usable SQLite database"
 	case errors.Is(err, errWitnessAway):
-		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it goes on " +
+		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it continues " +
 			"within seconds"
 	case isOtherServer(err):
 		return "correct " + key + ": what listens at " + at + " does not speak as MySQL or MariaDB do"
 	case dial != nil && dial.Op == "dial":
 		return "start it, or correct " + key + ": no database server answers at " + at
 	case isBroken(err):
-		return "if it goes on, see whether a MySQL or MariaDB server listens at " + at + " (" + key + "), and " +
+		return "if it persists, see whether a MySQL or MariaDB server listens at " + at + " (" + key + "), and " +
 			"look at its log: the connection broke; it is opened again"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "look whether the database is busy, or the network to it: it did not answer in time"

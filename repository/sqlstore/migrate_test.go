@@ -186,7 +186,7 @@ func rowsOfOriginals() []string {
 	}
 }
 
-// Tables of other programs become as ours are, and every number in them goes on.
+// Tables of other programs become as ours are, and every number in them continues.
 func TestMigrateAdopts(t *testing.T) {
 	with := func(options string, edits ...string) (tables []string) {
 		for _, table := range []string{original, leafOriginal, workerOriginal, nodeOriginal} {

@@ -14,10 +14,10 @@ import (
 )
 
 // An embedded database moves to a server: the rows of all its tables are copied as they are, tombstones, leases and
-// starts included, so that the server's database goes on above every number that was handed out. It is one transaction,
+// starts included, so that the server's database continues above every number that was issued. It is one transaction,
 // into a database that has none of these rows.
 //
-// No number may be handed out on both sides. So first the embedded database is marked as moved, in the column that each
+// No number may be issued on both sides. So first the embedded database is marked as moved, in the column that each
 // of its transactions looks at (region); shardid 0.3 refuses such a region, too. The mark names the deployment that the
 // rows go to. It is taken back only when nothing was copied for sure; else the same move may be tried again.
 
@@ -39,7 +39,7 @@ type Moved struct {
 	Rows  int64  `json:"rows"`
 }
 
-// MoveFrom copies all that an embedded database has handed out, with which no process may serve meanwhile, and has that
+// MoveFrom copies all that an embedded database has issued, with which no process may serve meanwhile, and has that
 // hand out nothing any more. Both have the schema of this version. Errors: model.ErrRefused, after which nothing has
 // changed, for a database that has rows already, and for another one that was moved elsewhere or is of another region;
 // *model.StoreError, after which the same move may be tried again.
@@ -103,7 +103,7 @@ func refuseMoved(region string) error {
 		return nil
 	}
 	to, _, _ := strings.Cut(rest, "/")
-	return fmt.Errorf("%w: the database was moved to deployment %s, which goes on with its numbers: "+
+	return fmt.Errorf("%w: the database was moved to deployment %s, which continues with its numbers: "+
 		"set database.driver and database.dsn to those of that one", model.ErrLayoutChanged, to)
 }
 

@@ -15,7 +15,7 @@ import (
 	"shardid/scripts/check"
 )
 
-// used is an embedded database that has handed out something of each kind, and has deleted some of that.
+// used is an embedded database that has issued something of each kind, and has deleted some of that.
 func used(t *testing.T) *Store {
 	t.Helper()
 	s, ctx := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "shardid.db")}), t.Context()
@@ -64,7 +64,7 @@ func rowsOf(t *testing.T, s *Store, table movedTable) []string {
 	return rows
 }
 
-// TestMove: a database that an embedded one moved to has all of its rows, and goes on above all of its numbers; the
+// TestMove: a database that an embedded one moved to has all of its rows, and continues above all of its numbers; the
 // embedded one hands out nothing any more.
 func TestMove(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {

@@ -159,7 +159,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 			return starts, false, err
 		}
 		row, err = s.insertNode(tx, start, nil)
-		if err == nil && row.ID < number { // the table has forgotten rows, or numbers are left out
+		if err == nil && row.ID < number { // the table has forgotten rows, or numbers are skipped
 			if err = removeNode(tx, row.ID); err == nil {
 				row, err = s.insertNode(tx, start, number)
 			}
@@ -245,7 +245,7 @@ func launchDate(start nodeStart) string {
 }
 
 // recycleNode takes over the worker ID that has not been used for longest. The rows
-// are read without a lock, so that marks go on; the one that is taken must still
+// are read without a lock, so that marks continue; the one that is taken must still
 // be as it was read. As many as skip may have been taken over already, by starts that
 // the database has lost: they are never used again.
 func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, error) {

@@ -29,7 +29,7 @@ const (
 
 // primary connects to that one of several hosts that takes writes, and stays with the one that it found until a
 // connection to it cannot be made, or a transaction breaks and nothing has been committed for a while: a host that the
-// network cut off from its group goes on to take connections. Then it asks the others, one after the other. Safe for
+// network cut off from its group continues to take connections. Then it asks the others, one after the other. Safe for
 // concurrent use.
 type primary struct {
 	hosts []connector

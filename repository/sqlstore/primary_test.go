@@ -119,7 +119,7 @@ func TestHostThatIsGone(t *testing.T) {
 	check.Equal(t, hosts.at, 1, "the host in use")
 }
 
-// Hosts of two deployments are refused before anything is handed out.
+// Hosts of two deployments are refused before anything is issued.
 func TestHostsOfTwoDeployments(t *testing.T) {
 	t.Parallel()
 	dsn := testserver.MariaDB(t).NewDatabase(t)

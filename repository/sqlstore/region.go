@@ -102,7 +102,7 @@ func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
 	return err
 }
 
-// What lists, tags and spaces have handed out, those that were deleted included.
+// What lists, tags and spaces have issued, those that were deleted included.
 const (
 	allLists = "(SELECT app_id AS name, max_id FROM " + table + " UNION ALL SELECT app_id, max_id FROM " +
 		deletedTable + ") AS u"
@@ -122,7 +122,7 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 		most = r.MaxIndex()
 	}
 	const (
-		elsewhere = "begin the region with an empty database; region 0 can go on with this one"
+		elsewhere = "begin the region with an empty database; region 0 can continue with this one"
 		adopted   = "other regions may issue the same. Begin the region with an empty database; or, in region 0, " +
 			"run `shardid region adopt`, which says where the others must begin"
 	)

@@ -58,7 +58,7 @@ func scrambled(tx *gorm.DB) (map[int64]scrambleRow, error) {
 }
 
 // keepScramble notes that a new app is scrambled, or refuses, with model.ErrRefused, an app
-// of which IDs of the other kind were handed out before it was deleted.
+// of which IDs of the other kind were issued before it was deleted.
 func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 	apps, err := scrambled(tx)
 	if err != nil {

@@ -59,7 +59,7 @@ func spaceCounter(space string) string { return spaceMark + ":" + space }
 // AllocateSections answers requests for numbers of sections and their terms, in order, in one
 // transaction under the rows' locks; they name distinct sections, at most 64. When the
 // transaction fails, or its COMMIT is not acknowledged, every answer is a *model.StoreError, and
-// the numbers are never handed out. place says how the servers of the requests are reached, and
+// the numbers are never issued. place says how the servers of the requests are reached, and
 // sure that most of those that decide about it take them for the present ones. Safe for
 // concurrent use, over processes too.
 func (s *Store) AllocateSections(

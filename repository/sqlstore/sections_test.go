@@ -156,7 +156,7 @@ func TestLostSectionEndsLeases(t *testing.T) {
 	if last["b"] == after["b"] || last["a"] != after["a"] || g.Number != last["b"] {
 		t.Errorf("%v, before %v, the answer has %d", last, after, g.Number)
 	}
-	// A replica that stood still while the space was deleted and added again does not go on by its lease.
+	// A replica that stood still while the space was deleted and added again does not continue by its lease.
 	check.Must(t, check.Err(s.DeleteSpace(t.Context(), "s")))
 	if end := fence(t, s, "a", "b"); end["b"] == last["b"] || end["a"] != last["a"] {
 		t.Errorf("%v after the deletion, before %v", end, last)
@@ -170,7 +170,7 @@ func lag(t *testing.T, s *Store) {
 }
 
 // A copy of the database lacks that b took the section from a. With a witness it knows that it
-// lacks something: neither goes on under the term that the copy has, and the next is above all.
+// lacks something: neither continues under the term that the copy has, and the next is above all.
 func TestSectionOfACopy(t *testing.T) {
 	t.Parallel()
 	for name, w := range map[string]*fakeWitness{"the witness vouches": aWitness(), "nobody does": nil} {

@@ -75,7 +75,7 @@ func mysqlChecks() []dbCheck {
 			Setting: "innodb_flush_log_at_trx_commit", Want: "1", Hidden: hiddenVariable,
 			Ask:   query1("SELECT @@global.innodb_flush_log_at_trx_commit"),
 			Level: model.Unless(unsafe, "1", "3"), // 3 is MariaDB's group commit of old with three syncs
-			Advice: "a power cut takes back segments that were handed out: only the mark in Redis could then keep " +
+			Advice: "a power cut takes back segments that were issued: only the mark in Redis could then keep " +
 				"their IDs from repeating: SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's file",
 		}, {
 			Setting: "sync_binlog", Want: "1 with log_bin", Hidden: hiddenVariable,
@@ -101,7 +101,7 @@ func mysqlChecks() []dbCheck {
 		}, {
 			Setting: "member of its group", Want: "yes, or no group", Ask: askMember,
 			Level: model.Unless(unsafe, "yes", "no group"),
-			Advice: "the server is outside its group, which goes on without what is written here: START " +
+			Advice: "the server is outside its group, which continues without what is written here: START " +
 				"GROUP_REPLICATION, or, if the group was given up for good, unset group_replication_group_name",
 			Hidden: "MySQL tells it from 8.1 on: have super_read_only = ON in the file of each node, so that one " +
 				"that is outside takes no writes",
@@ -117,7 +117,7 @@ func mysqlChecks() []dbCheck {
 				" WHERE seen_at > " + serverNow + " - 8000"),
 			Level: model.Unless(warn, "one"),
 			Advice: "replicas of this deployment use different Redis, or some none, so no Redis knows what was " +
-				"handed out, and numbers are left out after a failover of the database: let redis.* name the same " +
+				"issued, and numbers are skipped after a failover of the database: let redis.* name the same " +
 				"Redis in the configuration of every replica",
 		},
 	}

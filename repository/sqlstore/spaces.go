@@ -17,7 +17,7 @@ import (
 // of a lease, which gives numbers of sections that the new one may not have.
 const spaceRests = 15 * time.Second
 
-// CreateSpace makes a space. One that there was before begins above what it had handed out.
+// CreateSpace makes a space. One that there was before begins above what it had issued.
 // Errors: model.ErrSpaceExists, ErrInvalidArgument, ErrRefused for one that was deleted a moment
 // ago, *model.StoreError.
 func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space, error) {
@@ -37,7 +37,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		if err != nil {
 			return err
 		}
-		grave, err := query[struct{ MaxID, DeletedAt int64 }](tx, "read what was handed out before a deletion",
+		grave, err := query[struct{ MaxID, DeletedAt int64 }](tx, "read what was issued before a deletion",
 			"SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", space.Name)
 		if err != nil {
 			return err
@@ -113,10 +113,10 @@ func unknownSpace(name string) error {
 		model.ErrUnknownSpace, name)
 }
 
-// DeleteSpace removes a space, and remembers what its sections had handed out, so that one of
-// that name goes on above it. The leases of the lives of Redis that had them end, so that a replica
-// that stood still meanwhile does not go on with them. Errors: model.ErrUnknownSpace, ErrRefused
-// while it is not known what they had handed out, *model.StoreError.
+// DeleteSpace removes a space, and remembers what its sections had issued, so that one of
+// that name continues above it. The leases of the lives of Redis that had them end, so that a replica
+// that stood still meanwhile does not continue with them. Errors: model.ErrUnknownSpace, ErrRefused
+// while it is not known what they had issued, *model.StoreError.
 func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, error) {
 	return within(ctx, s, "delete the space", func(tx *gorm.DB) (space model.Space, err error) {
 		m, space, err := s.lockSpace(tx, name)

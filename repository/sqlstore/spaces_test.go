@@ -11,7 +11,7 @@ import (
 	"shardid/scripts/check"
 )
 
-// A space is made, told, changed and deleted; one of the name goes on above all that was handed
+// A space is made, told, changed and deleted; one of the name continues above all that was handed
 // out, but not before replicas have forgotten the first one.
 func TestSpaces(t *testing.T) {
 	onBothEmpty(t, func(t *testing.T, opts Options) {

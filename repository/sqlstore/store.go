@@ -1,6 +1,6 @@
 // Package sqlstore keeps in MySQL, MariaDB or SQLite what must never be forgotten:
 //
-//   - id_alloc, which indices of the queue mode have been handed out;
+//   - id_alloc, which indices of the queue mode have been issued;
 //   - leaf_alloc, which IDs of each segment tag;
 //   - leaf_workerid_alloc, which instance may use which snowflake worker ID, and up
 //     to which time;
@@ -13,7 +13,7 @@
 //     lost (deployment.go, witness.go);
 //   - shardid_name and shardid_lease, which worker IDs of a name are leased (leases.go);
 //   - shardid_sequence, shardid_section and shardid_fence, which numbers of sequences have been
-//     handed out, and which life of Redis may give them (sections.go, spaces.go);
+//     issued, and which life of Redis may give them (sections.go, spaces.go);
 //   - shardid_replica, which replica may let Redis vouch for that (witness.go).
 //
 // A segment is taken in one transaction under the rows' locks and belongs to the
@@ -69,7 +69,7 @@ const (
 	sequenceTable   = "shardid_sequence"
 	sectionTable    = "shardid_section"
 	fenceTable      = "shardid_fence"
-	// deletedSequenceTable has what spaces of sequences had handed out before they were deleted.
+	// deletedSequenceTable has what spaces of sequences had issued before they were deleted.
 	deletedSequenceTable = "shardid_sequence_deleted"
 )
 
@@ -90,7 +90,7 @@ type Options struct {
 	// Region is the part of IDs that other deployments do not have. What has issued IDs of another
 	// one, or of none, is refused; see AdoptRegion.
 	Region model.Region
-	// Witness can vouch for what was handed out when the server has changed; nil: nothing can.
+	// Witness can vouch for what was issued when the server has changed; nil: nothing can.
 	Witness Witness
 	// OnServerChange is told that another life of the database was met: its copy is at
 	// most that old, and the witness vouches for what the copy lacks, or does not. It
@@ -126,7 +126,7 @@ const (
 	DefaultTagRate  = 1_000_000
 )
 
-// Open prepares the store. It connects to no MySQL server, which may be away; a
+// Open prepares the store. It connects to no MySQL server, which may be unreachable; a
 // SQLite file is created together with its folder. Errors: model.ErrInvalidArgument
 // for impossible options, *model.StoreError for a SQLite file that cannot be used.
 func Open(ctx context.Context, opts Options) (*Store, error) {

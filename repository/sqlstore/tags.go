@@ -165,7 +165,7 @@ func checkNewTag(tag model.Tag) error {
 
 // AllocateTag takes the next segment of a tag, in one transaction under the row's
 // lock. When the transaction fails, or its COMMIT is not acknowledged, the segment
-// is never handed out. Safe for concurrent use, over processes and with Leaf's own
+// is never issued. Safe for concurrent use, over processes and with Leaf's own
 // programs. Errors: model.ErrUnknownTag, model.ErrLimitReached,
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
 func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
@@ -204,7 +204,7 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 }
 
 // lockTag reads the latest committed row of the exact name and locks it. Its MaxID is raised to what a
-// tag of the name had handed out before it was deleted. The error may be model.ErrUnknownTag.
+// tag of the name had issued before it was deleted. The error may be model.ErrUnknownTag.
 func (s *Store) lockTag(tx *gorm.DB, name string) (row tagRow, err error) {
 	found, err := query[[]tagRow](tx, "lock the row",
 		"SELECT "+s.tagColumns()+" FROM "+tagTable+" AS t WHERE t.biz_tag = ?"+s.forUpdate(), name)
@@ -232,7 +232,7 @@ func (r tagRow) counted(m *moment) countedRow {
 // mark is the name of the tag at the witness.
 func (r tagRow) mark() string { return "t:" + r.BizTag }
 
-// storeTag writes what a tag has handed out, if its max_id is still the one that was
+// storeTag writes what a tag has issued, if its max_id is still the one that was
 // read.
 func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
 	return updateRows(tx, 1, "store", "UPDATE "+tagTable+" SET doubt = ?, last_change = ?, tokens = ?, "+
@@ -241,7 +241,7 @@ func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
 		c.Doubt, m.Changes, c.Tokens, max(0, c.At.UnixMilli()), c.Last+1, c.Last+1, row.BizTag, row.Stored)
 }
 
-// tagKept is what outlives a tag of a name: the first ID that it had not handed out when it was
+// tagKept is what outlives a tag of a name: the first ID that it had not issued when it was
 // deleted, 0 for one that never was, and how its IDs are shown, zero for a plain tag.
 type tagKept struct {
 	Buried int64
@@ -258,7 +258,7 @@ func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
 }
 
 // CreateTag makes a tag and answers it, and where it begins: at MaxID, above what a tag of the name
-// had handed out before it was deleted, or above what one that the database lacks may have. Errors:
+// had issued before it was deleted, or above what one that the database lacks may have. Errors:
 // model.ErrInvalidArgument, model.ErrTagExists, model.ErrRefused for other numbers than the
 // tag had before and for a fresh one that was used, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
@@ -282,7 +282,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 			err = keepNumber(tx, tag, kept)
 		}
 		if err == nil && kept.Buried > tag.MaxID {
-			err = write(tx, "go on above what was handed out before",
+			err = write(tx, "continue above what was issued before",
 				"UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", kept.Buried, tag.Name)
 		}
 		if err != nil {
@@ -295,7 +295,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 }
 
 // beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.
-// before is the first ID that a tag of the name had not handed out before it was deleted.
+// before is the first ID that a tag of the name had not issued before it was deleted.
 func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, before int64) error {
 	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Numbering: made.Numbering}
 	row.Counter.LastChange = m.accountedFor(made.Fresh)
@@ -415,7 +415,7 @@ func (m moment) checkRaise(tag model.Tag, maxID int64) error {
 }
 
 // DeleteTag removes a tag and remembers in the same transaction what it had handed
-// out, so that it goes on above that should it come back. It answers what was
+// out, so that it continues above that should it come back. It answers what was
 // deleted. Errors: model.ErrUnknownTag, *model.StoreError.
 func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 	op, needs := fmt.Sprintf("delete tag %q", name), []need{toShare, toDecide}

@@ -261,7 +261,7 @@ func TestChangeTag(t *testing.T) {
 	})
 }
 
-// A tag that was deleted goes on above what it had handed out, on whatever road it
+// A tag that was deleted continues above what it had issued, on whatever road it
 // comes back; only another name starts anew.
 func TestDeletedTagGoesOn(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
@@ -281,7 +281,7 @@ func TestDeletedTagGoesOn(t *testing.T) {
 			back()
 		}
 		check.Is(t, check.Err(s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)})), model.ErrRefused,
-			"below what was handed out before the deletion")
+			"below what was issued before the deletion")
 		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: next, End: next + 2000, Step: 2000})
 		addTag(t, s, "A", 2000)
 		wantTag(t, s, model.TagRequest{Tag: "A"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
@@ -330,7 +330,7 @@ func addNumbers(t *testing.T, s *Store, name string, n model.Numbering) (*model.
 }
 
 // A period begins at 1, above whatever the counter was; one that began is never opened
-// again, and in a doubt numbers are left out in the present period.
+// again, and in a doubt numbers are skipped in the present period.
 func TestNumbersOfPeriods(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		numbers, today := addNumbers(t, s, "orders", daily)
@@ -411,7 +411,7 @@ func TestNumbersNeverChange(t *testing.T) {
 	})
 }
 
-// What is known to be handed out does not shrink a doubt about business numbers: it may lie
+// What is known to be issued does not shrink a doubt about business numbers: it may lie
 // in another period than what is missing.
 func TestNumbersSettleWithTheirPeriod(t *testing.T) {
 	numbers, err := daily.Numbers()

@@ -10,18 +10,18 @@ import (
 	"shardid/model"
 )
 
-// What was handed out of an app, a tag or a space before it was deleted is remembered in a table for each kind: should
-// one come back under its ID or name, by whatever road, it goes on above that. Rows of these tables only rise, and
+// What was issued of an app, a tag or a space before it was deleted is remembered in a table for each kind: should
+// one come back under its ID or name, by whatever road, it continues above that. Rows of these tables only rise, and
 // stay for ever.
 
-// tombstones is what the lists that have one had handed out. It reads without a lock and must
+// tombstones is what the lists that have one had issued. It reads without a lock and must
 // follow the statement that locked the lists' rows, or keeps others from them: it then sees the
 // deletion of whatever was there before.
 func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64, error) {
 	var found []struct{ AppID, ShardID, MaxID int64 }
 	err := tx.Table(deletedTable).Select("app_id, shard_id, max_id").Where(whereKeys(reqs)).Find(&found).Error
 	if err != nil {
-		return nil, fmt.Errorf("read what was handed out before a deletion: %w", err)
+		return nil, fmt.Errorf("read what was issued before a deletion: %w", err)
 	}
 	highest := make(map[model.ListKey]int64, len(found))
 	for _, t := range found {
@@ -53,7 +53,7 @@ func (s *Store) bury(tx *gorm.DB, into, values string, rows ...[]any) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return write(tx, "remember what was handed out", "INSERT INTO "+into+" VALUES "+values+
+	return write(tx, "remember what was issued", "INSERT INTO "+into+" VALUES "+values+
 		strings.Repeat(", "+values, len(rows)-1)+s.either(
 		" ON DUPLICATE KEY UPDATE max_id = GREATEST(max_id, VALUES(max_id)), deleted_at = VALUES(deleted_at)",
 		" ON CONFLICT DO UPDATE SET max_id = MAX(max_id, excluded.max_id), deleted_at = excluded.deleted_at"),

@@ -35,7 +35,7 @@ import (
 //     Redis may be lost again.
 
 // errWitnessAway: the row names a witness that does not answer, or not to this process.
-var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out, or for the database " +
+var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is issued, or for the database " +
 	"to do without it")
 
 // errNoWitness is why it does not answer to a process without Redis.
@@ -376,7 +376,7 @@ func (s *Store) leaveDeployment() {
 
 // readMarks asks the witness that the row names how far counters have come that account for the changes up to oldest;
 // those after it are read. Where no witness is named, marks that are there all the same count too: they vouch for
-// nothing, but what they say was handed out. The moment must be locked.
+// nothing, but what they say was issued. The moment must be locked.
 func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int64) ([]int64, error) {
 	marks, err := make([]int64, len(counters)), errNoWitness
 	if s.opts.Witness != nil && (m.Witness != "" || s.reached.Load()) {
@@ -441,7 +441,7 @@ func (r changeRow) change() model.Change {
 }
 
 // noteServer writes down that another life of the database answers, how much it may
-// lack, and who knows what that is. Only then is anything handed out again. It happens in one
+// lack, and who knows what that is. Only then is anything issued again. It happens in one
 // transaction, once, however many processes try, and touches no counter: each accounts
 // for it when it is used (counterRow.counter).
 func (s *Store) noteServer(ctx context.Context) error {
@@ -517,7 +517,7 @@ func (s *Store) witnessKnows(ctx context.Context, m moment, lacks bool) (bool, e
 		s.seen.changedAt = s.opts.Now()
 	}
 	if s.opts.Now().Sub(s.seen.changedAt) < patience {
-		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w",
+		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was issued: %w",
 			errServerChanged, patience, err)
 	}
 	return false, nil
@@ -594,7 +594,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 			break
 		}
 		if s.opts.Now().Sub(began) > settleFor {
-			return nil // the next heartbeat goes on
+			return nil // the next heartbeat continues
 		}
 	}
 	err := s.inMoment(ctx, "note that the rows are settled", nil, func(tx *gorm.DB, _ *moment) error {
@@ -609,7 +609,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 }
 
 // settleRows raises the rows of counters that are below their marks. One that is not there
-// gets a tombstone: should it be made again, it goes on above its mark.
+// gets a tombstone: should it be made again, it continues above its mark.
 func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
 	var lists []model.AllocRequest
 	tags, sections, spaces := map[string]int64{}, map[model.SectionKey]int64{}, map[string]int64{}

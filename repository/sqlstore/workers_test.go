@@ -276,7 +276,7 @@ func TestWorkerClaims(t *testing.T) {
 		granted("renewed", "a", "mysql 1", now+40_000, false)
 		refused("another registry", "c", "redis x 2", true)
 		granted("given up", "a", "mysql 1", now-1, false)
-		refused("the other goes on", "c", "redis x 2", true)
+		refused("the other continues", "c", "redis x 2", true)
 		granted("lowered", "b", "mysql 1", now-5000, false)
 		refused("a moment ago", "c", "redis x 2", false)
 		if grant := granted("watched", "c", "redis x 2", now+20_000, true); grant.After != now-1 || grant.Kept < 0 {

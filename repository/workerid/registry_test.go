@@ -168,7 +168,7 @@ type holder struct {
 
 // TestEachTimeBelongsToOneLease: owners with and without a folder acquire, renew, release, die and come
 // back, in any order and by a clock that jumps. Answers are lost, and renewals arrive twice and late.
-// Owners with a folder go on up to Expires without asking. No time of a worker ID is used by two leases.
+// Owners with a folder continue up to Expires without asking. No time of a worker ID is used by two leases.
 func TestEachTimeBelongsToOneLease(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 0))

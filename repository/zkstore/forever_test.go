@@ -20,7 +20,7 @@ import (
 // javaLeaf is a node as Java Leaf wrote it in 2019.
 const javaLeaf = `{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`
 
-// Java Leaf goes on with our nodes: name, data, and no other node beside them.
+// Java Leaf continues with our nodes: name, data, and no other node beside them.
 func TestForeverIsLeafs(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
 	for i := range 2 {

@@ -142,7 +142,7 @@ func TestHungServer(t *testing.T) {
 
 // TestEnsemble: on three servers each registry gives distinct worker IDs while the
 // leader is killed, and while a follower that some clients are connected to hangs;
-// leases from before go on.
+// leases from before continue.
 func TestEnsemble(t *testing.T) {
 	check.Deep(t)
 	t.Parallel()
@@ -172,13 +172,13 @@ func TestEnsemble(t *testing.T) {
 			e.WaitAll()
 			follower := (e.Leader() + 1) % len(e.Servers)
 			acquire(24, 24, func() { e.Servers[follower].Pause() })
-			if mode != zkstore.ModeEphemeral { // whose leases end with a session that was away for too long
+			if mode != zkstore.ModeEphemeral { // whose leases end with a session that was unreachable for too long
 				workertest.WantDistinct(t, leases)
 			}
 			e.Servers[follower].Resume()
 			e.WaitAll()
 			for i, lease := range leases {
-				check.Eventually(t, fmt.Sprintf("%s goes on", lease.Owner.Address), func() (err error) {
+				check.Eventually(t, fmt.Sprintf("%s continues", lease.Owner.Address), func() (err error) {
 					longer := workertest.With(lease, lease.Reserved+1000, lease.Expires+2000)
 					leases[i], err = stores[i%6].Renew(t.Context(), longer)
 					if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) {

@@ -249,7 +249,7 @@ const (
 	numberers = 9
 	// keysOf is how many keys of each space they ask for.
 	keysOf = 150
-	// takeover bounds how long sequences may take to go on after a fault. It is far above what
+	// takeover bounds how long sequences may take to continue after a fault. It is far above what
 	// the leases and the doubts of both stores make of it.
 	takeover = 3 * time.Minute
 )
@@ -318,7 +318,7 @@ func (w *world) numbersSoFar() (n int) {
 	return n
 }
 
-// phase says what goes on from now on.
+// phase says what continues from now on.
 func (w *world) phase(text string) {
 	w.books.Phase(text)
 	for _, s := range w.spaces {

@@ -33,7 +33,7 @@ func (w *world) promoteDatabase() {
 	w.promoteCopy()
 }
 
-// promoteCopy sends all processes to what was the replica; the primary goes on if it still runs.
+// promoteCopy sends all processes to what was the replica; the primary continues if it still runs.
 func (w *world) promoteCopy() {
 	w.t.Helper()
 	w.db.Promote()
@@ -128,7 +128,7 @@ func databaseRestarts(w *world) {
 	w.linger(time.Second)
 }
 
-// long is for how long a database is away at least: beyond a heartbeat and a lease.
+// long is for how long a database is unreachable at least: beyond a heartbeat and a lease.
 const long = 15 * time.Second
 
 // databaseAway: numbers of keys stop with the lease, and callers read why.
@@ -141,7 +141,7 @@ func databaseAway(w *world) {
 		db.Kill()
 		w.later(db.Restart)
 	}
-	if w.hasRedis() && w.gophers != nil { // the plain design goes on numbering
+	if w.hasRedis() && w.gophers != nil { // the plain design continues numbering
 		for _, p := range w.procs {
 			w.stopsNumbering(p, "database")
 		}
@@ -166,7 +166,7 @@ func databaseAwayFailsOver(w *world) {
 	w.promoteCopy()
 }
 
-// commitsStall: the database answers no COMMIT, as its semi-synchronous replica is away. In
+// commitsStall: the database answers no COMMIT, as its semi-synchronous replica is unreachable. In
 // half of the cases that one takes its place, without what was not answered.
 func commitsStall(w *world) {
 	w.followDatabase()
@@ -406,7 +406,7 @@ func madeAgain(w *world) {
 	w.makeYoung()
 }
 
-// deleteYoung deletes some of what is there, unless it is not known what that has handed out.
+// deleteYoung deletes some of what is there, unless it is not known what that has issued.
 func (w *world) deleteYoung() {
 	w.t.Helper()
 	for _, args := range [][]string{
@@ -460,7 +460,7 @@ func (w *world) doctor(server *testserver.MariaDBServer, setting, level string) 
 	}
 }
 
-// withoutPrimary breaks the primary, and the others go on with another one. In the end what was broken is
+// withoutPrimary breaks the primary, and the others continue with another one. In the end what was broken is
 // mended and joins again.
 func withoutPrimary(breaks func(*world, *testserver.MariaDBServer) (mend func())) func(*world) {
 	return func(w *world) {

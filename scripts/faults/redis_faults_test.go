@@ -78,7 +78,7 @@ func (w *world) writeAOF(n *node) {
 	})
 }
 
-// restart restarts a node on its AOF, by an orderly stop or a power cut. Something is done while it is away.
+// restart restarts a node on its AOF, by an orderly stop or a power cut. Something is done while it is unreachable.
 func (w *world) restart(n *node, away func()) {
 	w.t.Helper()
 	if w.coin() {
@@ -240,7 +240,7 @@ func lostMaster(w *world) {
 	w.linger(time.Second)
 }
 
-// sleepingMaster: the master stands still until it is replaced, then goes on as
+// sleepingMaster: the master stands still until it is replaced, then continues as
 // if nothing had happened: the split brain of Sentinel and Cluster.
 func sleepingMaster(w *world) {
 	p := w.somePair()
@@ -251,7 +251,7 @@ func sleepingMaster(w *world) {
 	w.linger(time.Second)
 }
 
-// split cuts the master off together with process i; the others go on with the lagging replica, and both
+// split cuts the master off together with process i; the others continue with the lagging replica, and both
 // sides issue.
 func (w *world) split(i int) {
 	w.t.Helper()
@@ -283,7 +283,7 @@ func splitBrain(w *world) {
 	w.linger(time.Second)
 }
 
-// splitAsleep: a process is frozen when the others go on, with a lease of the old master, which would still
+// splitAsleep: a process is frozen when the others continue, with a lease of the old master, which would still
 // answer it. It wakes up when they number keys again, or long after, with requests that came meanwhile.
 func splitAsleep(w *world) {
 	i := w.withoutName()
@@ -353,9 +353,9 @@ func (w *world) moveRedis(i int) {
 // rollback is how far rows go back, in indices.
 const rollback = 20_000
 
-// rowsBack rolls max_id back where Redis vouches for all that was handed out: on lists whose high-water mark is
+// rowsBack rolls max_id back where Redis vouches for all that was issued: on lists whose high-water mark is
 // max_id. More than that is outside the promise. Healing is what a runbook says: max_id is raised by hand, one
-// row at a time, as the processes go on.
+// row at a time, as the processes continue.
 func rowsBack(w *world) {
 	var marks map[rig.List]int64
 	for tries, rows := 0, int64(0); rows == 0 && tries < 20; tries++ {

@@ -288,7 +288,7 @@ func (w *world) beyond(rows map[rig.List]int64) {
 		if w.narrow(in) {
 			count = 20 // of few
 		}
-		w.until(m.name()+" goes on beyond its row", func() error {
+		w.until(m.name()+" continues beyond its row", func() error {
 			for _, p := range w.procs {
 				if err := w.ask(context.Background(), p, m, alice, count); err != nil {
 					w.operate(m.app, err)

@@ -65,7 +65,7 @@ func table() []fault {
 		{name: "Redis restarts", run: redisRestarts, on: files, without: 15 * s},
 		{name: "Redis restarts, empty", run: redisEmpty, on: redis, without: 15 * s},
 		{name: "Redis restarts, a process is killed", run: victim, on: single, without: 25 * s},
-		{name: "Redis is away for long", run: redisAway, on: single, without: 60 * s, slow: true},
+		{name: "Redis is unreachable for long", run: redisAway, on: single, without: 60 * s, slow: true},
 		{name: "Redis sleeps", run: redisSleeps, on: redis, without: 10 * s},
 		{name: "lists deleted", run: listsDeleted, on: redis, calm: true},
 		{name: "metas deleted", run: metasDeleted, on: redis, calm: true},
@@ -76,7 +76,7 @@ func table() []fault {
 		{name: "scripts flushed", run: scriptsFlushed, on: redis},
 		{name: "locks gone", run: locksGone, on: redis},
 
-		// Another Redis takes over, which lacks the last moment, or goes on beside the first.
+		// Another Redis takes over, which lacks the last moment, or continues beside the first.
 		{name: "lagging replica promoted", run: lagging, on: redis, without: 15 * s},
 		{name: "master lost", run: lostMaster, on: redis, without: 15 * s},
 		{name: "process asleep over a promotion", run: asleep, on: redis, without: 15 * s},
@@ -101,7 +101,7 @@ func table() []fault {
 		// The database restarts, fails over, or goes back, and Redis knows what it lacks.
 		{name: "database sleeps", run: databaseSleeps, on: alone, without: 10 * s, database: true},
 		{name: "database restarts", run: databaseRestarts, on: copied, without: 15 * s, database: true},
-		{name: "database is away for long", run: databaseAway, on: alone, without: 45 * s, database: true, slow: true},
+		{name: "database is unreachable for long", run: databaseAway, on: alone, without: 45 * s, database: true, slow: true},
 		{name: "database hangs, and restarts", run: databaseHangs, on: single,
 			without: 45 * s, database: true, slow: true},
 		{name: "database fails over", run: databaseFailsOver, on: copied, without: 25 * s, database: true},
@@ -201,7 +201,7 @@ func processKilled(w *world) {
 	w.linger(time.Second)
 }
 
-// allRestart: all processes are away at once, after an orderly stop or a power cut.
+// allRestart: all processes are unreachable at once, after an orderly stop or a power cut.
 func allRestart(w *world) {
 	end := syscall.SIGKILL
 	if w.coin() {
@@ -229,7 +229,7 @@ func clientKilled(w *world) {
 	w.linger(time.Second)
 }
 
-// clientSleeps: what it holds is as old as the pause when it goes on, and so are the answers
+// clientSleeps: what it holds is as old as the pause when it continues, and so are the answers
 // that wait for it.
 func clientSleeps(w *world) {
 	g := w.someGopher()

@@ -188,7 +188,7 @@ func (w *world) try(args ...string) error {
 	env := rates().With(w.region.settings()).With(settings{
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": w.primary().DSN(database),
 	})
-	if w.site != nil { // a command has the Redis of the replicas, which vouches for what was handed out
+	if w.site != nil { // a command has the Redis of the replicas, which vouches for what was issued
 		env = env.With(w.site.env(0))
 	}
 	cmd := env.Command(w.whole.TempDir(), rig.Binary(w.t), args...)

@@ -29,7 +29,7 @@ func (l List) ID(number int64) int64 {
 // for concurrent use.
 type Ledger struct {
 	mu         sync.Mutex
-	phase      string // what goes on, for problems
+	phase      string // what continues, for problems
 	lists      map[List]*numbers
 	ids        int // distinct
 	duplicates int
@@ -113,7 +113,7 @@ func (l *Ledger) note(by string, in List, number int64) {
 		by, number, in.App, in.Shard, in.ID(number), of.highest)
 }
 
-// Phase says what goes on from now on.
+// Phase says what continues from now on.
 func (l *Ledger) Phase(phase string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

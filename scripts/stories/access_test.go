@@ -162,7 +162,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	fails("each wrong secret", "database", "redis", "tokens")
 	db.Kill()
 	redis.Kill()
-	fails("each store that is away", "database", "redis")
+	fails("each store that is unreachable", "database", "redis")
 	secrets := []string{databaseSecret, redisSecret, adminSecret, wrongSecret, strings.TrimPrefix(token, "shardid_")}
 	for where, text := range map[string]string{"the log": d.Output(), "an answer or a command": seen.String()} {
 		for _, secret := range secrets {
@@ -200,7 +200,7 @@ func (d *daemon) overTLS(transport *http.Transport) {
 }
 
 // TestTLS: a replica speaks TLS to its stores, which let nobody in without a certificate, and to callers it
-// knows, over HTTP and RESP, and to nobody else. It goes on when its own certificate is spoilt.
+// knows, over HTTP and RESP, and to nobody else. It continues when its own certificate is spoilt.
 func TestTLS(t *testing.T) {
 	story(t)
 	a, stranger := check.NewAuthority(t), check.NewAuthority(t)

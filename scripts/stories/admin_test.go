@@ -323,7 +323,7 @@ func TestErrorTable(t *testing.T) {
 }
 
 // TestDoctor: doctor shows each setting with its verdict. What is unsafe, and what cannot be asked, is in its one
-// line on stderr, without passwords; that one store is away hides nothing of the other.
+// line on stderr, without passwords; that one store is unreachable hides nothing of the other.
 func TestDoctor(t *testing.T) {
 	story(t)
 	good := func(t *testing.T) settings { return provisioned(t).With(onRedis(testserver.Redis(t).Addr)) }
@@ -348,13 +348,13 @@ func TestDoctor(t *testing.T) {
 			"database  sync_binlog  log_bin is off  1 with log_bin  ok",
 			"redis  role  master  master  ok",
 		}, nil},
-		"the database is away": {
+		"the database is unreachable": {
 			without(onMariaDB("root:" + password + "@tcp(127.0.0.1:1)/nowhere")), 1,
 			[]string{"database  reachable  no  yes  unknown", "redis  role  master"},
 			[]string{"start it, or correct database.dsn"},
 		},
-		"Redis is away":   {without(onRedis("127.0.0.1:1")), 1, noRedis, []string{"start Redis, or correct redis."}},
-		"Redis is silent": {silent, 1, noRedis, []string{"no answer in time"}},
+		"Redis is unreachable": {without(onRedis("127.0.0.1:1")), 1, noRedis, []string{"start Redis, or correct redis."}},
+		"Redis is silent":      {silent, 1, noRedis, []string{"no answer in time"}},
 		"unsafe": {unsafe, 1, []string{
 			"database  innodb_flush_log_at_trx_commit  2  1  unsafe",
 			"redis  maxmemory-policy  allkeys-lru  noeviction  unsafe",

@@ -111,8 +111,8 @@ func manyApps() string {
 }
 
 // TestConsoleNamesAndSpaces: names with how much of each is leased, and the holders of the one that is chosen; spaces
-// with their step. While the database is away what was read stays, and the page says why; afterwards it resumes by
-// itself.
+// with their step. While the database is unreachable what was read stays, and the page says why; afterwards it resumes
+// by itself.
 func TestConsoleNamesAndSpaces(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -245,11 +245,11 @@ func TestConsoleLanguages(t *testing.T) {
 			b.says("#queue-title", language.queue)
 
 			server.Kill()
-			b.until("the store is away", `says('#alarm-list').includes('ShardidStoreAway') && !$('#replica-none').hidden`)
+			b.until("the store is unreachable", `says('#alarm-list').includes('ShardidStoreAway') && !$('#replica-none').hidden`)
 			b.run(`$('#replica-none').lang = 'en'`) // it has the server's message
 			pure("without Redis")
 			d.Kill()
-			b.until("the server is away", `link() === 'away' && says('#stale') !== ''`)
+			b.until("the server is unreachable", `link() === 'away' && says('#stale') !== ''`)
 			pure("without the server")
 			b.clean("status of", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
 		})

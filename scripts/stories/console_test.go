@@ -1,6 +1,6 @@
 //go:build unix
 
-// The console in a browser: it shows what the stores hold, says who is hit when one is away, and administers.
+// The console in a browser: it shows what the stores hold, says who is hit when one is unreachable, and administers.
 // console_deep_test.go goes through what few operators meet.
 
 package stories_test
@@ -123,9 +123,9 @@ const (
 	marked = `$$('#affected-list li').map((e) => e.querySelector('.name').innerText + ' ' + e.dataset.state).join()`
 )
 
-// TestConsoleTrouble: Redis dies. A sentence says who is hit and who goes on, one cause is one red alarm with a
+// TestConsoleTrouble: Redis dies. A sentence says who is hit and who continues, one cause is one red alarm with a
 // link to its section of the runbook, and all is one line again a minute after it is back. A replica that drains serves
-// nothing, and a server that is away is said to be so until it is back.
+// nothing, and a server that is unreachable is said to be so until it is back.
 func TestConsoleTrouble(t *testing.T) {
 	story(t)
 	server, dir := testserver.Redis(t), t.TempDir()
@@ -163,7 +163,7 @@ func TestConsoleTrouble(t *testing.T) {
 		$$('#affected-list li').some((e) => e.textContent === 'replicanot ready')
 		&& !says('#health').includes('serving')`)
 	d.Kill()
-	b.until("the page says that the server is away", `link() === 'away' && says('#stale').includes('does not answer')`)
+	b.until("the page says that the server is unreachable", `link() === 'away' && says('#stale').includes('does not answer')`)
 	b.says("#app-name", "1 test") // what was known
 	serveIn(t, dir, s, "--demo", "--set", "server.addr="+strings.TrimPrefix(d.url, "http://"))
 	eventually(t, 2*seen, "the page is live again", func() bool {

@@ -82,7 +82,7 @@ type slot struct {
 	counts    map[string]*atomic.Int64 // IDs of each kind
 }
 
-// TestUpgradeSideBySide: replicas of 0.3.0 go on while the new version migrates their database
+// TestUpgradeSideBySide: replicas of 0.3.0 continue while the new version migrates their database
 // and serves beside them, take the place of each other in the same folder to and fro, also after
 // both stores were restarted, and every replica issues every kind of ID all the time, none twice.
 func TestUpgradeSideBySide(t *testing.T) {

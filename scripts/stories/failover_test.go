@@ -48,7 +48,7 @@ func TestSentinelLaggingReplica(t *testing.T) {
 	books.Settle(t)
 }
 
-// TestDatabaseRestored: MariaDB comes back from a cold copy that is 5000 IDs old, while Redis goes on.
+// TestDatabaseRestored: MariaDB comes back from a cold copy that is 5000 IDs old, while Redis continues.
 func TestDatabaseRestored(t *testing.T) {
 	story(t)
 	s, books := privateStores(t), &ledger{}

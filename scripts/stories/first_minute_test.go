@@ -81,7 +81,7 @@ func TestKilledUnderLoad(t *testing.T) {
 }
 
 // TestLostDatabase: a folder that has been in use does not begin anew when its
-// database is gone, empty or another one, and goes on once it is back.
+// database is gone, empty or another one, and continues once it is back.
 func TestLostDatabase(t *testing.T) {
 	story(t)
 	dir := t.TempDir()

@@ -1,6 +1,6 @@
 //go:build unix
 
-// What happens to users when stores die: what is held is served on, the other modes go on, a refusal says to
+// What happens to users when stores die: what is held is served on, the other modes continue, a refusal says to
 // come again, the operator has one alarm that names the cause, and all is well soon after the store is back.
 // Where a replica is stopped, its callers lose nothing, and its operator need not wait.
 
@@ -69,7 +69,7 @@ func batch(d *daemon, books *ledger, pass string, count int) answer {
 	return a
 }
 
-// wantRefusal wants one that says which store is away, and to come again.
+// wantRefusal wants one that says which store is unreachable, and to come again.
 func wantRefusal(t *testing.T, a answer, code int, store string) {
 	t.Helper()
 	if !a.comesAgain() || a.Code != code || !strings.Contains(a.Message, store) {
@@ -107,7 +107,7 @@ func TestStartsWithoutStores(t *testing.T) {
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
 }
 
-// TestDatabaseDies: what Redis holds is served on, until a list is dry; who has a worker ID goes on, and who
+// TestDatabaseDies: what Redis holds is served on, until a list is dry; who has a worker ID continues, and who
 // starts is not ready. When the database is back, all is well without a caller and without a restart.
 func TestDatabaseDies(t *testing.T) {
 	story(t)
@@ -156,7 +156,7 @@ func TestDatabaseDies(t *testing.T) {
 }
 
 // TestRedisDies: Redis dies and comes back empty, or hangs for a while. Its lists are refused and the other
-// modes go on, and no ID comes twice.
+// modes continue, and no ID comes twice.
 func TestRedisDies(t *testing.T) {
 	story(t)
 	for _, c := range []struct {
@@ -195,11 +195,11 @@ func TestRedisDies(t *testing.T) {
 			d.alarm("ShardidStarved", true)
 			for _, name := range d.alarms() {
 				if name == "ShardidConditionFailing" {
-					t.Errorf("%s is on, and only follows from the store that is away", name)
+					t.Errorf("%s is on, and only follows from the store that is unreachable", name)
 				}
 			}
 			if !strings.Contains(d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n") {
-				t.Error("the metrics do not tell that Redis is away")
+				t.Error("the metrics do not tell that Redis is unreachable")
 			}
 			c.back(s.redis)
 			eventually(t, startLimit, "served again", served)
@@ -294,7 +294,7 @@ func (d *daemon) crowd(n int) (kept int, leave func()) {
 	}
 }
 
-// TestProbesGetThrough: when a crowd that asks for nothing has used up all connections and goes on to come,
+// TestProbesGetThrough: when a crowd that asks for nothing has used up all connections and continues to come,
 // probes, scrapes, operators and callers are answered, over and over, and the operator is told once.
 func TestProbesGetThrough(t *testing.T) {
 	story(t)

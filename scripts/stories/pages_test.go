@@ -178,7 +178,7 @@ func shownOn(t *testing.T, file string) (all []any) {
 	return all
 }
 
-// reader is somebody who follows a page: what goes on runs in a first window, all else in another one.
+// reader is somebody who follows a page: what continues runs in a first window, all else in another one.
 type reader struct {
 	t        *testing.T
 	page     page
@@ -315,7 +315,7 @@ func (r *reader) hasTarget(name string) {
 	}
 }
 
-// begins starts a command that goes on, with its output in a file.
+// begins starts a command that continues, with its output in a file.
 func (r *reader) begins(command, log string) *rig.Process {
 	cmd := exec.Command("/bin/sh", "-c", "exec env "+r.here.Replace(command))
 	cmd.Dir, cmd.Env = r.dir, r.env

@@ -427,7 +427,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestHAProxy: with the configuration of docs/api.md a Redis client goes on when one of two
+// TestHAProxy: with the configuration of docs/api.md a Redis client continues when one of two
 // replicas is killed, and no ID comes twice.
 func TestHAProxy(t *testing.T) {
 	check.Deep(t)

@@ -108,7 +108,7 @@ const articleTable = `CREATE TABLE id_alloc (app_id int(11) NOT NULL, app_name v
 	update_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
 	max_limit_id bigint(20) DEFAULT NULL, PRIMARY KEY (app_id, shard_id)) ENGINE=InnoDB DEFAULT CHARSET=utf8`
 
-// articleApp gives all rows of an app, whose shards have handed out max_id.
+// articleApp gives all rows of an app, whose shards have issued max_id.
 func articleApp(app int, name string, maxID int64, limit string) string {
 	rows := make([]string, 64)
 	for shard := range rows {

@@ -26,7 +26,7 @@ func onlySegments(dsn string) settings {
 	return onMariaDB(dsn).With(onlyLeaf()).With(settings{"SNOWFLAKE_ENABLED": "false"})
 }
 
-// wantTaken: all that was handed out is below max_id.
+// wantTaken: all that was issued is below max_id.
 func wantTaken(t *testing.T, dsn, tag string, books *ledger) {
 	t.Helper()
 	next := number(t, dsn, "SELECT max_id FROM leaf_alloc WHERE biz_tag = '"+tag+"'")

@@ -63,7 +63,7 @@ func TestSequenceFailover(t *testing.T) {
 	c.settle()
 }
 
-// TestSequenceEmbedded: in the process, keys stay dense over orderly stops and go on above all that was given
+// TestSequenceEmbedded: in the process, keys stay dense over orderly stops and continue above all that was given
 // after others. No number comes twice, whichever it is. Without Redis a database gives no numbers, and says why.
 func TestSequenceEmbedded(t *testing.T) {
 	story(t)

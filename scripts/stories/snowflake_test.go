@@ -1,7 +1,7 @@
 //go:build unix
 
 // Snowflakes, as Leaf makes them: an instance keeps its worker ID by its folder, whatever registry gave it. When the
-// registry dies, one with a worker file goes on by it, and one with a lease stops before another could follow.
+// registry dies, one with a worker file continues by it, and one with a lease stops before another could follow.
 
 package stories_test
 
@@ -90,15 +90,15 @@ func (i *instance) waits(reasons ...string) {
 	}
 }
 
-// TestLeafRegistriesDie: without its registry an instance with a worker file goes on, also over a restart,
+// TestLeafRegistriesDie: without its registry an instance with a worker file continues, also over a restart,
 // and one with a lease stops. One that starts without a file waits, and says for what. The other modes do not
-// care. When the registry is back, all go on where they were.
+// care. When the registry is back, all continue where they were.
 func TestLeafRegistriesDie(t *testing.T) {
 	story(t)
 	for _, c := range []struct {
 		name   string
 		deep   bool
-		leased bool // it may not go on without its registry
+		leased bool // it may not continue without its registry
 		start  func(*testing.T) (server, settings)
 	}{
 		{name: "zookeeper", start: zooVictim("zk")},
@@ -185,7 +185,7 @@ func databaseVictim(t *testing.T) (server, settings) {
 	return db, s
 }
 
-// fallsSilent: the lease runs out, which the health endpoints tell, and the other modes go on.
+// fallsSilent: the lease runs out, which the health endpoints tell, and the other modes continue.
 func (i *instance) fallsSilent() {
 	i.t.Helper()
 	d := i.now.Load()
@@ -204,7 +204,7 @@ func (i *instance) goesOn() {
 	reserved := i.now.Load().flakeStatus().ReservedUntil
 	eventually(i.t, takeover, "snowflakes beyond what was reserved", func() bool {
 		if a, came := i.flake(); !came {
-			i.t.Fatalf("no snowflake while the registry is away: %s", a.body)
+			i.t.Fatalf("no snowflake while the registry is unreachable: %s", a.body)
 		}
 		return timeOf(i.last).After(reserved.Add(time.Second))
 	})
@@ -214,7 +214,7 @@ func (i *instance) goesOn() {
 	}
 }
 
-// tells wants a state of /api/status, and health endpoints that tell what is away.
+// tells wants a state of /api/status, and health endpoints that tell what is unreachable.
 func (i *instance) tells(state string) {
 	i.t.Helper()
 	d := i.now.Load()

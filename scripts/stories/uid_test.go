@@ -172,7 +172,7 @@ func baiduStart(host, port string, kind int) string {
 		VALUES ('%s', '%s', %d, '2019-09-06', NOW(), NOW())`, host, port, kind)
 }
 
-// TestUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java process may go on beside it.
+// TestUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java process may continue beside it.
 func TestUIDTakesBaidusTableOver(t *testing.T) {
 	story(t)
 	dsn, books := testserver.SharedMariaDB(t).NewDatabase(t), &ledger{}

@@ -134,7 +134,7 @@ func (g *MySQLGroup) AnotherPrimary(but *MariaDBServer) (n *MariaDBServer) {
 	return n
 }
 
-// Switch makes another node the primary, in peace.
+// Switch makes another node the primary, in an orderly way.
 func (g *MySQLGroup) Switch() {
 	g.t.Helper()
 	old := g.Primary()

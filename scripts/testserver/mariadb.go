@@ -265,7 +265,7 @@ func (p *MariaDBPair) Failover() {
 	p.Promote()
 }
 
-// Promote makes the replica the primary, with what it has. The primary goes on too, as
+// Promote makes the replica the primary, with what it has. The primary continues too, as
 // one that is cut off.
 func (p *MariaDBPair) Promote() {
 	p.t.Helper()

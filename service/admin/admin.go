@@ -43,14 +43,14 @@ type Store interface {
 	CreateApp(ctx context.Context, app model.App) (model.AppSummary, error)
 	ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error)
 	// DeleteApp deletes the app of that ID if it has that name, and remembers what it
-	// handed out.
+	// issued.
 	DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error)
 
 	Tags(ctx context.Context) ([]model.Tag, error)
 	Tag(ctx context.Context, name string) (model.Tag, error)
 	CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 	ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error)
-	// DeleteTag remembers what the tag handed out.
+	// DeleteTag remembers what the tag issued.
 	DeleteTag(ctx context.Context, name string) (model.Tag, error)
 
 	Names(ctx context.Context) ([]model.NameUse, error)

@@ -29,7 +29,7 @@ var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 		Value: number(1, model.MaxNameWorkerBits), Default: int64(DefaultWorkerBits), Add: May},
 	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22",
 		Value: number(1, model.MaxNameSeqBits), Default: int64(DefaultSeqBits), Add: May},
-	{Name: "hold", Usage: "how long a holder may go on without shardid, `5s…1h`",
+	{Name: "hold", Usage: "how long a holder may continue without shardid, `5s…1h`",
 		Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
 }}
 

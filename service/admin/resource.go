@@ -132,8 +132,8 @@ func (r Resource) Show(ctx context.Context, key string) (any, error) {
 	return r.show(ctx, key)
 }
 
-// Add adds a thing, and says from when on it counts. One that was deleted before goes on above what it had
-// handed out. given has the fields that Kind says. Errors: model.ErrInvalidArgument, ErrAppExists and its like,
+// Add adds a thing, and says from when on it counts. One that was deleted before continues above what it had
+// issued. given has the fields that Kind says. Errors: model.ErrInvalidArgument, ErrAppExists and its like,
 // ErrRefused, *model.StoreError.
 func (r Resource) Add(ctx context.Context, by Actor, given Given) (thing any, effective string, err error) {
 	whole := Given{}
@@ -171,8 +171,8 @@ func (r Resource) Change(
 	})
 }
 
-// Delete deletes a thing whose name is given again, and gives what it was. What it handed out is remembered: should
-// it come back, it goes on above that. Errors: those of Show, model.ErrRefused while it may be in use.
+// Delete deletes a thing whose name is given again, and gives what it was. What it issued is remembered: should
+// it come back, it continues above that. Errors: those of Show, model.ErrRefused while it may be in use.
 func (r Resource) Delete(ctx context.Context, by Actor, key, confirm string) (thing any, effective string, err error) {
 	if err := r.check(key); err != nil {
 		return nil, "", err

@@ -62,7 +62,7 @@ func (g *Group) Go(f func()) bool {
 }
 
 // Do runs f in the background and returns its error. When ctx ends first, that is the
-// error and f goes on. While the service stops the error is ErrStopping.
+// error and f continues. While the service stops the error is ErrStopping.
 func (g *Group) Do(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	if !g.Go(func() { done <- f() }) {

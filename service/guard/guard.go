@@ -153,7 +153,7 @@ func (g *Guard) drop(c *conn) {
 	_ = c.Conn.Close()
 }
 
-// sweep closes what is in one state for too long, and goes on while there are connections.
+// sweep closes what is in one state for too long, and continues while there are connections.
 func (g *Guard) sweep() {
 	now := time.Since(g.began)
 	g.now.Store(int64(now))

@@ -191,8 +191,8 @@ func adminAccess() (all []exchange) {
 	return all
 }
 
-// With protected monitoring an error tells callers that a store is away and not where it is; who sends a token reads it
-// all in the health pages.
+// With protected monitoring an error tells callers that a store is unreachable and not where it is; who sends a token
+// reads it all in the health pages.
 func TestProtectedMonitoringHidesStores(t *testing.T) {
 	const address = "10.9.8.7:3306"
 	away := &model.StoreError{Store: "database", Op: "allocate", Err: errors.New("dial tcp " + address + ": refused")}

@@ -36,7 +36,7 @@ func pageExchanges() []exchange {
 	all := []exchange{
 		{target: "/cache", accept: json, says: `"value1":2007,"step1":4000,"max1":6001`},
 		{target: "/cache/", accept: json, says: `"tags":[{"key":"a\u0026b"`}, // as Spring has it
-		{name: "the table is away", target: "/cache", accept: json, change: tableAway,
+		{name: "the table is unreachable", target: "/cache", accept: json, change: tableAway,
 			says: `"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e"`},
 		{target: "/cache?limit=1", accept: json, says: `],"total":2}`},
 		{name: "none", target: "/cache", accept: json, change: empty, body: page("tags", "")},
@@ -169,8 +169,8 @@ func TestPagesAreReadOnceASecond(t *testing.T) {
 	}
 }
 
-// A store that is away is asked once a second too, and waited for no longer than readTimeout, by a client that has gone
-// not at all; its answer counts no longer than that, and a client that goes takes nothing from the others.
+// A store that is unreachable is asked once a second too, and waited for no longer than readTimeout, by a client that
+// has gone not at all; its answer counts no longer than that, and a client that goes takes nothing from the others.
 func TestReadingOfAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error = &model.StoreError{Store: "database", Op: "read", Err: context.DeadlineExceeded}

@@ -116,7 +116,7 @@ func (a *API) readiness() healthAnswer {
 	return answer
 }
 
-// oldSchema: snowflakes may go on with the worker file of the version before, so that only
+// oldSchema: snowflakes may continue with the worker file of the version before, so that only
 // this stops a rollout without migrations, at the first replica.
 func (a *API) oldSchema() bool { return a.opts.OldSchema != nil && a.opts.OldSchema() }
 
@@ -205,7 +205,7 @@ type Status struct {
 // The states of a WitnessStatus.
 const (
 	WitnessNamed   = "named"   // the database names a Redis, which knows all numbers that were taken
-	WitnessNone    = "none"    // numbers are left out should the database go back
+	WitnessNone    = "none"    // numbers are skipped should the database go back
 	WitnessUnknown = "unknown" // the database has not answered yet
 )
 

@@ -86,12 +86,12 @@ func healthExchanges() []exchange {
 		{target: "/readyz", status: 200},
 		{target: "/readyz", queue: &fakeQueue{ready: wrap(model.ErrNotReady)}, status: 503},
 		{target: "/readyz/segment", status: 200},
-		{name: "the mode is away", target: "/readyz/segment", change: away, status: 503},
+		{name: "the mode is unreachable", target: "/readyz/segment", change: away, status: 503},
 		{name: "another is", target: "/readyz/uid", change: away, status: 200},
 		{name: "off", target: "/readyz/segment", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
 		{target: "/readyz/nothing", status: 404, code: -10, says: "no such path"},
 		{target: "/healthz", status: 200},
-		{name: "a mode is away", target: "/healthz", change: away, status: 503},
+		{name: "a mode is unreachable", target: "/healthz", change: away, status: 503},
 	}
 }
 
@@ -115,7 +115,7 @@ func TestReadiness(t *testing.T) {
 		readyz, readyzOfUID, healthz string // status, then what the body begins with
 	}{
 		{"all well", nil, nil, nil, nil, false, false, well, well, well},
-		{"a store is away, and every mode serves", database, nil, nil, nil, false, false, degraded + away, degraded,
+		{"a store is unreachable, and every mode serves", database, nil, nil, nil, false, false, degraded + away, degraded,
 			sick + away},
 		{"the queue cannot serve", nil, young, nil, nil, false, false, degraded + "queue: " + starting, degraded,
 			sick + "queue: " + starting},

@@ -303,7 +303,7 @@ func failing() (all []exchange) {
 			awaits},
 		{"no segment, as the row is bad", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, model.ErrInvalidArgument), 503,
 			-4, "no segment"},
-		{"no segment, as the store is away", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway()), 503, -4,
+		{"no segment, as the store is unreachable", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway()), 503, -4,
 			"refused"},
 		{"limit", wrap(model.ErrLimitReached), 409, -5, "next: app reached its limit"},
 		{"no lease, as the tag is unknown", fmt.Errorf("%w: %w", model.ErrUnknownTag, model.ErrNoLease), 503, -8,

@@ -126,7 +126,7 @@ func (r *run) load(ctx context.Context) (seen []int64) {
 		fits := max(0, min(len(ids), maxCompared/r.Concurrency-len(seen)))
 		seen = append(seen, ids[:fits]...)
 		if _, answered := errors.AsType[answerError](err); err != nil && !answered {
-			background.Pause(ctx, 20*time.Millisecond, nil) // or a server that is away would be asked in a spin
+			background.Pause(ctx, 20*time.Millisecond, nil) // or a server that is unreachable would be asked in a spin
 		}
 	}
 	return seen

@@ -52,7 +52,7 @@ type State struct {
 }
 
 const (
-	// starves is how long it is told that callers got no ID, so that scrapes see it. The cause goes on, or
+	// starves is how long it is told that callers got no ID, so that scrapes see it. The cause continues, or
 	// there are no more of them.
 	starves = time.Minute
 	// happened is how long it is told of what an operator has to find out about.
@@ -111,7 +111,7 @@ func rows() []row {
 		}},
 		{"ShardidDatabaseWentBack", Warning, func(s *sight) string {
 			return when(s.rose(happened, "shardid_queue_lifts_total", "shardid_segment_lifts_total"),
-				"max_id was below what had been handed out and was lifted: the database went back in time; no ID "+
+				"max_id was below what had been issued and was lifted: the database went back in time; no ID "+
 					"repeats, find out what restored it")
 		}},
 		{"ShardidIndicesLeftOut", Warning, func(s *sight) string {
@@ -196,14 +196,14 @@ func rows() []row {
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) string {
 			return when(s.rose(starves, "shardid_leases_none_free_total"), "callers got -8, as every worker ID of the "+
-				"name %q is leased: its holders go on, but no further one can make IDs; stop holders that are not "+
+				"name %q is leased: its holders continue, but no further one can make IDs; stop holders that are not "+
 				"needed, or add a name with more worker bits", s.NoneFreeOf)
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) string {
 			if s.Worker == nil || s.Worker.State != worker.StateOffline {
 				return ""
 			}
-			return fmt.Sprintf("the registry of worker IDs is away and the local file reserves time for %s more: "+
+			return fmt.Sprintf("the registry of worker IDs is unreachable and the local file reserves time for %s more: "+
 				"bring it back (%s)", s.Worker.Trust.Round(time.Second), s.Worker.Error)
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) string {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errA, errB = errors.New("refused"), errors.New("timed out")
 
-// world is a monitor under a clock that stands still until it is told to go on.
+// world is a monitor under a clock that stands still until it is told to continue.
 type world struct {
 	*Monitor
 	at  time.Time

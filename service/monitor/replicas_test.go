@@ -101,7 +101,7 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	})
 }
 
-// A replica without a store, or whose store is away, shows itself and says why.
+// A replica without a store, or whose store is unreachable, shows itself and says why.
 func TestAReplicaAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alone := replica(nil, "a")

@@ -36,7 +36,7 @@ const (
 	modeKey    = attribute.Key("shardid.mode")
 )
 
-// Tracer makes spans and sends them. A receiver that is away or hangs costs spans and
+// Tracer makes spans and sends them. A receiver that is unreachable or hangs costs spans and
 // nothing else: they wait in a queue of bounded length, and callers never wait for it. Safe
 // for concurrent use.
 type Tracer struct {
@@ -45,7 +45,7 @@ type Tracer struct {
 	log      *slog.Logger
 }
 
-// StartTracer begins to send what will be recorded, to an OTLP/HTTP receiver that may be away. Its
+// StartTracer begins to send what will be recorded, to an OTLP/HTTP receiver that may be unreachable. Its
 // address, the sampling and everything else comes from OpenTelemetry's own environment variables.
 // Without an address, or where they switch tracing off, it gives nil.
 func StartTracer(version string, log *slog.Logger) (*Tracer, error) {

@@ -222,7 +222,7 @@ func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
 }
 
 // clean deletes lists that are gone from the store, if no other replica is at it.
-// Their high-water marks stay: should the app come back, it goes on above them.
+// Their high-water marks stay: should the app come back, it continues above them.
 func (s *Service) clean(ctx context.Context, keys []model.ListKey) {
 	if len(keys) == 0 {
 		return

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errAway error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it is away")}
+var errAway error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it is unreachable")}
 
 // errNoStep is about a row that cannot be used, as the database tells it.
 var errNoStep = fmt.Errorf("id_alloc row cannot be used: %w: step 0 is not in 1…1000000", model.ErrInvalidArgument)

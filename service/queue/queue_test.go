@@ -138,7 +138,7 @@ func TestTheLimitMoves(t *testing.T) {
 	})
 }
 
-// Past a limit that wraps IDs go on from the beginning, without 0.
+// Past a limit that wraps IDs continue from the beginning, without 0.
 func TestWrap(t *testing.T) {
 	l, db, log := newLists(), newTable(), &check.Log{}
 	key := model.ListKey{App: 0, Shard: 0} // "alice" of app 0: IDs are multiples of 1<<14
@@ -219,7 +219,7 @@ func TestUnknownApps(t *testing.T) {
 }
 
 // A change that is committed counts as soon as Reload has returned. The lists of an app that is removed are
-// deleted, and go on above their marks when it is made again.
+// deleted, and continue above their marks when it is made again.
 func TestReload(t *testing.T) {
 	l, db := newLists(), newTable(1, 2)
 	r := ready(t, l, db)

@@ -166,8 +166,8 @@ func (s *Service) runPass(jobs []*job) {
 }
 
 // lock takes the locks of the lists and returns the jobs that have theirs or ignore it, and what frees the
-// locks, even when the pass ran out of time. Where no lock can be had all jobs go on: one server of a Redis
-// Cluster may be away, and the state says which lists are on it.
+// locks, even when the pass ran out of time. Where no lock can be had all jobs continue: one server of a Redis
+// Cluster may be unreachable, and the state says which lists are on it.
 func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock func()) {
 	names := make([]string, len(jobs))
 	for i, j := range jobs {
@@ -334,7 +334,7 @@ func (s *Service) report(jobs []*job) {
 	}
 }
 
-// finish notes what the pass did to the list, and how it goes on. Who waits looks again: for what has
+// finish notes what the pass did to the list, and how it continues. Who waits looks again: for what has
 // arrived, or for the reason why nothing has.
 func (j *job) finish() {
 	j.mu.Lock()

@@ -37,10 +37,10 @@ func (s *Service) count() {
 	c.failedPasses = counter("failed_passes",
 		"Passes over up to 64 lists in which one could not be looked at or refilled.")
 	c.repeated = counter("repeated_indices", "Indices refused because the list gave them before: must stay 0.")
-	c.lifts = counter("lifts", "Times max_id was below what had been handed out: the database went back in time.")
+	c.lifts = counter("lifts", "Times max_id was below what had been issued: the database went back in time.")
 	c.farLifts = counter("lift_alarms", "Lifts by more than 100000 indices.")
 	c.jumps = counter("incarnation_jumps",
-		"Times the database server changed and the lists could not tell what was handed out.")
+		"Times the database server changed and the lists could not tell what was issued.")
 
 	wasted := func(reason string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "shardid_queue_wasted_indices_total",
@@ -111,7 +111,7 @@ func (s *Service) discarded(j *job, err error) {
 // farLift is by how many indices a max_id goes back only when a database is restored or replaced.
 const farLift = 100_000
 
-// lifted counts a max_id that was below what has been handed out. Nothing but a
+// lifted counts a max_id that was below what has been issued. Nothing but a
 // database that went back in time explains it.
 func (s *Service) lifted(key model.ListKey, by int64) {
 	if by == 0 {
@@ -123,10 +123,10 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 		s.stats.farLifts.Inc()
 		level = slog.LevelError
 	}
-	s.event(level, "max_id was below what has been handed out and was lifted: the database went back in time", key, "by", by)
+	s.event(level, "max_id was below what has been issued and was lifted: the database went back in time", key, "by", by)
 }
 
-// jumped counts indices left out because it is unknown how far the database
+// jumped counts indices skipped because it is unknown how far the database
 // went back.
 func (s *Service) jumped(key model.ListKey, n int64) {
 	if n == 0 {
@@ -134,5 +134,5 @@ func (s *Service) jumped(key model.ListKey, n int64) {
 	}
 	s.stats.jumps.Inc()
 	s.stats.wasted["jumped"].Add(float64(n))
-	s.event(slog.LevelError, "indices left out: another database server, or an earlier state of it, and the lists cannot tell what was handed out", key, "indices", n)
+	s.event(slog.LevelError, "indices skipped: another database server, or an earlier state of it, and the lists cannot tell what was issued", key, "indices", n)
 }

@@ -83,7 +83,7 @@ func (c *conn) handle(words [][]byte) {
 }
 
 // absent says what to do in place of a command that is not here. rueidis asks for CLUSTER first,
-// and goes on without when the error has this word.
+// and continues without when the error has this word.
 func absent(name []byte) string {
 	if slices.Contains([]string{"CLUSTER", "SENTINEL", "READONLY", "ASKING"}, string(name)) {
 		return fmt.Sprintf("there is no %s: shardid keeps no data here, and each of its replicas answers every key. "+

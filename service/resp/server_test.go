@@ -51,7 +51,7 @@ func TestStopDrains(t *testing.T) {
 }
 
 // A connection without a required token, one that sends no command or half of one, and one whose client
-// does not read, end; a large batch keeps its turn until then. Others go on.
+// does not read, end; a large batch keeps its turn until then. Others continue.
 func TestWhatIsSlowEnds(t *testing.T) {
 	const token, limit = "a-token-0123456789", 500 * time.Millisecond
 	require := guarded(t, [2]string{token, "may: [snowflake]"})

@@ -89,7 +89,7 @@ func TestChangesAreReadOnceAMinute(t *testing.T) {
 	})
 }
 
-// What is held of a tag is given up when it is removed, and a segment that was on its way, too. It goes on above
+// What is held of a tag is given up when it is removed, and a segment that was on its way, too. It continues above
 // that when it is added again, whatever its row says.
 func TestATagThatIsRemovedAndAddedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestATagThatIsRemovedAndAddedAgain(t *testing.T) {
 	})
 }
 
-// Every max_id that was read of a tag says that the IDs below it were handed out.
+// Every max_id that was read of a tag says that the IDs below it were issued.
 func TestEveryMaxIDThatWasReadCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, r := orders(t, 100)
@@ -142,7 +142,7 @@ func TestEveryMaxIDThatWasReadCounts(t *testing.T) {
 		db.put("orders", 50, 100) // the database went back in time
 		ids := r.batch(t, "orders", 300)
 		if id := ids[len(ids)-1]; id < 5001 {
-			t.Errorf("ID %d was handed out before", id)
+			t.Errorf("ID %d was issued before", id)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // errAway is an error of a database that stored nothing, and errLost one after which nobody knows.
 var (
 	errAway error = &model.StoreError{
-		Store: "database", Op: "begin", Err: &model.NotBegunError{Err: errors.New("it is away")},
+		Store: "database", Op: "begin", Err: &model.NotBegunError{Err: errors.New("it is unreachable")},
 	}
 	errLost error = &model.StoreError{Store: "database", Op: "commit", Err: errors.New("no answer")}
 )

@@ -70,7 +70,7 @@ func TestLeafsTuningOfTheStep(t *testing.T) {
 	}
 }
 
-// The goal: with its database away a tag goes on for ten minutes at its rate.
+// The goal: with its database away a tag continues for ten minutes at its rate.
 func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 	for _, c := range []struct {
 		count int           // IDs a call

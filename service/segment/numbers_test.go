@@ -53,7 +53,7 @@ func TestNumbersBeginAgainAtMidnight(t *testing.T) {
 	})
 }
 
-// A clock that goes back over midnight goes on with the numbers of the day that has begun.
+// A clock that goes back over midnight continues with the numbers of the day that has begun.
 func TestNumbersWhenTheClockGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64

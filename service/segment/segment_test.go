@@ -182,9 +182,9 @@ func TestTheViewIsLeafs(t *testing.T) {
 		time.Sleep(time.Second)
 		want("after an outage", 200, 5201, 200, 5401, 0, 0, 0)
 		check.Equal(t, r.counted("incarnation_jumps"), 1, "jumps")
-		check.Equal(t, r.counted("jumped_ids"), 5000, "IDs left out")
+		check.Equal(t, r.counted("jumped_ids"), 5000, "IDs skipped")
 		check.Equal(t, r.counted("loads"), loads+1, "loads")
-		check.Equal(t, r.view("orders").Jumped, 5000, "IDs left out of the tag")
+		check.Equal(t, r.view("orders").Jumped, 5000, "IDs skipped of the tag")
 	})
 }
 

@@ -1,14 +1,14 @@
 // Package segment is Leaf's segment mode: a tag's IDs are dense numbers, taken
 // from ranges that one transaction each commits in the table leaf_alloc, and
-// handed out from memory.
+// issued from memory.
 //
 // A range is used as it was committed and by this process alone; after any error it is
 // a gap. So an ID is issued once, whatever the database does, and this process
-// never goes below an ID that it has seen handed out, not even when the table
+// never goes below an ID that it has seen issued, not even when the table
 // went back in time.
 //
 // Ranges are fetched ahead of demand: the next one when 10 % of the current is
-// used, as in Leaf, and as many more as the tag needs to go on for
+// used, as in Leaf, and as many more as the tag needs to continue for
 // Options.Runway without its database. The pieces, in the order a request meets
 // them:
 //
@@ -38,7 +38,7 @@ import (
 const (
 	// defaultMaxStep is Leaf's bound of a tuned step (SegmentIDGenImpl.MAX_STEP).
 	defaultMaxStep = 1_000_000
-	// defaultRunway is how long a tag should go on without its database.
+	// defaultRunway is how long a tag should continue without its database.
 	defaultRunway = 10 * time.Minute
 	// preload is the share of a segment whose use loads the next, as in Leaf (SegmentIDGenImpl).
 	preload = 0.1

@@ -19,7 +19,7 @@ type rate struct {
 	began, last time.Time
 }
 
-// observe notes that issued IDs were handed out until now.
+// observe notes that issued IDs were used until now.
 func (r *rate) observe(now time.Time, issued int64) {
 	if elapsed := now.Sub(r.last).Seconds(); elapsed > 0 {
 		share := min(1, elapsed/min(now.Sub(r.began), rateWindow).Seconds())

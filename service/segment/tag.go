@@ -57,7 +57,7 @@ type span struct{ first, end int64 }
 // supply is what is known of the row of a tag.
 type supply struct {
 	step step
-	// floor is above every ID that is known to be handed out, by this process or, as the table told, by
+	// floor is above every ID that is known to be issued, by this process or, as the table told, by
 	// others. It never falls while the process lives.
 	floor   int64
 	raised  uint64 // Service.reads when a segment raised floor last
@@ -86,7 +86,7 @@ func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
 	return t
 }
 
-// takeOver notes what a row says that was read. Every max_id ever read says that the IDs below it were handed out,
+// takeOver notes what a row says that was read. Every max_id ever read says that the IDs below it were issued,
 // by this process or another.
 func (t *Tag) takeOver(row model.Tag) {
 	t.mu.Lock()
@@ -303,24 +303,24 @@ func (t *Tag) noteFailure(err error) error {
 func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
 	t.svc.stats.repeated.Inc()
 	t.svc.stats.wasted.Add(max(0, s.End-max(s.First, floor)))
-	t.supply.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were handed out before", s.First, s.End, floor)
-	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were handed out before; look for a second writer of leaf_alloc",
+	t.supply.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were issued before", s.First, s.End, floor)
+	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were issued before; look for a second writer of leaf_alloc",
 		"tag", t.name, "first", s.First, "end", s.End, "floor", floor)
 }
 
-// noteJumps counts a max_id that was below what has been handed out, which nothing but a table that
+// noteJumps counts a max_id that was below what has been issued, which nothing but a table that
 // went back in time explains, and IDs that were left out because it is unknown how far. Callers hold mu.
 func (t *Tag) noteJumps(s model.TagSegment) {
 	if s.Lifted > 0 {
 		t.svc.stats.lifts.Inc()
-		t.svc.events.Log(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again",
+		t.svc.events.Log(slog.LevelWarn, "max_id was below what has been issued and was lifted: the database went back in time, or the tag was added again",
 			"tag", t.name, "by", s.Lifted)
 	}
 	if s.Jumped > 0 {
 		t.svc.stats.jumps.Inc()
 		t.svc.stats.jumped.Add(float64(s.Jumped))
 		t.leftOut += s.Jumped
-		t.svc.events.Log(slog.LevelError, "IDs left out: another database server, or an earlier state of it, and Redis cannot tell what was handed out",
+		t.svc.events.Log(slog.LevelError, "IDs skipped: another database server, or an earlier state of it, and Redis cannot tell what was issued",
 			"tag", t.name, "ids", s.Jumped)
 	}
 }

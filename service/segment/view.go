@@ -37,7 +37,7 @@ type View struct {
 	Held     int64     `json:"held"`              // IDs that can be issued without the database
 	Rate     float64   `json:"rate"`              // IDs a second, the average of half a minute
 	Runway   float64   `json:"runwaySeconds"`     // for which Held lasts at that rate, at most a year
-	Jumped   int64     `json:"jumped,omitempty"`  // IDs left out since the start, as both stores had changed
+	Jumped   int64     `json:"jumped,omitempty"`  // IDs skipped since the start, as both stores had changed
 	LastLoad time.Time `json:"lastLoad,omitzero"` // when the last segment was taken
 }
 
@@ -137,12 +137,12 @@ func (s *Service) count() {
 	s.stats.failedLoads = counter("failed_loads_total", "Segments that were not had, or whose answer was lost.")
 	s.stats.starved = counter("starved_total", "Calls that got -4, as no segment could be had in time.")
 	s.stats.repeated = counter("repeated_total",
-		"Segments refused because IDs of them were handed out before: must stay 0.")
-	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be handed out: "+
+		"Segments refused because IDs of them were issued before: must stay 0.")
+	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be issued: "+
 		"the table went back in time.")
 	s.stats.jumps = counter("incarnation_jumps_total", "Times the database server changed and Redis could not tell "+
-		"what was handed out of a tag.")
-	s.stats.jumped = counter("jumped_ids_total", "IDs of tags left out for that: gaps.")
+		"what was issued of a tag.")
+	s.stats.jumped = counter("jumped_ids_total", "IDs of tags skipped for that: gaps.")
 }
 
 // countPools adds up what the pools of all tags count, and what was issued and given up beside them.

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: errors.New("it is away")}
+var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: errors.New("it is unreachable")}
 
 // table is a database in memory: the real rules of a section, no SQL.
 type table struct {

@@ -9,7 +9,7 @@ import (
 	"shardid/service/sequence"
 )
 
-// While the database is away numbers go on, for as long as a lease lasts and no longer, and come
+// While the database is unreachable numbers continue, for as long as a lease lasts and no longer, and come
 // back by themselves.
 func TestDatabaseAway(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
@@ -29,7 +29,7 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// A process that is alone needs no lease: it goes on for as long as there are numbers.
+// A process that is alone needs no lease: it continues for as long as there are numbers.
 func TestAlone(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
 		r.want("a", 1)

@@ -192,7 +192,7 @@ func (s *Service) pushNumbers(ctx context.Context, jobs []*job) {
 	}
 }
 
-// finishFill takes over what a pass found, and lets the items go on, or tries again while some wait or
+// finishFill takes over what a pass found, and lets the items continue, or tries again while some wait or
 // something fails. lost is the life that has lost the section, "" for none.
 func (s *Service) finishFill(j *job) (lost string) {
 	l := &s.lane

@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // catchUp is for how long after a millisecond that was used up in time IDs may lag behind the
-// clock: 100 ms is the period after which a container that used up its share of CPU goes on.
+// clock: 100 ms is the period after which a container that used up its share of CPU continues.
 const catchUp = 100 * time.Millisecond
 
 // NewGenerator makes a generator of snowflakes that refuses until Begin and Extend. The error

@@ -8,8 +8,8 @@ import (
 // A Service is the worker.Generator of its keeper, whose times are Unix ms: those of UIDs are seconds.
 //
 // How far ahead the mark is kept, in seconds of the IDs' time: enough for an hour by the clock, and for ten minutes
-// at the rate at which IDs were used last, so that IDs go on while the database is away. Twice that is reserved when
-// less is left.
+// at the rate at which IDs were used last, so that IDs continue while the database is unreachable. Twice that is
+// reserved when less is left.
 const (
 	leadHour = 3600
 	leadRate = 600

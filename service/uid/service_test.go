@@ -93,8 +93,8 @@ func TestEndedLayoutLeavesNothing(t *testing.T) {
 	})
 }
 
-// While the database is away IDs go on for at least an hour, then are refused with the
-// reason, and go on again as soon as it is back.
+// While the database is unreachable IDs continue for at least an hour, then are refused with the
+// reason, and continue again as soon as it is back.
 func TestDatabaseAway(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode func(*Options)) {
 		db := &table{}
@@ -217,7 +217,7 @@ func TestStopEndsWaiting(t *testing.T) {
 	})
 }
 
-// The ring begins with the clock's second and goes on with whole seconds when less
+// The ring begins with the clock's second and continues with whole seconds when less
 // than half is left, into the future, whatever the clock does.
 func TestCachedFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,13 +12,13 @@ const (
 	// claimTimeout bounds each call of the database: what is reserved outlasts it.
 	claimTimeout = time.Second
 	// watch is how long a start watches the claims before it takes those of another
-	// registry that have ended for given up. A holder that goes on without the database
+	// registry that have ended for given up. A holder that continues without the database
 	// tries it more often, so that it renews its claim before that.
 	watch = 10 * time.Second
 )
 
 // claimRegistry tells the database that IDs of the lease may be issued up to until. While the
-// database is away a term goes on whose claim had not ended when that began: no
+// database is unreachable a term continues whose claim had not ended when that began: no
 // other instance can have made one since. Else one may have, and the error is
 // model.ErrRegistryInUse.
 func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
@@ -46,18 +46,18 @@ func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int
 	}
 	k.watching = nil
 	if k.held && !unbroken {
-		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was away: %v", model.ErrRegistryInUse, err) //nolint:errorlint // it is no matter of waiting
+		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was unreachable: %v", model.ErrRegistryInUse, err) //nolint:errorlint // it is no matter of waiting
 	}
 	if !k.unclaimed {
 		k.unclaimed = true
-		k.opts.Log.Warn("the database is away, so that it does not know that this worker ID is in use: "+
+		k.opts.Log.Warn("the database is unreachable, so that it does not know that this worker ID is in use: "+
 			"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error", err)
 	}
 	return grant, err
 }
 
 // claimFirst makes the claim without which a lease is not taken. Only a claim of the
-// life before, which the database still has, can stand in for it while that is away.
+// life before, which the database still has, can stand in for it while that is unreachable.
 // What the database has forgotten of the others' claims counts as forgotten by the
 // registry.
 func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
@@ -80,7 +80,7 @@ func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
 }
 
 // unclaim lowers the claim of a term that has ended to what was issued in it, or to
-// what the file may go on with.
+// what the file may continue with.
 func (k *Keeper) unclaim(ctx context.Context) error {
 	if k.held || k.claimed.Until == 0 {
 		return nil

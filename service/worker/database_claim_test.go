@@ -57,7 +57,7 @@ func TestAStartWaitsForAnotherRegistry(t *testing.T) {
 	})
 }
 
-// An instance whose claim has ended, as the database was away, stops when others have
+// An instance whose claim has ended, as the database was unreachable, stops when others have
 // moved to another registry meanwhile; its file is not gone on with.
 func TestAnotherRegistryEndsTheTerm(t *testing.T) {
 	m, l := withFile(t).serving()
@@ -67,11 +67,11 @@ func TestAnotherRegistryEndsTheTerm(t *testing.T) {
 	check.Is(t, l.steps(), model.ErrRegistryInUse)
 	l.refuses("others may issue", model.ErrNoLease)
 	if f := m.folder.lease; f.Expires > f.Reserved {
-		t.Errorf("the file may still go on, up to %+d ms", f.Expires-someday)
+		t.Errorf("the file may still continue, up to %+d ms", f.Expires-someday)
 	}
 }
 
-// A file that goes on without its registry keeps its claim, and ends when others have
+// A file that continues without its registry keeps its claim, and ends when others have
 // moved to another registry since the database forgot it.
 func TestAFileKeepsItsClaim(t *testing.T) {
 	m, l := withFile(t).serving()
@@ -95,8 +95,8 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 	m, l := withFile(t).serving()
 	m.claim = errAway
 	l.goesOn(2 * time.Minute)
-	l.issues("it goes on")
-	check.Equal(t, strings.Count(l.log.String(), "the database is away"), 1, "lines about it in", l.log)
+	l.issues("it continues")
+	check.Equal(t, strings.Count(l.log.String(), "the database is unreachable"), 1, "lines about it in", l.log)
 	if c := m.lastClaim(); !c.Watched {
 		t.Error("a holder does not watch others")
 	}
@@ -128,7 +128,7 @@ func TestForgottenClaimsAreDoubted(t *testing.T) {
 	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
 }
 
-// A claim that ended before the database was away stands for nothing: others may have
+// A claim that ended before the database was unreachable stands for nothing: others may have
 // moved to another registry since.
 func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
 	m, l := withFile(t).serving()

@@ -35,7 +35,7 @@ var (
 	errDisk = errors.New("no space left on device")
 )
 
-// hand is three clocks in ms that stand until they are told to go on: the
+// hand is three clocks in ms that stand until they are told to continue: the
 // registry's, which is the true one, and this machine's two.
 type hand struct{ server, wall, mono atomic.Int64 }
 

@@ -11,7 +11,7 @@
 // its clock did meanwhile, or whether it noticed that its lease had gone: each
 // millisecond of each worker ID belongs to one lease.
 //
-// With a file, the registry may be away: it was told a far bound (Expires) that
+// With a file, the registry may be unreachable: it was told a far bound (Expires) that
 // no other instance starts below, and the file keeps the near one (Reserved) that this
 // machine itself starts above. Without one, both are the near bound.
 //
@@ -75,7 +75,7 @@ type Options struct {
 	// Errors: *model.RegistryInUseError when others claim another registry,
 	// *model.StoreError.
 	Claim func(context.Context, model.WorkerClaim) (model.ClaimGrant, error)
-	// Expiry is how long an instance with a file goes on without its registry.
+	// Expiry is how long an instance with a file continues without its registry.
 	Expiry time.Duration
 	// TTL is how long the registry holds a lease without a file for its owner, from
 	// the start of the call that renewed it; Forever where it ends with what is reserved.
@@ -123,7 +123,7 @@ type Keeper struct {
 	layoutSince *time.Duration
 	claimed     model.WorkerClaim // as stored in the database; zero without one
 	others      int64             // up to when other registries' instances may have issued, Unix ms
-	unclaimed   bool              // the database was away when the claim was due
+	unclaimed   bool              // the database was unreachable when the claim was due
 	asked       time.Duration     // when, by the monotonic clock, it was asked last
 	// watching is since when, by the monotonic clock, the database has answered every
 	// claim, and was asked all the time; nil before it did.
@@ -213,7 +213,7 @@ func (k *Keeper) giveBack(ctx context.Context) error {
 	if k.file == nil || !k.allowed {
 		return k.opts.Registry.Release(ctx, lease)
 	}
-	// Long enough for a restart to find its ID while the registry is away.
+	// Long enough for a restart to find its ID while the registry is unreachable.
 	wall, _ := k.opts.Now()
 	lease.Expires = max(lease.Reserved, min(k.lease.Expires, millis(wall)+restartGrace.Milliseconds()))
 	err := k.file.Store(lease)

@@ -32,8 +32,8 @@ func (l *life) take() int64 {
 	return id >> 22 * int64(got)
 }
 
-// A registry that is unreachable is tried again within a second, time is reserved every three, and a file goes on while
-// a registry hangs.
+// A registry that is unreachable is tried again within a second, time is reserved every three, and a file continues
+// while a registry hangs.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := withFile(t)
@@ -57,14 +57,14 @@ func TestPace(t *testing.T) {
 		m.registry.set(func(r *registry) { r.hangs = true })
 		time.Sleep(testExpiry / 2)
 		if l.take() == 0 {
-			t.Error("the file does not go on")
+			t.Error("the file does not continue")
 		}
 		check.Equal(t, l.Status().State, StateOffline, "status")
 	})
 }
 
 // A stop stores how far the term went, which is what came before it where nothing was issued, so that the next life
-// goes on at once. The grace of a file is no longer than what was promised.
+// continues at once. The grace of a file is no longer than what was promised.
 func TestStopStoresHowFarItWent(t *testing.T) {
 	for name, c := range map[string]struct {
 		on     func(*testing.T) *machine
@@ -97,7 +97,7 @@ func TestStopStoresHowFarItWent(t *testing.T) {
 				l.refuses("stopped", model.ErrNoLease)
 				next := m.started()
 				time.Sleep(max(0, time.Until(time.UnixMilli(reserved+1))))
-				check.Equal(t, next.take(), time.Now().UnixMilli(), "the next life goes on at once")
+				check.Equal(t, next.take(), time.Now().UnixMilli(), "the next life continues at once")
 			})
 		})
 	}
@@ -185,7 +185,7 @@ func TestStatus(t *testing.T) {
 	check.Has(t, l.Ready().Error(), "not been acquired yet", "readiness")
 	m.registry.fail(errAway)
 	_ = l.steps()
-	l.looks("the registry is away", StateWaiting, -1, "connection refused")
+	l.looks("the registry is unreachable", StateWaiting, -1, "connection refused")
 
 	m.registry.fail(nil)
 	m.registry.give(someday + 4000)
@@ -206,7 +206,7 @@ func TestStatus(t *testing.T) {
 
 	m.registry.fail(errAway)
 	_ = l.steps()
-	l.looks("the file goes on", StateOffline, theirs, "connection refused")
+	l.looks("the file continues", StateOffline, theirs, "connection refused")
 	m.registry.fail(nil)
 	m.registry.lose()
 	_ = l.steps()

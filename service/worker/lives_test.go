@@ -18,7 +18,7 @@ import (
 const pastIt = Ahead + time.Second
 
 // wentOn is a machine whose process went on in its file for a while, as the
-// registry was away, and crashed: the file knows a higher bound than the registry.
+// registry was unreachable, and crashed: the file knows a higher bound than the registry.
 func wentOn(t *testing.T) *machine {
 	t.Helper()
 	m, l := withFile(t).serving()
@@ -31,7 +31,7 @@ func wentOn(t *testing.T) *machine {
 	return m
 }
 
-// fromTheFile is such a machine whose next process goes on from the file, as the registry is away.
+// fromTheFile is such a machine whose next process continues from the file, as the registry is unreachable.
 func fromTheFile(t *testing.T) (*machine, *life) {
 	t.Helper()
 	m := wentOn(t)
@@ -44,7 +44,7 @@ func fromTheFile(t *testing.T) (*machine, *life) {
 }
 
 // The first life's bound is in its file alone. However far the second one comes, it lowers no bound, and the third
-// starts above it. A registry that answered Acquire alone does not take the right away to go on from the file.
+// starts above it. A registry that answered Acquire alone does not take the right away to continue from the file.
 func TestAnInterruptedStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		interrupt func(*machine)
@@ -85,7 +85,7 @@ func TestAnInterruptedStart(t *testing.T) {
 	}
 }
 
-// What a life reserved beyond the registry's knowledge, and its right to go on in
+// What a life reserved beyond the registry's knowledge, and its right to continue in
 // its file, hold when a later life has to give the worker ID back unused.
 func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
 	for name, refuse := range map[string]func(*machine){
@@ -107,7 +107,7 @@ func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
 	}
 }
 
-// A lease that was lost is taken anew at once, and what goes on in the file is confirmed, unless another had it.
+// A lease that was lost is taken anew at once, and what continues in the file is confirmed, unless another had it.
 func TestItsWorkerIDAgain(t *testing.T) {
 	served := func(t *testing.T) (*machine, *life) {
 		m, l := withFile(t).serving()
@@ -205,8 +205,8 @@ func TestStartWithoutTheRegistry(t *testing.T) {
 			l := m.boot()
 			check.Is(t, l.steps(), errAway)
 			if !c.ok {
-				l.refuses("nothing to go on with", model.ErrNoLease)
-				l.looks("nothing to go on with", StateWaiting, -1, "connection refused")
+				l.refuses("nothing to continue with", model.ErrNoLease)
+				l.looks("nothing to continue with", StateWaiting, -1, "connection refused")
 				return
 			}
 			l.issues("from the file")
@@ -254,7 +254,7 @@ func TestADeniedFileIsNotGoneOnWith(t *testing.T) {
 					l = m.boot()
 				}
 				_ = l.steps()
-				l.refuses("denied, and the registry is away", model.ErrNoLease)
+				l.refuses("denied, and the registry is unreachable", model.ErrNoLease)
 				m.registry.fail(nil)
 				m.registry.failing = map[string]error{}
 				l.mustStep()
@@ -298,7 +298,7 @@ func TestTrustEndsByTheMonotonicClock(t *testing.T) {
 // A folder that cannot be used is waited for, and a file that stops taking writes grants nothing: IDs end with what it
 // holds.
 func TestAFileThatCannotBeWrittenAnyMore(t *testing.T) {
-	for name, cause := range map[string]error{"the registry is there": nil, "it is away": errAway} {
+	for name, cause := range map[string]error{"the registry is there": nil, "it is unreachable": errAway} {
 		t.Run(name, func(t *testing.T) {
 			m := withFile(t)
 			m.folder.open = errDisk

@@ -72,7 +72,7 @@ type mutant string
 
 const (
 	noMutant       mutant = ""
-	noBound        mutant = "no bound: the generator goes on as long as it likes"
+	noBound        mutant = "no bound: the generator continues as long as it likes"
 	noAfter        mutant = "no start bound: a term begins wherever the clock is"
 	reportsInstead mutant = "report instead of reservation: what is stored is the time of the report"
 	trustsItself   mutant = "trust until the server says so: a renewal without an answer counts"
@@ -156,7 +156,7 @@ type world struct {
 func newWorld(seed uint64, m mutant, tells bool) *world {
 	w := &world{tells: tells, rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
 	widths := [][2]uint{{10, 12}, {5, 7}, {8, 14}, {3, 5}}[w.rng.IntN(4)]
-	// In half of the worlds stores go back in time; in half of these no instance goes on without its registry.
+	// In half of the worlds stores go back in time; in half of these no instance continues without its registry.
 	onlyLeased := seed%4 == 1
 	w.moves, w.restores = w.rng.IntN(2) == 0, seed%4 <= 1
 	w.layout = model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: widths[0], SeqBits: widths[1]}
@@ -231,7 +231,7 @@ func (w *world) someActs() []act {
 	return acts
 }
 
-// durable says whether instances go on without their registry: then it may not lose
+// durable says whether instances continue without their registry: then it may not lose
 // its state and an instance not hear of it, and that is not simulated.
 func (w *world) durable() bool {
 	return w.registries[0].kind != leased || w.moves && w.registries[1].kind != leased
@@ -500,7 +500,7 @@ func (w *world) stop(i *instance) {
 	}
 }
 
-// pass lets true time go on; steps that are due are done, mostly.
+// pass lets true time continue; steps that are due are done, mostly.
 func (w *world) pass(ms int64) {
 	w.now += ms
 	w.db.keep()

@@ -10,7 +10,7 @@ import (
 const (
 	StateWaiting = "waiting" // no worker ID, nothing is issued
 	StateServing = "serving" // the registry confirmed the lease
-	StateOffline = "offline" // the registry is away, the local file reserves time
+	StateOffline = "offline" // the registry is unreachable, the local file reserves time
 )
 
 // Status is a keeper's view of its lease. Times are zero when there is none.

@@ -142,7 +142,7 @@ func (k *Keeper) acquire(ctx context.Context) error {
 }
 
 // refuse gives a worker ID back that this life has not used. What an earlier one
-// reserved in the file, and may yet go on with, stays promised.
+// reserved in the file, and may yet continue with, stays promised.
 func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 	if k.held {
 		return nil // it is in use, from the file
@@ -162,7 +162,7 @@ func (k *Keeper) beginTerm(lease model.Lease) {
 	doubt := k.doubt(lease, k.layoutAge(mono))
 	switch old, ok := k.stored(); {
 	case same && k.held && lease.After <= k.lease.Reserved && k.others <= k.lease.After:
-		// The term that the file began goes on: no instance reserved beyond it.
+		// The term that the file began continues: no instance reserved beyond it.
 		k.lease.Node, k.offline = lease.Node, false
 		return
 	case same && lease.After == k.confirmed:
@@ -259,7 +259,7 @@ func (k *Keeper) lapsed(got model.Lease) bool {
 }
 
 // next is the lease to ask for: more time where that is due, and with a file the
-// right to go on without the registry for Expiry.
+// right to continue without the registry for Expiry.
 func (k *Keeper) next(now int64) model.Lease {
 	next := k.lease
 	next.Reported = now
@@ -272,7 +272,7 @@ func (k *Keeper) next(now int64) model.Lease {
 }
 
 // withoutRegistry is what is left when no worker ID can be acquired: the term of
-// the file while the registry is away, nothing when it answered and refused.
+// the file while the registry is unreachable, nothing when it answered and refused.
 func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID), errors.Is(cause, model.ErrRegistryInUse):
@@ -303,7 +303,7 @@ func (k *Keeper) resume() bool {
 	return true
 }
 
-// reserveInFile reserves time while the registry is away, up to the bound that
+// reserveInFile reserves time while the registry is unreachable, up to the bound that
 // no other instance starts below, and that is claimed, as the database may have forgotten
 // it. It returns the cause: the registry is still away.
 func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
@@ -328,7 +328,7 @@ func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	return cause
 }
 
-// disown takes the right to go on without the registry out of the file: the
+// disown takes the right to continue without the registry out of the file: the
 // registry has answered that the worker ID is not ours.
 func (k *Keeper) disown() error {
 	k.denied = true

@@ -1,4 +1,4 @@
-// Health at a glance: a sentence about who is hit and who goes on, then a tile for each cause with its
+// Health at a glance: a sentence about who is hit and who continues, then a tile for each cause with its
 // whole message. What only follows from a cause is named without alarm; what works is one line. What
 // fails is red, what is degraded amber, and each state has a word and a shape, so that it can be told
 // without its colour.
@@ -11,7 +11,7 @@ const stores = ['database', 'redis', 'zookeeper'];
 
 const severities = ['critical', 'warning', 'info'];
 
-/** The alarm of a store that is away, and those that follow from it when they came later. */
+/** The alarm of a store that is unreachable, and those that follow from it when they came later. */
 const storeAway = 'ShardidStoreAway';
 const followers = new Set(['ShardidStarved', 'ShardidConditionFailing', 'ShardidWorkerID']);
 
@@ -31,7 +31,7 @@ const starting = /not initialised yet/; // then it is -1
 /** The address in the error of a store, '' without one. */
 const addressIn = (error) => /(?:dial tcp |->| at )([\w.[\]:-]+:\d+)/.exec(error ?? '')?.[1] ?? '';
 
-/** Who is hit now and who goes on, as a sentence and its state; null while nobody is and no store is away. */
+/** Who is hit now and who continues, as a sentence and its state; null while nobody is and no store is unreachable. */
 function impact(status) {
   const away = (status.stores ?? []).filter(({ name, ok }) => !ok && stores.includes(name));
   const modes = Object.keys(text.modes).map((name) => ({ name, ...status.modes?.[name] })).filter(({ enabled }) => enabled);

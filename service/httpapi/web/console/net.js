@@ -43,7 +43,7 @@ export async function ask(path, options) {
   return { answer, now: Date.parse(response.headers.get('Date')) || Date.now() };
 }
 
-/** The longest pause between two attempts while the server is away, in milliseconds. */
+/** The longest pause between two attempts while the server is unreachable, in milliseconds. */
 const longestPause = 8000;
 
 /**
