@@ -6,8 +6,8 @@
 // do not read their answers. It stands in for the timeouts of http.Server, whose timers cost a
 // twentieth of a small answer, and serves the front end for Redis clients as well.
 //
-// When the bound on connections is reached, one that is new or idle is closed for the one that comes,
-// whichever by chance, so that a crowd which asks for nothing keeps nobody out.
+// When the bound on connections is reached, the one that has been new or idle for the longest is
+// closed for the one that comes, so that a crowd which asks for nothing keeps nobody out.
 package guard
 
 import (
@@ -29,6 +29,8 @@ import (
 const (
 	// period is between two sweeps. A connection is closed at most two of them late.
 	period = 250 * time.Millisecond
+	// looked is how many connections are compared to find the one that gives way.
+	looked = 64
 	// unlimited is the state of a connection that may have HTTP/2, whose streams never let a busy one be idle.
 	unlimited = http.StateHijacked
 )
@@ -70,8 +72,8 @@ func New(limits Limits, log *slog.Logger, registry prometheus.Registerer) *Guard
 	metric.Gauge(registry, "shardid_connections", "Connections of clients that are open.",
 		func() float64 { return float64(g.Open()) })
 	g.refused = metric.Counter(registry, "shardid_connections_refused_total",
-		"Connections of clients that ended because server.max_connections were open: one that was idle, or the "+
-			"new one when none was.")
+		"Connections of clients that ended because server.max_connections were open: the one that was idle for "+
+			"the longest, or the new one when none was idle.")
 	g.cut = metric.Counter(registry, "shardid_connections_cut_total",
 		"Connections of clients that ended because a request or a token did not come, or an answer was not "+
 			"read, in time.")
@@ -98,16 +100,21 @@ func (l listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
-			if !errors.Is(err, net.ErrClosed) { // the servers try again
-				l.guard.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their "+
-					"limit (ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
-			}
+			l.guard.noteFailure(err)
 			return nil, err
 		}
 		if c := l.guard.admit(inner); c != nil {
 			return c, nil
 		}
 		_ = inner.Close() // its client can try another replica
+	}
+}
+
+// noteFailure tells of a connection that could not be accepted; the servers try again.
+func (g *Guard) noteFailure(err error) {
+	if !errors.Is(err, net.ErrClosed) {
+		g.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
+			"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
 	}
 }
 
@@ -123,28 +130,36 @@ func (g *Guard) admit(inner net.Conn) *conn {
 	}
 	if len(g.conns) >= g.limits.Most {
 		g.refused.Inc()
-		g.log.Log(slog.LevelWarn, "too many connections, those that are idle are closed: "+
+		g.log.Log(slog.LevelWarn, "too many connections, those that were idle for the longest are closed: "+
 			"find the clients that keep them, add replicas, or raise server.max_connections",
 			"max_connections", g.limits.Most, "client", inner.RemoteAddr().String())
-		if !g.dropIdle() {
+		last := g.longestIdle()
+		if last == nil {
 			return nil
 		}
+		g.drop(last)
 	}
 	g.conns[c] = struct{}{}
-	c.noteState(http.StateNew, time.Duration(g.now.Load()))
+	// The exact time: in a crowd that keeps arriving the one that came last must not give way first.
+	c.noteState(http.StateNew, time.Since(g.began))
 	return c
 }
 
-// dropIdle closes a connection that is new or idle; a range over a map begins anywhere. false: all are
-// active. Callers hold mu.
-func (g *Guard) dropIdle() bool {
+// longestIdle is the connection that has been new or idle for the longest, of some: a range over a map
+// begins anywhere. It is nil when all are active. Callers hold mu.
+func (g *Guard) longestIdle() (last *conn) {
+	var longest time.Duration
+	n := 0
 	for c := range g.conns {
-		if state, _ := c.state(); state == http.StateNew || state == http.StateIdle {
-			g.drop(c)
-			return true
+		state, since := c.state()
+		if waits := state == http.StateNew || state == http.StateIdle; waits && (last == nil || since < longest) {
+			last, longest = c, since
+		}
+		if n++; n >= looked && last != nil {
+			break
 		}
 	}
-	return false
+	return last
 }
 
 // drop closes a connection. Callers hold mu.

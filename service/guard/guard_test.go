@@ -121,8 +121,8 @@ func TestSlowConnectionsEnd(t *testing.T) {
 	})
 }
 
-// Beyond the bound a connection that waits gives way, and none that is being answered.
-func TestAnIdleOneGivesWay(t *testing.T) {
+// Beyond the bound the connection that has waited the longest gives way, and none that is being answered.
+func TestTheLongestIdleGivesWay(t *testing.T) {
 	var log bytes.Buffer
 	g, addr := serve(t, Limits{4, time.Hour, time.Hour, time.Hour}, slog.New(slog.NewTextHandler(&log, nil)))
 	busy := dial(t, addr, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
