@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ func (s *Store) explain(op string, err error) error {
 // the words of the server, its driver or the system.
 func (s *Store) advice(err error) string {
 	at, key := s.address(), s.addressKey()
+	verify, _ := errors.AsType[*tls.CertificateVerificationError](err)
 	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
 	case LacksSchema(err), sqliteSaid(err, 1): // ERROR: what the tables lack, mostly
@@ -79,6 +81,9 @@ func (s *Store) advice(err error) string {
 	case errors.Is(err, errWitnessAway):
 		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it continues " +
 			"within seconds"
+	case verify != nil:
+		return "trust the authority of the server's certificate (database.tls_ca_file), and ask for a name that is " +
+			"in it"
 	case isOtherServer(err):
 		return "correct " + key + ": what listens at " + at + " does not speak as MySQL or MariaDB do"
 	case dial != nil && dial.Op == "dial":
