@@ -263,11 +263,9 @@ func goals() []goal {
 			"/get at the rate p99.9", "×", "≤", 2},
 		{"p99.9 of a number of a sequence", "sequence at the rate p99.9", "", "ms", "≤", 3},
 
-		{"an atomic add, the floor", "segment HandleAndAtomicAdd/atomic_add ns/op", "", "ns", "", 0},
+		{"an atomic add, the floor", "segment Issue/atomic_add/one_goroutine ns/op", "", "ns", "", 0},
 		{"the same, two goroutines", "segment Issue/atomic_add/parallel ns/op", "", "ns", "", 0},
-		{"segment by handle, of an atomic add", "segment HandleAndAtomicAdd/handle ns/op",
-			"segment HandleAndAtomicAdd/atomic_add ns/op", "×", "≤", 1.7},
-		{"segment by key", "segment HandleAndAtomicAdd/key ns/op", "", "ns", "", 0},
+		{"segment by key", "segment Issue/key/one_goroutine ns/op", "", "ns", "", 0},
 		{"the same, two goroutines", "segment Issue/key/parallel ns/op", "", "ns", "", 0},
 		{"the same, of an atomic add", "segment Issue/key/parallel ns/op",
 			"segment Issue/atomic_add/parallel ns/op", "×", "≤", 2},
@@ -286,11 +284,6 @@ func goals() []goal {
 		{"of a UID", "uid Cached/one,_1_goroutine allocs/op", "", "", "≤", 0},
 		{"of an INCR", "resp Commands/INCR allocs/op", "", "", "≤", 0},
 		{"of an ID that the Go client holds", "client Next/segment allocs/op", "", "", "≤", 0},
-
-		{"filling 1024 lists with 1000, of RPUSH", "redisstore Push1024Times1000/guarded ns/op",
-			"redisstore Push1024Times1000/RPUSH_pipelined_by_64 ns/op", "×", "≤", 1.5},
-		{"state of 16 384 lists, of LLEN", "redisstore StateOf16384/guarded ns/op",
-			"redisstore StateOf16384/LLEN_pipelined_by_1024 ns/op", "×", "≤", 5},
 
 		{"embedded, from the start to the first ID", "embedded start", "", "ms", "≤", 300},
 	}

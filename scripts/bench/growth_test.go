@@ -114,27 +114,25 @@ func (c *comparison) provisionAll(d deployment) {
 	c.run(d, "provision", "--file", path)
 }
 
-// libraries runs the Go benchmarks of packages that goals are about, in turns. Those of redisstore bring a server of
-// their own.
+// libraries runs the Go benchmarks of packages that goals are about, in turns.
 func (c *comparison) libraries() {
-	usual, stores := "30ms", "3x"
+	usual := "30ms"
 	if c.full {
-		usual, stores = "300ms", "10x"
+		usual = "300ms"
 	}
 	var contenders []contender
-	for _, l := range []struct{ folder, benchmarks, time string }{
-		{"service/segment", "HandleAndAtomicAdd|Issue/(atomic_add|key)$", usual},
-		{"service/snowflake", "Batch", usual},
-		{"service/uid", "Cached/one", usual},
-		{"service/httpapi", "Modes/(get|snowflake)$", usual},
-		{"service/resp", "Commands/INCR$", usual},
-		{"client", "Next|Generator/(one|parallel)$", usual},
-		{"repository/redisstore", "Push1024Times1000|StateOf16384", stores},
+	for _, l := range []struct{ folder, benchmarks string }{
+		{"service/segment", "Issue/(atomic_add|key)$"},
+		{"service/snowflake", "Batch"},
+		{"service/uid", "Cached/one"},
+		{"service/httpapi", "Modes/(get|snowflake)$"},
+		{"service/resp", "Commands/INCR$"},
+		{"client", "Next|Generator/(one|parallel)$"},
 	} {
 		folder, name := filepath.Join("..", "..", l.folder), filepath.Base(l.folder)
 		binary := filepath.Join(c.t.TempDir(), name+".test")
 		c.do(folder, "go", "test", "-c", "-o", binary, ".")
-		words := c.onCores(c.cores, binary, "-test.run", "^$", "-test.bench", l.benchmarks, "-test.benchtime", l.time,
+		words := c.onCores(c.cores, binary, "-test.run", "^$", "-test.bench", l.benchmarks, "-test.benchtime", usual,
 			"-test.benchmem", "-test.cpu", "2")
 		contenders = append(contenders, contender{name, func() figures { return benchmarks(c.do(folder, words...)) }})
 	}
