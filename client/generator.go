@@ -85,10 +85,10 @@ func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Cloc
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
 	l, err := c.acquire(asking, name)
-	if c.base.Err() != nil {
+	switch {
+	case err != nil && c.base.Err() != nil:
 		return nil, ErrClosed
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	gen, err := idgen.New(idgen.Options{

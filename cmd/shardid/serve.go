@@ -134,7 +134,7 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 	} {
 		_, err := ask.send(ctx, cfg, http.MethodPost, "/admin/"+demo.kind.Path, demo.body)
 		// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.
-		if refused, ok := errors.AsType[*refusedError](err); err != nil && !(ok && refused.code == -13) {
+		if refused, ok := errors.AsType[*refusedError](err); err != nil && (!ok || refused.code != -13) {
 			return err
 		}
 	}

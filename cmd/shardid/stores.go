@@ -90,7 +90,8 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 	if log != nil {
 		opts.OnBadRow = tellBadRows(log)
 		opts.OnServerChange = func(gap time.Duration, vouched bool) {
-			log.Warn("the database was restarted, failed over or restored: what it may lack is skipped, unless Redis vouches for it",
+			log.Warn("the database was restarted, failed over or restored: what it may lack is skipped, unless Redis "+
+				"vouches for it",
 				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
 		}
 	}

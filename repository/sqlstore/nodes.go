@@ -214,7 +214,8 @@ const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_
 
 // findNode reads the latest committed row and locks it; without one, and for a row of Baidu's, its token is empty.
 func (s *Store) findNode(tx *gorm.DB, where string, arg any) (nodeRow, error) {
-	return query[nodeRow](tx, "lock the row", "SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg)
+	return query[nodeRow](tx, "lock the row",
+		"SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg)
 }
 
 // insertNode adds a row of the start's own. Its ID is the auto-increment when id is nil:

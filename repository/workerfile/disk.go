@@ -42,7 +42,7 @@ func replaceFile(dir string, text []byte) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if err = os.Rename(temp, filepath.Join(dir, fileName)); err != nil { //nolint:gosec // the operator's own data_dir
+	if err = os.Rename(temp, filepath.Join(dir, fileName)); err != nil {
 		return err
 	}
 	return syncFolder(dir) // the name is the folder's content

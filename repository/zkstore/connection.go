@@ -79,8 +79,8 @@ func call[T any](ctx context.Context, l *link, op string, f func(*zk.Conn) (T, e
 	}
 	done := make(chan answer, 1)
 	go func() {
-		value, err := f(c.conn)
-		done <- answer{value, err}
+		got, err := f(c.conn)
+		done <- answer{got, err}
 	}()
 	select {
 	case a := <-done:

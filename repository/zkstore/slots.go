@@ -15,7 +15,8 @@ import (
 
 // slots is the tree of a mode as a workerid.Store: all is read, what is told to change is one transaction with the
 // versions that were read, and when another instance was quicker, all is read anew. So an owner needs no node that
-// leads to its worker ID, and calls that race for one owner choose the same one.
+// leads to its worker ID. Calls that race for one owner choose the same one, unless others race beside them: then an
+// owner may get a second one, which nobody uses until it has ended.
 type slots struct {
 	tree
 	mode mode

@@ -101,7 +101,8 @@ func table() []fault {
 		// The database restarts, fails over, or goes back, and Redis knows what it lacks.
 		{name: "database sleeps", run: databaseSleeps, on: alone, without: 10 * s, database: true},
 		{name: "database restarts", run: databaseRestarts, on: copied, without: 15 * s, database: true},
-		{name: "database is unreachable for long", run: databaseAway, on: alone, without: 45 * s, database: true, slow: true},
+		{name: "database is unreachable for long", run: databaseAway, on: alone, without: 45 * s, database: true,
+			slow: true},
 		{name: "database hangs, and restarts", run: databaseHangs, on: single,
 			without: 45 * s, database: true, slow: true},
 		{name: "database fails over", run: databaseFailsOver, on: copied, without: 25 * s, database: true},

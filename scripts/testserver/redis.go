@@ -396,7 +396,8 @@ func (c *ClusterSetup) WaitOK() {
 	c.t.Helper()
 	for _, addr := range c.Addrs {
 		check.Must(c.t, check.Within(startLimit, func() error {
-			return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3")
+			return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3",
+				"cluster_size:3")
 		}))
 	}
 }

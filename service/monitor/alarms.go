@@ -154,7 +154,8 @@ func rows() []row {
 		}},
 		{"ShardidSetting", Info, func(s *sight) string {
 			doubtful := s.settings(model.LevelWarn)
-			return when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s", some(doubtful))
+			return when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s",
+				some(doubtful))
 		}},
 		{"ShardidStoreAway", Critical, func(s *sight) string {
 			away := s.failing(isStore)

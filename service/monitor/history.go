@@ -62,7 +62,8 @@ func modes() []string { return []string{"queue", "segment", "snowflake", "uid", 
 // rates are the series that are shown per second, by the counters that rise, as metric.Sums names them.
 func rates() map[string]string {
 	rates := map[string]string{
-		"refused.caller": requests + `_count{outcome="refused"}`, "refused.service": requests + `_count{outcome="failed"}`,
+		"refused.caller":  requests + `_count{outcome="refused"}`,
+		"refused.service": requests + `_count{outcome="failed"}`,
 	}
 	for _, mode := range modes() {
 		rates[mode+".issued"] = "shardid_" + mode + "_issued_total"

@@ -71,7 +71,8 @@ func (out scrape) add(name, help string, value float64, labels ...string) {
 // uid exports how UIDs do.
 func (out scrape) uid(now uid.Status) {
 	out.add("shardid_uid_issued_total", "IDs given to callers.", float64(now.Issued))
-	out.add("shardid_uid_dropped_total", "IDs given up, of incomplete batches and of rings: gaps.", float64(now.Dropped))
+	out.add("shardid_uid_dropped_total", "IDs given up, of incomplete batches and of rings: gaps.",
+		float64(now.Dropped))
 	out.add("shardid_uid_refused_total", "Takes that found too little in the ring.", float64(now.Refused))
 	out.add("shardid_uid_worker_id", "The worker ID, -1 without one.", float64(now.WorkerID))
 	out.add("shardid_uid_ring_size", "IDs that the ring has room for.", float64(now.RingSize))

@@ -123,7 +123,8 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 		s.stats.farLifts.Inc()
 		level = slog.LevelError
 	}
-	s.event(level, "max_id was below what has been issued and was lifted: the database went back in time", key, "by", by)
+	s.event(level, "max_id was below what has been issued and was lifted: the database went back in time", key,
+		"by", by)
 }
 
 // jumped counts indices skipped because it is unknown how far the database
@@ -134,5 +135,6 @@ func (s *Service) jumped(key model.ListKey, n int64) {
 	}
 	s.stats.jumps.Inc()
 	s.stats.wasted["jumped"].Add(float64(n))
-	s.event(slog.LevelError, "indices skipped: another database server, or an earlier state of it, and the lists cannot tell what was issued", key, "indices", n)
+	s.event(slog.LevelError, "indices skipped: another database server, or an earlier state of it, and the lists "+
+		"cannot tell what was issued", key, "indices", n)
 }

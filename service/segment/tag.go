@@ -304,7 +304,8 @@ func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
 	t.svc.stats.repeated.Inc()
 	t.svc.stats.wasted.Add(max(0, s.End-max(s.First, floor)))
 	t.supply.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were issued before", s.First, s.End, floor)
-	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were issued before; look for a second writer of leaf_alloc",
+	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were issued before; look for a second writer of "+
+		"leaf_alloc",
 		"tag", t.name, "first", s.First, "end", s.End, "floor", floor)
 }
 
@@ -313,14 +314,16 @@ func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
 func (t *Tag) noteJumps(s model.TagSegment) {
 	if s.Lifted > 0 {
 		t.svc.stats.lifts.Inc()
-		t.svc.events.Log(slog.LevelWarn, "max_id was below what has been issued and was lifted: the database went back in time, or the tag was added again",
+		t.svc.events.Log(slog.LevelWarn, "max_id was below what has been issued and was lifted: the database went "+
+			"back in time, or the tag was added again",
 			"tag", t.name, "by", s.Lifted)
 	}
 	if s.Jumped > 0 {
 		t.svc.stats.jumps.Inc()
 		t.svc.stats.jumped.Add(float64(s.Jumped))
 		t.leftOut += s.Jumped
-		t.svc.events.Log(slog.LevelError, "IDs skipped: another database server, or an earlier state of it, and Redis cannot tell what was issued",
+		t.svc.events.Log(slog.LevelError, "IDs skipped: another database server, or an earlier state of it, and "+
+			"Redis cannot tell what was issued",
 			"tag", t.name, "ids", s.Jumped)
 	}
 }

@@ -46,7 +46,9 @@ func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int
 	}
 	k.watching = nil
 	if k.held && !unbroken {
-		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was unreachable: %v", model.ErrRegistryInUse, err) //nolint:errorlint // it is no matter of waiting
+		//nolint:errorlint // it is no matter of waiting
+		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was unreachable: %v",
+			model.ErrRegistryInUse, err)
 	}
 	if !k.unclaimed {
 		k.unclaimed = true

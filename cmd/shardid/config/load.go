@@ -151,8 +151,8 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+showName(name)))
 		case k != nil && !strings.Contains(name, "."):
 			text, ok := textOf(pair.Value, k.value.Kind())
-			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write text "+
-				"in quotes, or remove the line for the default"))
+			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write "+
+				"text in quotes, or remove the line for the default"))
 		case k == nil && l.isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
