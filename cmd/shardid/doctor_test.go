@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,13 +20,15 @@ import (
 func TestSettingsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		asked := 0
-		w := newSettingsWatch(slog.New(slog.NewTextHandler(&out, nil)), inspection{"redis", func(context.Context) ([]model.Finding, error) {
+		var asked atomic.Int32
+		ask := func(context.Context) ([]model.Finding, error) {
 			found := []model.Finding{
-				{Node: "a", Setting: "policy", Level: model.LevelUnsafe}, {Node: "a", Setting: "fine", Level: model.LevelOK},
-				{Node: "a", Setting: "hidden", Level: model.LevelUnknown}, {Node: "b", Setting: "policy", Level: model.LevelWarn},
+				{Node: "a", Setting: "policy", Level: model.LevelUnsafe},
+				{Node: "a", Setting: "fine", Level: model.LevelOK},
+				{Node: "a", Setting: "hidden", Level: model.LevelUnknown},
+				{Node: "b", Setting: "policy", Level: model.LevelWarn},
 			}
-			switch asked++; asked {
+			switch asked.Add(1) {
 			case 1:
 				return nil, errors.New("unreachable")
 			case 2:
@@ -35,21 +38,23 @@ func TestSettingsWatch(t *testing.T) {
 			}
 			found[0].Level = model.LevelOK
 			return found, nil
-		}})
+		}
+		w := newSettingsWatch(slog.New(slog.NewTextHandler(&out, nil)), inspection{"redis", ask})
 		w.Start()
 		time.Sleep(2*lookAgain + time.Second)
-		if got := w.Findings(); asked != 3 || len(got) != 4 || got[0].Level != model.LevelUnsafe || got[3].Node != "b" {
-			t.Errorf("asked %d times, findings: %+v", asked, got)
+		got := w.Findings()
+		if asked.Load() != 3 || len(got) != 4 || got[0].Level != model.LevelUnsafe || got[3].Node != "b" {
+			t.Errorf("asked %d times, findings: %+v", asked.Load(), got)
 		}
 		time.Sleep(lookAgain)
 		check.OK(t, w.Stop(t.Context(), nil))
-		if got := w.Findings(); len(got) != 4 || got[0].Level != model.LevelOK {
+		if got = w.Findings(); len(got) != 4 || got[0].Level != model.LevelOK {
 			t.Errorf("later: %+v", got)
 		}
 		said := out.String()
 		if strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 ||
 			strings.Count(said, "node=b setting=policy") != 1 {
-			t.Errorf("asked %d times: %s", asked, said)
+			t.Errorf("asked %d times: %s", asked.Load(), said)
 		}
 	})
 }

@@ -106,20 +106,20 @@ func rows() []row {
 		}},
 		{"ShardidDatabaseWentBack", Critical, func(s *sight) string {
 			return when(s.rose(happened, "shardid_queue_lift_alarms_total"),
-				"the database went back in time by more than 100000 indices: max_id was lifted (%.0f times by so "+
-					"much); find out what restored it and what else it lost", s.sum("shardid_queue_lift_alarms_total"))
+				"find out what restored the database, and what else it lost. It went back in time by more than "+
+					"100000 indices: max_id was raised by so much %.0f times", s.sum("shardid_queue_lift_alarms_total"))
 		}},
 		{"ShardidDatabaseWentBack", Warning, func(s *sight) string {
 			return when(s.rose(happened, "shardid_queue_lifts_total", "shardid_segment_lifts_total"),
-				"max_id was below what had been issued and was lifted: the database went back in time; no ID "+
-					"repeats, find out what restored it")
+				"find out what restored the database. It went back in time: max_id was below what had been issued, "+
+					"and was raised, so no ID repeats")
 		}},
 		{"ShardidIndicesLeftOut", Warning, func(s *sight) string {
 			jumped := s.rose(happened, "shardid_queue_incarnation_jumps_total",
 				"shardid_segment_incarnation_jumps_total")
 			return when(jumped,
-				"the database and Redis both changed, and to be safe %.0f indices of lists and %.0f IDs of tags were "+
-					"left out: find out what changed them",
+				"find out what changed the database and Redis. Both did, so %.0f indices of lists and %.0f IDs of "+
+					"tags were skipped to be safe",
 				s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`), s.sum("shardid_segment_jumped_ids_total"))
 		}},
 		{"ShardidConfirmationNeeded", Critical, func(s *sight) string {
@@ -159,13 +159,13 @@ func rows() []row {
 		}},
 		{"ShardidStoreAway", Critical, func(s *sight) string {
 			away := s.failing(isStore)
-			return when(away != nil, "a store cannot be used; IDs last as long as what is held: bring it back (%s)",
+			return when(away != nil, "bring the store back. Replicas issue the IDs that they hold, then refuse: %s",
 				strings.Join(away, "; "))
 		}},
 		{"ShardidConditionFailing", Critical, func(s *sight) string {
 			refill := s.failing(isRefill)
 			return when(refill != nil && s.failing(isStore) == nil,
-				"no new indices or segments can be had; IDs last as long as what is held: %s",
+				"no new IDs arrive. Replicas issue the IDs that they hold, then answer -4: %s",
 				strings.Join(refill, "; "))
 		}},
 		{"ShardidConditionFailing", Warning, func(s *sight) string {
@@ -173,44 +173,43 @@ func rows() []row {
 				return !isStore(name) && !isRefill(name) && name != worker.Condition // see ShardidWorkerID
 			})
 			return when(other != nil && s.failing(isStore) == nil,
-				"something that is tried again and again fails: %s", strings.Join(other, "; "))
+				"this fails each time that it is tried: %s", strings.Join(other, "; "))
 		}},
 		{"ShardidStarved", Critical, func(s *sight) string {
 			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
 				"shardid_sequence_starved_total"),
-				"callers got -4, as no index, segment or number of a sequence could "+
-					"be had in time: look at the stores and at how long refills take")
+				"look at the stores, and at how long refills take. Callers got -4, because no new IDs arrived in time")
 		}},
 		{"ShardidStarved", Warning, func(s *sight) string {
 			empty := s.sum("shardid_uid_issued_total") > 0 && s.sum("shardid_uid_ring_size") > 0 &&
 				s.sum("shardid_uid_ring_fill") == 0
 			return when(s.rose(starves, "shardid_uid_refused_total") || empty,
-				"the ring of UIDs ran dry: more are asked "+
-					"for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
+				"look at uid.boost_power and uid.padding_factor. The ring of UIDs ran empty: callers ask faster than "+
+					"it is filled, or it cannot be filled")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) string {
 			if s.Worker == nil || s.Worker.State != worker.StateWaiting {
 				return ""
 			}
-			return "snowflake issues nothing, as no worker ID is held or trusted: " +
+			return "snowflake issues nothing, because this replica holds no worker ID: " +
 				cmp.Or(s.Worker.Error, "none has been acquired yet")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) string {
-			return when(s.rose(starves, "shardid_leases_none_free_total"), "callers got -8, as every worker ID of the "+
-				"name %q is leased: its holders continue, but no further one can make IDs; stop holders that are not "+
-				"needed, or add a name with more worker bits", s.NoneFreeOf)
+			return when(s.rose(starves, "shardid_leases_none_free_total"), "stop holders that are not needed, or "+
+				"add a name with more worker bits. Callers got -8, because every worker ID of the name %q is leased",
+				s.NoneFreeOf)
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) string {
 			if s.Worker == nil || s.Worker.State != worker.StateOffline {
 				return ""
 			}
-			return fmt.Sprintf("the registry of worker IDs is unreachable and the local file reserves time for %s more: "+
-				"bring it back (%s)", s.Worker.Trust.Round(time.Second), s.Worker.Error)
+			return fmt.Sprintf("bring the registry of worker IDs back. It is unreachable, and the worker file "+
+				"reserves time for %s more: %s", s.Worker.Trust.Round(time.Second), s.Worker.Error)
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) string {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
 			return when(s.has("shardid_uid_runway_seconds") && held && runway < shortRunway.Seconds(),
-				"UIDs end in %.0f s unless the mark in WORKER_NODE is raised: look at the database", runway)
+				"look at the database. UIDs end in %.0f s unless their mark in WORKER_NODE is raised", runway)
 		}},
 		{"ShardidClockOffset", Warning, func(s *sight) string {
 			if s.Worker == nil || s.Worker.ClockOffset.Abs() <= s.MaxOffset/2 {

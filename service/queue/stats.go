@@ -32,7 +32,7 @@ func (s *Service) count() {
 		func() int64 { return s.countPools().Issued })
 	c.pops = counter("pops", "Pops sent to the lists.")
 	c.refills = counter("refills", "Segments pushed.")
-	c.starved = counter("starved", "Callers that got -4, as no index could be had in time.")
+	c.starved = counter("starved", "Callers that got -4, because no index arrived in time.")
 	// A list at its limit, or that another replica refills, is no failure.
 	c.failedPasses = counter("failed_passes",
 		"Passes over up to 64 lists in which one could not be looked at or refilled.")

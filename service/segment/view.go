@@ -135,7 +135,7 @@ func (s *Service) count() {
 		})
 	s.stats.loads = counter("loads_total", "Segments asked for.")
 	s.stats.failedLoads = counter("failed_loads_total", "Segments that were not had, or whose answer was lost.")
-	s.stats.starved = counter("starved_total", "Calls that got -4, as no segment could be had in time.")
+	s.stats.starved = counter("starved_total", "Calls that got -4, because no segment arrived in time.")
 	s.stats.repeated = counter("repeated_total",
 		"Segments refused because IDs of them were issued before: must stay 0.")
 	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be issued: "+

@@ -100,7 +100,7 @@ func New(opts Options) (*Service, error) {
 		issued: metric.Counter(opts.Registry, "shardid_sequence_issued_total",
 			"Numbers of sequences that were given to callers."),
 		starved: metric.Counter(opts.Registry, "shardid_sequence_starved_total",
-			"Requests that got -4, as no number of a sequence could be had in time."),
+			"Requests that got -4, because no number arrived in time."),
 	}
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
