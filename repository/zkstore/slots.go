@@ -149,11 +149,12 @@ func (t tree) held(ctx context.Context) (paths []string, ids []int, err error) {
 // before the tree is read. A tree that is empty may have lost everything: that moment is stored before
 // the first worker ID, as those who come next do not find it empty any more. 0 when it never was.
 func (t tree) moment(ctx context.Context, now int64) (m workerid.Moment, err error) {
-	id, err := t.get(ctx, path.Join(t.lock, "registry"))
-	if err == nil && !id.found {
-		id.data = []byte(rand.Text())
-		_, err = t.add(ctx, id.path, id.data, zk.FlagPersistent)
+	at := path.Join(t.lock, "registry")
+	// That another instance was quicker here is no reason to choose another worker ID.
+	if _, err = t.add(ctx, at, []byte(rand.Text()), zk.FlagPersistent); err != nil && !isConflict(err) {
+		return m, err
 	}
+	id, err := t.get(ctx, at)
 	if err != nil {
 		return m, err
 	}
