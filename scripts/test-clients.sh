@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs the client libraries that docs/clients.md uses, as far as this machine may, and
 # runs the programs of that page and of docs/examples against shardid, with clients that are
-# generated from its OpenAPI document, too. Libraries of Node go into a cache outside the repository. What is
-# missing is named in the last lines.
+# generated from its OpenAPI document, too. With an argument it runs the stories whose names match that. Libraries of
+# Node go into a cache outside the repository. What is missing is named in the last line.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,8 +34,7 @@ for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.
 done
 
 status=0
-SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -timeout 60m -v -run '^Test(Programs|ClientTable|HAProxy|Examples|JavaClient)$' ./scripts/stories >"$cache.log" 2>&1 || status=$?
-grep -E '^ *--- |^(ok|FAIL)' "$cache.log" || cat "$cache.log"
-if [ "$status" != 0 ]; then cat "$cache.log"; fi
+SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -timeout 60m -parallel 4 -v \
+	-run "${1:-^Test(Programs|ClientTable|HAProxy|Examples|JavaClient)$}" ./scripts/stories || status=$?
 if [ -n "$lacking" ]; then echo "NOT INSTALLED:$lacking"; fi
 exit "$status"
