@@ -28,7 +28,7 @@ func fullStatus(context.Context) Status {
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
 		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4",
-			Since: loaded}},
+			Facts: []string{"a"}, Since: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
 		Queue: &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9},
 			Apps: []queue.View{app}},

@@ -25,8 +25,11 @@ type Alarm struct {
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
 	// Message says what it means and what to do.
-	Message string    `json:"message"`
-	Since   time.Time `json:"since"` // when it was first seen
+	Message string `json:"message"`
+	// Facts are the parts of Message that differ from case to case, in their order. The console makes sentences of
+	// other languages of them.
+	Facts []string  `json:"facts,omitempty"`
+	Since time.Time `json:"since"` // when it was first seen
 }
 
 // Severity is how soon an operator should look.
@@ -79,42 +82,59 @@ type sight struct {
 	rose func(within time.Duration, counters ...string) bool
 }
 
-// row is an alarm of a severity. It is on while says has a text, which says what it means and what to do.
+// row is an alarm of a severity. It is on while says has a text.
 type row struct {
 	name     string
 	severity Severity
-	says     func(s *sight) string
+	says     func(s *sight) message
 }
 
-// when is a text if something is so.
-func when(is bool, text string, args ...any) string {
+// message is a text that says what an alarm means and what to do, with a verb for each of its facts.
+type message struct {
+	text  string
+	facts []any
+}
+
+// when is a message if something is so.
+func when(is bool, text string, facts ...any) message {
 	if !is {
-		return ""
+		return message{}
 	}
-	return fmt.Sprintf(text, args...)
+	return message{text, facts}
+}
+
+// shown are the facts as the text shows them.
+func (m message) shown() (facts []string) {
+	for _, fact := range m.facts {
+		if count, isCount := fact.(float64); isCount {
+			fact = int64(count)
+		}
+		facts = append(facts, fmt.Sprint(fact))
+	}
+	return facts
 }
 
 // rows are all alarms. Of several rows of a name the first that is on counts.
 func rows() []row {
 	return []row{
-		{"ShardidRepeatedIndices", Critical, func(s *sight) string {
+		{"ShardidRepeatedIndices", Critical, func(s *sight) message {
 			lists, tags := s.sum("shardid_queue_repeated_indices_total"), s.sum("shardid_segment_repeated_total")
 			return when(lists+tags > 0,
 				"lists gave %.0f indices and leaf_alloc gave %.0f segments for the second time "+
 					"or out of order, and this replica refused them: another program writes to them; find it before "+
 					"anything else", lists, tags)
 		}},
-		{"ShardidDatabaseWentBack", Critical, func(s *sight) string {
+		{"ShardidDatabaseWentBack", Critical, func(s *sight) message {
 			return when(s.rose(happened, "shardid_queue_lift_alarms_total"),
 				"find out what restored the database, and what else it lost. It went back in time by more than "+
 					"100000 indices: max_id was raised by so much %.0f times", s.sum("shardid_queue_lift_alarms_total"))
 		}},
-		{"ShardidDatabaseWentBack", Warning, func(s *sight) string {
+		{"ShardidDatabaseWentBack", Warning, func(s *sight) message {
 			return when(s.rose(happened, "shardid_queue_lifts_total", "shardid_segment_lifts_total"),
 				"find out what restored the database. It went back in time: max_id was below what had been issued, "+
 					"and was raised, so no ID repeats")
 		}},
-		{"ShardidIndicesLeftOut", Warning, func(s *sight) string {
+		{"ShardidIndicesLeftOut", Warning, func(s *sight) message {
 			jumped := s.rose(happened, "shardid_queue_incarnation_jumps_total",
 				"shardid_segment_incarnation_jumps_total")
 			return when(jumped,
@@ -122,7 +142,7 @@ func rows() []row {
 					"tags were skipped to be safe",
 				s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`), s.sum("shardid_segment_jumped_ids_total"))
 		}},
-		{"ShardidConfirmationNeeded", Critical, func(s *sight) string {
+		{"ShardidConfirmationNeeded", Critical, func(s *sight) message {
 			waits := func(v queue.View) bool { return v.Unconfirmed > 0 }
 			var commands []string
 			for _, v := range s.Apps {
@@ -133,111 +153,112 @@ func rows() []row {
 			return when(commands != nil, "%s: lists wait for an operator, as max_id may have gone back: check it "+
 				"against the IDs in use, then run %s", s.apps(waits), some(commands))
 		}},
-		{"ShardidAppLimit", Critical, func(s *sight) string {
+		{"ShardidAppLimit", Critical, func(s *sight) message {
 			full := s.apps(func(v queue.View) bool { return v.Exhausted > 0 })
 			return when(full != "",
 				"%s: callers of some shards get -5: raise max_limit_id or provision another app", full)
 		}},
-		{"ShardidAppLimit", Warning, func(s *sight) string {
+		{"ShardidAppLimit", Warning, func(s *sight) message {
 			near := s.apps(func(v queue.View) bool { return v.Left < nearLimit })
 			return when(near != "", "%s: less than a tenth of the indices of a shard is left: raise max_limit_id "+
 				"or provision another app in time", near)
 		}},
-		{"ShardidSetting", Critical, func(s *sight) string {
+		{"ShardidSetting", Critical, func(s *sight) message {
 			unsafe := s.settings(model.LevelUnsafe)
 			return when(unsafe != nil, "settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
 		}},
-		{"ShardidSetting", Info, func(s *sight) string {
+		{"ShardidSetting", Info, func(s *sight) message {
 			wrap := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap })
 			return when(wrap != "",
 				"%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is wanted", wrap)
 		}},
-		{"ShardidSetting", Info, func(s *sight) string {
+		{"ShardidSetting", Info, func(s *sight) message {
 			doubtful := s.settings(model.LevelWarn)
 			return when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s",
 				some(doubtful))
 		}},
-		{"ShardidStoreAway", Critical, func(s *sight) string {
+		{"ShardidStoreAway", Critical, func(s *sight) message {
 			away := s.failing(isStore)
 			return when(away != nil, "bring the store back. Replicas issue the IDs that they hold, then refuse: %s",
 				strings.Join(away, "; "))
 		}},
-		{"ShardidConditionFailing", Critical, func(s *sight) string {
+		{"ShardidConditionFailing", Critical, func(s *sight) message {
 			refill := s.failing(isRefill)
 			return when(refill != nil && s.failing(isStore) == nil,
 				"no new IDs arrive. Replicas issue the IDs that they hold, then answer -4: %s",
 				strings.Join(refill, "; "))
 		}},
-		{"ShardidConditionFailing", Warning, func(s *sight) string {
+		{"ShardidConditionFailing", Warning, func(s *sight) message {
 			other := s.failing(func(name string) bool {
 				return !isStore(name) && !isRefill(name) && name != worker.Condition // see ShardidWorkerID
 			})
 			return when(other != nil && s.failing(isStore) == nil,
 				"this fails each time that it is tried: %s", strings.Join(other, "; "))
 		}},
-		{"ShardidStarved", Critical, func(s *sight) string {
+		{"ShardidStarved", Critical, func(s *sight) message {
 			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
 				"shardid_sequence_starved_total"),
 				"look at the stores, and at how long refills take. Callers got -4, because no new IDs arrived in time")
 		}},
-		{"ShardidStarved", Warning, func(s *sight) string {
+		{"ShardidStarved", Warning, func(s *sight) message {
 			empty := s.sum("shardid_uid_issued_total") > 0 && s.sum("shardid_uid_ring_size") > 0 &&
 				s.sum("shardid_uid_ring_fill") == 0
 			return when(s.rose(starves, "shardid_uid_refused_total") || empty,
 				"look at uid.boost_power and uid.padding_factor. The ring of UIDs ran empty: callers ask faster than "+
 					"it is filled, or it cannot be filled")
 		}},
-		{"ShardidWorkerID", Critical, func(s *sight) string {
+		{"ShardidWorkerID", Critical, func(s *sight) message {
 			if s.Worker == nil || s.Worker.State != worker.StateWaiting {
-				return ""
+				return message{}
 			}
-			return "snowflake issues nothing, because this replica holds no worker ID: " +
-				cmp.Or(s.Worker.Error, "none has been acquired yet")
+			return when(true, "snowflake issues nothing, because this replica holds no worker ID: %s",
+				cmp.Or(s.Worker.Error, "none has been acquired yet"))
 		}},
-		{"ShardidWorkerID", Critical, func(s *sight) string {
+		{"ShardidWorkerID", Critical, func(s *sight) message {
 			return when(s.rose(starves, "shardid_leases_none_free_total"), "stop holders that are not needed, or "+
-				"add a name with more worker bits. Callers got -8, because every worker ID of the name %q is leased",
-				s.NoneFreeOf)
+				"add a name with more worker bits. Callers got -8, because every worker ID of the %s is leased",
+				fmt.Sprintf("name %q", s.NoneFreeOf))
 		}},
-		{"ShardidWorkerID", Warning, func(s *sight) string {
+		{"ShardidWorkerID", Warning, func(s *sight) message {
 			if s.Worker == nil || s.Worker.State != worker.StateOffline {
-				return ""
+				return message{}
 			}
-			return fmt.Sprintf("bring the registry of worker IDs back. It is unreachable, and the worker file "+
+			return when(true, "bring the registry of worker IDs back. It is unreachable, and the worker file "+
 				"reserves time for %s more: %s", s.Worker.Trust.Round(time.Second), s.Worker.Error)
 		}},
-		{"ShardidWorkerID", Warning, func(s *sight) string {
+		{"ShardidWorkerID", Warning, func(s *sight) message {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
 			return when(s.has("shardid_uid_runway_seconds") && held && runway < shortRunway.Seconds(),
-				"look at the database. UIDs end in %.0f s unless their mark in WORKER_NODE is raised", runway)
+				"look at the database. UIDs end in %s unless their mark in WORKER_NODE is raised",
+				time.Duration(runway)*time.Second)
 		}},
-		{"ShardidClockOffset", Warning, func(s *sight) string {
+		{"ShardidClockOffset", Warning, func(s *sight) message {
 			if s.Worker == nil || s.Worker.ClockOffset.Abs() <= s.MaxOffset/2 {
-				return ""
+				return message{}
 			}
-			return fmt.Sprintf("this clock is %s from the registry's, at most %s are allowed: set the clocks (NTP)",
+			return when(true, "this clock is %s from the registry's, at most %s are allowed: set the clocks (NTP)",
 				s.Worker.ClockOffset.Round(time.Millisecond), s.MaxOffset)
 		}},
-		{"ShardidLifetime", Warning, func(s *sight) string {
+		{"ShardidLifetime", Warning, func(s *sight) message {
 			var end []string
 			for _, kind := range [][2]string{{"snowflakes", "shardid_snowflake_lifetime_seconds"},
 				{"UIDs", "shardid_uid_lifetime_seconds"}} {
 				if left := s.metrics[kind[1]]; s.has(kind[1]) && left < shortLife.Seconds() {
-					end = append(end, fmt.Sprintf("the time bits of %s end in %d days", kind[0], int(left/(24*3600))))
+					end = append(end, fmt.Sprintf("%s: %d d", kind[0], int(left/(24*3600))))
 				}
 			}
-			return when(end != nil, "%s: plan a layout with more of them, or a later epoch and another column for its "+
-				"IDs; docs/uid.md says which layouts may follow", some(end))
+			return when(end != nil, "plan a layout with more time bits, or a later epoch and another column for its "+
+				"IDs; docs/uid.md says which layouts may follow. The time bits end soon, %s", some(end))
 		}},
-		{"ShardidInternalErrors", Warning, func(s *sight) string {
+		{"ShardidInternalErrors", Warning, func(s *sight) message {
 			faults := s.rose(happened, `shardid_http_answers_total{code="-11"}`,
 				`shardid_resp_answers_total{code="-11"}`)
 			return when(faults,
 				"callers got -11, a fault of shardid: the log has it; please report it")
 		}},
-		{"ShardidSlow", Warning, func(s *sight) string {
-			return when(s.slow != nil, "one in a hundred requests takes more than %d ms, in the mode %s: callers wait "+
-				"for refills or loads, or the machine is short of CPU; look at the stores and at the CPU", slowAbove,
+		{"ShardidSlow", Warning, func(s *sight) message {
+			return when(s.slow != nil, "look at the stores and at the CPU. One in a hundred requests takes more than "+
+				"%d ms, in the mode %s: callers wait for refills or loads, or the machine is short of CPU", slowAbove,
 				strings.Join(s.slow, ", "))
 		}},
 	}
@@ -335,15 +356,16 @@ func (m *Monitor) look() (reading, []Alarm) {
 		return func(a Alarm) bool { return a.Name == name }
 	}
 	for _, row := range rows() {
-		text := row.says(s)
-		if text == "" || slices.ContainsFunc(raised, named(row.name)) {
+		says := row.says(s)
+		if says.text == "" || slices.ContainsFunc(raised, named(row.name)) {
 			continue
 		}
 		since := r.at
 		if i := slices.IndexFunc(m.raised, named(row.name)); i >= 0 {
 			since = m.raised[i].Since
 		}
-		raised = append(raised, Alarm{row.name, row.severity, text, since})
+		raised = append(raised, Alarm{Name: row.name, Severity: row.severity,
+			Message: fmt.Sprintf(says.text, says.facts...), Facts: says.shown(), Since: since})
 	}
 	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })

@@ -42,7 +42,7 @@ export const text = {
 
   // What the server names, by its names, and what it refuses, by the code of the error table. Its own words are
   // English: they need no others here.
-  alarms: {}, // [title, meaning]
+  alarms: {}, // [title, meaning, sentence of the facts]
   conditions: {},
   codes: {},
 
@@ -63,6 +63,7 @@ export const text = {
   },
 
   health: {
+    facts: (...all) => all.join('; '),
     wrong: 'What is wrong', affected: 'What does not work now', working: 'What works',
     replica: 'replica',
     ready: 'ready', degraded: 'ready, degraded', notReady: 'not ready',

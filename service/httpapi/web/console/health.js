@@ -55,7 +55,7 @@ function impact(status) {
 function causes(status) {
   const all = (status.alarms ?? []).map((alarm) => ({
     name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
-    message: alarm.message ?? '', since: alarm.since, runbook: runbook(alarm.name), follows: [],
+    message: alarm.message ?? '', facts: alarm.facts ?? [], since: alarm.since, runbook: runbook(alarm.name), follows: [],
   }));
   const away = all.find(({ name }) => name === storeAway);
   const follows = ({ name, since }) => away && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
@@ -104,7 +104,7 @@ function witness({ witness: w }) {
 }
 
 function createCause() {
-  return el('li', {}, icon('warning'), el('strong'), el('p'), el('p', { class: 'message', lang: 'en' }), el('p', { class: 'follows' }),
+  return el('li', {}, icon('warning'), el('strong'), el('p'), el('p', { class: 'message' }), el('p', { class: 'follows' }),
     el('a', {}, text.health.runbook), el('span', { class: 'since' }));
 }
 
@@ -134,15 +134,16 @@ export class Health {
     setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => ([text.health.works, text.health.serving, text.health.held].includes(word) ? name : `${name} ${word}`))));
   }
 
+  /** A language that has its own words for the alarm adds the facts; all else is the whole message in English. */
   #fillCause(node, cause) {
     const [sign, name, meaning, message, follows, link, since] = node.children;
-    const [title, words] = text.alarms[cause.name] ?? [];
+    const [title, words, tell] = text.alarms[cause.name] ?? [];
     setAttribute(node, 'data-state', cause.severity);
     setIcon(sign, cause.severity);
     const heading = title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name;
     setText(name, text.health.heading(cause.severity, heading));
     setText(meaning, words ?? '');
-    setText(message, cause.message);
+    setText(message, title ? (tell ?? text.health.facts)(...cause.facts) : cause.message);
     setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows.map((alarm) => text.alarms[alarm]?.[0] ?? alarm)) : '');
     setAttribute(link, 'href', cause.runbook);
     setText(since, this.#lasted(cause.since));

@@ -10,6 +10,9 @@ function effect(said) {
   return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效', 'on every replica within 3 s': '3 秒内在所有副本生效', 'for leases that are granted or renewed from now on': '之后新租或续租的租约生效' }[said] ?? said;
 }
 
+/** A fact of an alarm, which the server says in English. */
+const fact = (said) => said.replace(/^apps? /, '应用 ').replace(/^name /, '命名空间 ');
+
 export const text = {
   locale: 'zh-CN',
   unknown: '–',
@@ -47,20 +50,27 @@ export const text = {
   manual: { console: '控制台', runbook: '处理手册', running: '部署与运行', neverTwice: '不重号的保证' },
 
   alarms: {
-    ShardidRepeatedIndices: ['给出了重复的序号或号段', '列表或 leaf_alloc 给出了重复的序号，本副本已拒绝使用。有其他程序在写它们：请立即查明。'],
-    ShardidDatabaseWentBack: ['数据库数据回退', 'max_id 低于已发放的序号，已自动抬高，不会重号。请查明数据库从何处恢复；回退幅度大时，还要查丢了什么数据。'],
-    ShardidIndicesLeftOut: ['已跳过一段序号', '数据库与 Redis 同时发生变化，为避免重号跳过了一段序号或 ID。请查明变化原因。'],
-    ShardidConfirmationNeeded: ['等待人工确认', 'max_id 可能已回退，相关列表暂停发号。请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。'],
+    ShardidRepeatedIndices: ['给出了重复的序号或号段', '列表或 leaf_alloc 给出了重复的序号，本副本已拒绝使用。有其他程序在写它们：请立即查明。',
+      (indices, segments) => `列表重复序号 ${indices} 个，leaf_alloc 重复号段 ${segments} 个。`],
+    ShardidDatabaseWentBack: ['数据库数据回退', 'max_id 低于已发放的序号，已自动抬高，不会重号。请查明数据库从何处恢复；回退幅度大时，还要查丢了什么数据。',
+      (times) => (times ? `回退超过 100000 个序号，max_id 已大幅抬高 ${times} 次。` : '')],
+    ShardidIndicesLeftOut: ['已跳过一段序号', '数据库与 Redis 同时发生变化，为避免重号跳过了一段序号或 ID。请查明变化原因。',
+      (indices, ids) => `列表跳过序号 ${indices} 个，标签跳过 ID ${ids} 个。`],
+    ShardidConfirmationNeeded: ['等待人工确认', 'max_id 可能已回退，相关列表暂停发号。请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。',
+      (apps, commands) => `${fact(apps)}：${commands}`],
     ShardidAppLimit: ['应用的 ID 上限', '有分片剩余的序号不足一成，或已经用完、调用方收到 -5。请调高 max_limit_id，或为业务新建应用。'],
     ShardidSetting: ['配置需要留意', '存储的配置不安全或不够理想，请运行 shardid doctor 查看；或应用的策略是 wrap，超过上限后 ID 会重复。'],
     ShardidStoreAway: ['存储不可用', '存储暂时无法使用，只能发放手中已有的 ID。请尽快恢复。'],
     ShardidConditionFailing: ['补号或后台任务失败，或列表全空', '无法取得新的序号或号段；或有后台任务反复重试仍然失败；或某个应用用过的列表全空，下一个调用方要等补号。'],
     ShardidStarved: ['取号超时，或环取空', '有调用方没能及时取得序号、号段或 UID。请检查存储状态与补号耗时；UID 请看 uid.boost_power 与 uid.padding_factor。'],
-    ShardidWorkerID: ['工作节点 ID', '没有可信的工作节点 ID，或命名空间的已全部租出，调用方收到 -8；或注册中心不可用，即将停发。详见下方。'],
-    ShardidClockOffset: ['时钟偏差过大', '本机时钟与注册中心的时钟相差过大。请检查 NTP 校时。'],
+    ShardidWorkerID: ['工作节点 ID', '没有可信的工作节点 ID，或命名空间的已全部租出，调用方收到 -8；或注册中心不可用，即将停发。详见下方。',
+      (what, error) => (error ? `${error}（还可支撑 ${what}）` : fact(what))],
+    ShardidClockOffset: ['时钟偏差过大', '本机时钟与注册中心的时钟相差过大。请检查 NTP 校时。',
+      (offset, most) => `偏差 ${offset}，最多允许 ${most}。`],
     ShardidLifetime: ['时间位即将用尽', '雪花 ID 或 UID 的时间位不足一年。请规划在新库上增加时间位宽，或使用更晚的起始时间。'],
     ShardidInternalErrors: ['内部错误', '有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
-    ShardidSlow: ['响应变慢', '最近十分钟里有五分钟以上，某种模式百分之一的请求超过 250 毫秒。请检查补号耗时与本机 CPU。'],
+    ShardidSlow: ['响应变慢', '最近十分钟里有五分钟以上，某种模式百分之一的请求超过 250 毫秒。请检查补号耗时与本机 CPU。',
+      (_, modes) => `模式：${modes}`],
   },
   codes: {
     '-1': () => '尚未就绪，或存储暂时无法读取，请稍后再试。',
@@ -96,6 +106,7 @@ export const text = {
   },
 
   health: {
+    facts: (...all) => all.map(fact).join('；'),
     wrong: '异常与告警', affected: '当前不可用', working: '运行正常',
     replica: '本副本',
     ready: '就绪', degraded: '就绪（降级）', notReady: '未就绪',
