@@ -58,7 +58,8 @@ func TestErrors(t *testing.T) {
 	s.status.Store(409)
 	s.refuse.Store(&answer{Code: -5, Message: "app reached its limit"})
 	var refused *Error
-	if _, err := c.Queue(1).Next(t.Context(), "alice"); !errors.As(err, &refused) || refused.Code != -5 || refused.Status != 409 {
+	if _, err := c.Queue(1).Next(t.Context(), "alice"); !errors.As(err, &refused) || refused.Code != -5 ||
+		refused.Status != 409 {
 		t.Errorf("%v", err)
 	}
 	if n := s.requests.Load(); n != 1 {
@@ -67,7 +68,8 @@ func TestErrors(t *testing.T) {
 	s.status.Store(503)
 	s.refuse.Store(&answer{Code: -4, Message: "queue is empty"})
 	began := time.Now()
-	if _, err := c.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != CodeEmpty || !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != CodeEmpty ||
+		!errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second {

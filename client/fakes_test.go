@@ -80,7 +80,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for left := count; left > 0; {
 		n := min(left, s.most)
 		left -= n
-		ranges = append(ranges, fmt.Sprintf(`{"first":"%d","count":%d,"stride":"%d"}`, s.last[r.URL.Path]+stride, n, stride))
+		ranges = append(ranges, fmt.Sprintf(`{"first":"%d","count":%d,"stride":"%d"}`, s.last[r.URL.Path]+stride, n,
+			stride))
 		s.last[r.URL.Path] += int64(n+1) * stride // a gap
 	}
 	s.issued.Add(int64(count))

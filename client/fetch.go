@@ -219,9 +219,11 @@ func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, 
 	}
 	a.Code = noCode
 	if err := json.Unmarshal(body, &a); err != nil || a.Code == noCode {
-		err = fmt.Errorf("shardid: %s answered %s with %.80q, which is no answer of shardid: %w", r.url, res.Status, body, errForeign)
+		err = fmt.Errorf("shardid: %s answered %s with %.80q, which is no answer of shardid: %w", r.url, res.Status,
+			body, errForeign)
 		if mayPass(res.StatusCode) {
-			err = fmt.Errorf("shardid: %s answered %s: what is before shardid cannot reach it, or is busy", r.url, res.Status)
+			err = fmt.Errorf("shardid: %s answered %s: what is before shardid cannot reach it, or is busy", r.url,
+				res.Status)
 		}
 		return a, 0, err
 	}

@@ -97,7 +97,8 @@ func TestWhatStaysWrongIsNotRepeated(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = w.Write([]byte(`{"code":-7,"message":"no such token"}`))
 	})
-	plain, secret, foreign := httptest.NewServer(count), httptest.NewUnstartedServer(count), httptest.NewServer(http.NotFoundHandler())
+	plain, secret, foreign := httptest.NewServer(count), httptest.NewUnstartedServer(count),
+		httptest.NewServer(http.NotFoundHandler())
 	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secret.StartTLS()
 	for _, server := range []*httptest.Server{plain, secret, foreign} {
@@ -113,7 +114,8 @@ func TestWhatStaysWrongIsNotRepeated(t *testing.T) {
 		asked.Store(0)
 		began := time.Now()
 		requests := atomic.Int64{}
-		client := newClient(t, Options{Addrs: []string{c.addr}, Timeout: 10 * time.Second, OnRequest: func(Request) { requests.Add(1) }})
+		client := newClient(t, Options{Addrs: []string{c.addr}, Timeout: 10 * time.Second,
+			OnRequest: func(Request) { requests.Add(1) }})
 		_, err := client.UID().Next(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrTimeout) {
 			t.Errorf("%s: %v", what, err)

@@ -53,7 +53,8 @@ func TestSequenceRequests(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	const post = "POST /v1/sequence/chat/ids count=1&key=a%26b&ranges=true"
-	if got := *asked.Load(); !slices.Equal(got, []string{post, post, "GET /v1/sequence/a%2Fb/current?key=a%26b "}) || away.requests.Load() == 0 {
+	if got := *asked.Load(); !slices.Equal(got, []string{post, post, "GET /v1/sequence/a%2Fb/current?key=a%26b "}) ||
+		away.requests.Load() == 0 {
 		t.Errorf("%q, %d at the other", got, away.requests.Load())
 	}
 	away.refuse.Store(&answer{Code: CodeUnknown, Message: "space is not provisioned"})
@@ -61,11 +62,13 @@ func TestSequenceRequests(t *testing.T) {
 	var refused *Error
 	lone := newClient(t, Options{Addrs: []string{start(t, away)}})
 	before := away.requests.Load()
-	if _, err := lone.Sequence("x").Next(t.Context(), "k"); !errors.As(err, &refused) || refused.Code != CodeUnknown || away.requests.Load() != before+1 {
+	if _, err := lone.Sequence("x").Next(t.Context(), "k"); !errors.As(err, &refused) || refused.Code != CodeUnknown ||
+		away.requests.Load() != before+1 {
 		t.Errorf("%v after %d requests", err, away.requests.Load()-before)
 	}
 	for _, n := range []int{0, -1, MaxNumbers + 1} {
-		if numbers, err := lone.Sequence("x").Take(t.Context(), "k", n); err == nil || numbers != nil || away.requests.Load() != before+1 {
+		if numbers, err := lone.Sequence("x").Take(t.Context(), "k", n); err == nil || numbers != nil ||
+			away.requests.Load() != before+1 {
 			t.Errorf("%d: %v, %v", n, numbers, err)
 		}
 	}

@@ -90,12 +90,13 @@ func (n *Number) Take(ctx context.Context, count int) (texts []string, err error
 	if count < 1 || count > maxBatch {
 		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", count, maxBatch)
 	}
-	err = n.client.askNow(ctx, question{method: http.MethodPost, path: n.path + strconv.Itoa(count)}, func(a answer) error {
-		if texts = a.IDs; len(texts) != count {
-			return fmt.Errorf("%d IDs, not %d", len(texts), count)
-		}
-		return nil
-	})
+	err = n.client.askNow(ctx, question{method: http.MethodPost, path: n.path + strconv.Itoa(count)},
+		func(a answer) error {
+			if texts = a.IDs; len(texts) != count {
+				return fmt.Errorf("%d IDs, not %d", len(texts), count)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}

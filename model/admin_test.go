@@ -26,39 +26,56 @@ func TestAppChange(t *testing.T) {
 		err    error
 		says   string
 	}{
-		"name":                          {none, AppChange{Name: text("订单")}, nil, ""},
-		"no name":                       {none, AppChange{Name: text("")}, ErrInvalidArgument, "name"},
-		"a name of 129 characters":      {none, AppChange{Name: text(strings.Repeat("单", 129))}, ErrInvalidArgument, "name"},
-		"a long description":            {none, AppChange{Description: text(strings.Repeat("单", 256))}, ErrInvalidArgument, "255"},
-		"a line end in the name":        {none, AppChange{Name: text("a\nb")}, ErrInvalidArgument, "U+000A"},
-		"an escape in the description":  {none, AppChange{Description: text("\x1b[31m")}, ErrInvalidArgument, "U+001B"},
-		"not UTF-8":                     {none, AppChange{Description: text("\xff")}, ErrInvalidArgument, "UTF-8"},
-		"step":                          {none, AppChange{Step: num(MaxStep)}, nil, ""},
-		"step 0":                        {none, AppChange{Step: num(0)}, ErrInvalidArgument, "step"},
-		"step too long":                 {none, AppChange{Step: num(MaxStep + 1)}, ErrInvalidArgument, "step"},
-		"limit raised":                  {reject, AppChange{MaxLimitID: num(key.Compose(9000))}, nil, ""},
-		"limit taken off":               {reject, AppChange{MaxLimitID: num(0)}, nil, ""},
-		"limit lowered above":           {reject, AppChange{MaxLimitID: num(key.Compose(1001))}, nil, ""},
-		"limit at the last issued ID":   {reject, AppChange{MaxLimitID: num(issued)}, nil, ""},
-		"limit below an issued ID":      {reject, AppChange{MaxLimitID: num(issued - 1)}, ErrRefused, "may have been issued"},
-		"first limit below":             {none, AppChange{MaxLimitID: num(1)}, ErrRefused, "may have been issued"},
-		"negative limit":                {reject, AppChange{MaxLimitID: num(-1)}, ErrInvalidArgument, "negative"},
-		"wrap unconfirmed":              {reject, AppChange{LimitPolicy: policy(LimitWrap)}, ErrInvalidArgument, `"orders"`},
-		"wrap, another name":            {reject, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "Orders"}, ErrInvalidArgument, `"orders"`},
-		"wrap confirmed":                {reject, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil, ""},
-		"wrap without a limit":          {none, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, ErrInvalidArgument, "needs a max limit"},
-		"wrap below an issued ID":       {none, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(issued - 1), Confirm: "orders"}, ErrRefused, "repeat"},
-		"wrap past the limit":           {passed, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil, ""},
-		"wrap past it, named again":     {passed, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(passed.MaxID), Confirm: "orders"}, nil, ""},
-		"wrap past it, unconfirmed":     {passed, AppChange{LimitPolicy: policy(LimitWrap)}, ErrInvalidArgument, `"orders"`},
-		"wrap past it, another fold":    {passed, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(key.Compose(600)), Confirm: "orders"}, ErrRefused, "repeat"},
-		"wrap past it, with a floor":    {passed, AppChange{LimitPolicy: policy(LimitWrap), MinIndex: num(2000), Confirm: "orders"}, ErrRefused, "repeat"},
-		"wrap stays wrap":               {wrap, AppChange{LimitPolicy: policy(LimitWrap), Step: num(5)}, nil, ""},
-		"unknown policy":                {reject, AppChange{LimitPolicy: policy("what")}, ErrInvalidArgument, "reject"},
-		"back to reject":                {wrap, AppChange{LimitPolicy: policy(LimitReject)}, nil, ""},
-		"back, but passed":              {wrapped, AppChange{LimitPolicy: policy(LimitReject)}, ErrRefused, "may have been issued"},
-		"back above what was composed":  {wrapped, AppChange{LimitPolicy: policy(LimitReject), MaxLimitID: num(issued)}, nil, ""},
-		"back without a limit":          {wrapped, AppChange{LimitPolicy: policy(LimitReject), MaxLimitID: num(0)}, nil, ""},
+		"name":    {none, AppChange{Name: text("订单")}, nil, ""},
+		"no name": {none, AppChange{Name: text("")}, ErrInvalidArgument, "name"},
+		"a name of 129 characters": {none, AppChange{Name: text(strings.Repeat("单", 129))}, ErrInvalidArgument,
+			"name"},
+		"a long description": {none, AppChange{Description: text(strings.Repeat("单", 256))},
+			ErrInvalidArgument, "255"},
+		"a line end in the name":       {none, AppChange{Name: text("a\nb")}, ErrInvalidArgument, "U+000A"},
+		"an escape in the description": {none, AppChange{Description: text("\x1b[31m")}, ErrInvalidArgument, "U+001B"},
+		"not UTF-8":                    {none, AppChange{Description: text("\xff")}, ErrInvalidArgument, "UTF-8"},
+		"step":                         {none, AppChange{Step: num(MaxStep)}, nil, ""},
+		"step 0":                       {none, AppChange{Step: num(0)}, ErrInvalidArgument, "step"},
+		"step too long":                {none, AppChange{Step: num(MaxStep + 1)}, ErrInvalidArgument, "step"},
+		"limit raised":                 {reject, AppChange{MaxLimitID: num(key.Compose(9000))}, nil, ""},
+		"limit taken off":              {reject, AppChange{MaxLimitID: num(0)}, nil, ""},
+		"limit lowered above":          {reject, AppChange{MaxLimitID: num(key.Compose(1001))}, nil, ""},
+		"limit at the last issued ID":  {reject, AppChange{MaxLimitID: num(issued)}, nil, ""},
+		"limit below an issued ID": {reject, AppChange{MaxLimitID: num(issued - 1)}, ErrRefused,
+			"may have been issued"},
+		"first limit below": {none, AppChange{MaxLimitID: num(1)}, ErrRefused, "may have been issued"},
+		"negative limit":    {reject, AppChange{MaxLimitID: num(-1)}, ErrInvalidArgument, "negative"},
+		"wrap unconfirmed": {reject, AppChange{LimitPolicy: policy(LimitWrap)}, ErrInvalidArgument,
+			`"orders"`},
+		"wrap, another name": {reject, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "Orders"},
+			ErrInvalidArgument, `"orders"`},
+		"wrap confirmed": {reject, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil,
+			""},
+		"wrap without a limit": {none, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"},
+			ErrInvalidArgument, "needs a max limit"},
+		"wrap below an issued ID": {none, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(issued - 1),
+			Confirm: "orders"}, ErrRefused, "repeat"},
+		"wrap past the limit": {passed, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil,
+			""},
+		"wrap past it, named again": {passed,
+			AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(passed.MaxID), Confirm: "orders"}, nil, ""},
+		"wrap past it, unconfirmed": {passed, AppChange{LimitPolicy: policy(LimitWrap)}, ErrInvalidArgument,
+			`"orders"`},
+		"wrap past it, another fold": {passed,
+			AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(key.Compose(600)), Confirm: "orders"}, ErrRefused,
+			"repeat"},
+		"wrap past it, with a floor": {passed, AppChange{LimitPolicy: policy(LimitWrap), MinIndex: num(2000),
+			Confirm: "orders"}, ErrRefused, "repeat"},
+		"wrap stays wrap": {wrap, AppChange{LimitPolicy: policy(LimitWrap), Step: num(5)}, nil, ""},
+		"unknown policy":  {reject, AppChange{LimitPolicy: policy("what")}, ErrInvalidArgument, "reject"},
+		"back to reject":  {wrap, AppChange{LimitPolicy: policy(LimitReject)}, nil, ""},
+		"back, but passed": {wrapped, AppChange{LimitPolicy: policy(LimitReject)}, ErrRefused,
+			"may have been issued"},
+		"back above what was composed": {wrapped, AppChange{LimitPolicy: policy(LimitReject), MaxLimitID: num(issued)},
+			nil, ""},
+		"back without a limit": {wrapped, AppChange{LimitPolicy: policy(LimitReject), MaxLimitID: num(0)}, nil,
+			""},
 		"another fold":                  {wrapped, AppChange{MaxLimitID: num(key.Compose(600))}, ErrRefused, "repeat"},
 		"wrapped, another step":         {wrapped, AppChange{Step: num(5)}, nil, ""},
 		"floor":                         {reject, AppChange{MinIndex: num(4999)}, nil, ""},
@@ -85,7 +102,8 @@ func TestAppChange(t *testing.T) {
 func TestTagChange(t *testing.T) {
 	num := func(n int64) *int64 { return &n }
 	tag := Tag{Name: "orders", MaxID: 5001, Step: 1000}
-	if next, err := (TagChange{MaxID: num(9000), Step: num(7)}).Apply(tag); err != nil || next.MaxID != 9000 || next.Step != 7 {
+	if next, err := (TagChange{MaxID: num(9000), Step: num(7)}).Apply(tag); err != nil || next.MaxID != 9000 ||
+		next.Step != 7 {
 		t.Errorf("%+v, %v", next, err)
 	}
 	if next, err := (TagChange{MaxID: num(5001)}).Apply(tag); err != nil || next != tag {
@@ -104,7 +122,8 @@ func TestCheckText(t *testing.T) {
 		check.Is(t, CheckText("good", bad), ErrInvalidArgument, bad)
 	}
 	step := int64(7)
-	if _, err := (AppChange{Step: &step}).Apply(App{Name: "a\nb", Step: 1, Limit: Limit{Policy: LimitReject}}, nil); err != nil {
+	if _, err := (AppChange{Step: &step}).Apply(App{Name: "a\nb", Step: 1, Limit: Limit{Policy: LimitReject}},
+		nil); err != nil {
 		t.Errorf("the step of an app with an odd name: %v", err)
 	}
 }

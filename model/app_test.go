@@ -56,7 +56,8 @@ func TestDecode(t *testing.T) {
 		want string
 	}{
 		{"queue", 16385, "[{index 1} {shardId 0} {appId 1}]"},
-		{"snowflake", 1169786042799259000, "[{timestamp 1567733700834} {time 2019-09-06T01:35:00.834Z} {workerId 39} {sequenceId 3448}]"},
+		{"snowflake", 1169786042799259000, "[{timestamp 1567733700834} {time 2019-09-06T01:35:00.834Z} {workerId 39} " +
+			"{sequenceId 3448}]"},
 		{"uid", 3200169789968523265, "[{timestamp 1556810799} {time 2019-05-02T15:26:39Z} {workerId 21} {sequence 1}]"},
 	} {
 		parts, err := d.Decode(c.kind, c.id)

@@ -91,7 +91,8 @@ type counterWorld struct {
 func newCounterWorld(seed uint64, m counterMutant) *counterWorld {
 	w := &counterWorld{mutant: m, rng: rand.New(rand.NewPCG(seed, 7)), now: noon, skewed: seed%3 == 0}
 	w.Database = &simtest.Database{
-		Rate: 100, Now: func() time.Time { return w.now }, Chance: func(percent int) bool { return w.rng.IntN(100) < percent },
+		Rate: 100, Now: func() time.Time { return w.now },
+		Chance:  func(percent int) bool { return w.rng.IntN(100) < percent },
 		Forgets: m == memoryless, NoHold: m == noHold, NoAck: m == noAck, NoSettle: m == noSettle,
 	}
 	w.ServerTimes = model.ServerTimes{Since: noon, Beat: noon}

@@ -58,15 +58,18 @@ func TestCounterDoubt(t *testing.T) {
 		first  int64 // 0 for err
 		err    error
 	}{
-		"it is jumped over":                {first: 25_001},
-		"a floor is a part of it":          {floor: 7000, first: 25_001},
-		"a floor above it ends it":         {floor: 30_000, first: 30_002},
-		"a small space asks":               {limit: 5000 + 20_000*100 - 1, err: model.ErrUnconfirmed},
-		"a larger one does not":            {limit: 5000 + 20_000*100, first: 25_001},
-		"a copy of unknown age asks":       {change: func(c *model.Counter) { c.Doubt = model.UnknownDoubt }, err: model.ErrUnconfirmed},
-		"it waits before it jumps":         {change: func(c *model.Counter) { c.JumpFrom = noon.Add(1) }, err: model.ErrJumping},
-		"but no longer":                    {change: func(c *model.Counter) { c.JumpFrom = noon }, first: 25_001},
-		"and not when nothing is in doubt": {change: func(c *model.Counter) { c.Doubt, c.JumpFrom = 0, noon.Add(1) }, first: 5001},
+		"it is jumped over":        {first: 25_001},
+		"a floor is a part of it":  {floor: 7000, first: 25_001},
+		"a floor above it ends it": {floor: 30_000, first: 30_002},
+		"a small space asks":       {limit: 5000 + 20_000*100 - 1, err: model.ErrUnconfirmed},
+		"a larger one does not":    {limit: 5000 + 20_000*100, first: 25_001},
+		"a copy of unknown age asks": {change: func(c *model.Counter) { c.Doubt = model.UnknownDoubt },
+			err: model.ErrUnconfirmed},
+		"it waits before it jumps": {change: func(c *model.Counter) { c.JumpFrom = noon.Add(1) },
+			err: model.ErrJumping},
+		"but no longer": {change: func(c *model.Counter) { c.JumpFrom = noon }, first: 25_001},
+		"and not when nothing is in doubt": {change: func(c *model.Counter) { c.Doubt, c.JumpFrom = 0, noon.Add(1) },
+			first: 5001},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, limit := row, plenty
@@ -106,13 +109,16 @@ func TestDoubt(t *testing.T) {
 		"used by version 0.2 since the change":   {beat: ago(20), at: ago(-11), want: 2*100*30 + 1},
 		"and long after it":                      {beat: ago(20), at: ago(-3600), same: true, want: 2*100*21 + 1},
 		"not before the heartbeat":               {beat: ago(20), at: ago(600), want: 2*100*30 + 1},
-		"clocks differ once":                     {beat: ago(20), before: 500, jumpFrom: ago(-11), want: 500 + 2*100*20 + 1},
-		"and again after a jump":                 {beat: ago(20), before: 500, jumpFrom: ago(-10), want: 500 + 2*100*30 + 1},
-		"a clock that is a little behind":        {beat: ago(-9), want: 2*100*1 + 1},
-		"or more":                                {beat: ago(-11), want: model.UnknownDoubt},
-		"four years":                             {beat: ago(4 * 365 * 86400), want: model.UnknownDoubt},
+		"clocks differ once": {beat: ago(20), before: 500, jumpFrom: ago(-11),
+			want: 500 + 2*100*20 + 1},
+		"and again after a jump": {beat: ago(20), before: 500, jumpFrom: ago(-10),
+			want: 500 + 2*100*30 + 1},
+		"a clock that is a little behind": {beat: ago(-9), want: 2*100*1 + 1},
+		"or more":                         {beat: ago(-11), want: model.UnknownDoubt},
+		"four years":                      {beat: ago(4 * 365 * 86400), want: model.UnknownDoubt},
 		"a jump that the copy does not know": {
-			beat: ago(20), at: ago(15), before: 500, seen: model.ServerTimes{Since: ago(10), Oldest: ago(60)}, want: 2*100*70 + 1,
+			beat: ago(20), at: ago(15), before: 500, seen: model.ServerTimes{Since: ago(10), Oldest: ago(60)},
+			want: 2*100*70 + 1,
 		},
 	} {
 		times := model.ServerTimes{Since: ago(1000), Beat: c.beat, JumpFrom: c.jumpFrom}
@@ -134,7 +140,8 @@ func TestNoteCoversEarlierJumps(t *testing.T) {
 	const rate = 100
 	numbers := func(perSecond int64, d time.Duration) int64 { return perSecond * int64(max(0, d.Seconds())) }
 	beat, now := noon.Add(time.Hour), noon.Add(time.Hour+10*time.Second)
-	for _, oldest := range []time.Duration{time.Hour, 50 * time.Minute, 0, -2 * time.Hour} { // after noon; Beat is no jump
+	// after noon; Beat is no jump
+	for _, oldest := range []time.Duration{time.Hour, 50 * time.Minute, 0, -2 * time.Hour} {
 		for _, reach := range []time.Duration{59 * time.Minute, 30 * time.Minute, -time.Hour} {
 			from := noon.Add(oldest)
 			next, gap := model.ServerTimes{Since: noon, Beat: beat, Oldest: from}.
@@ -146,7 +153,8 @@ func TestNoteCoversEarlierJumps(t *testing.T) {
 				then := now.Add(time.Minute)
 				_, old := model.ServerTimes{Beat: copied}.Note(next, then, false, true)
 				if got, want := old.Doubt(rate, copied, 0), last+numbers(rate, then.Sub(now)); got < want {
-					t.Errorf("oldest %v, reach %v, a copy of %v before: it jumps to %d, %d were used", oldest, reach, age, got, want)
+					t.Errorf("oldest %v, reach %v, a copy of %v before: it jumps to %d, %d were used", oldest, reach,
+						age, got, want)
 				}
 			}
 		}

@@ -149,9 +149,11 @@ func TestParseIDWithoutAFormat(t *testing.T) {
 		check.Equal(t, id, want, text)
 	}
 	for text, says := range map[string]string{
-		"abc": `"abc" can be hex or base36 or base62: name its format`, "ABC": "base62 or crockford", "4GH": "base62 or crockford",
+		"abc": `"abc" can be hex or base36 or base62: name its format`, "ABC": "base62 or crockford",
+		"4GH":              "base62 or crockford",
 		"0000000000004001": "dec or hex", "00000016385": "dec or base62", "9223372036854775808": "below 2^63, not",
-		"": `not ""`, "+1": `not "+1"`, "0x10": `not "0x10"`, "1 ": "not", "g-1": "not", strings.Repeat("z", 200): `zzz"…; name`,
+		"": `not ""`, "+1": `not "+1"`, "0x10": `not "0x10"`, "1 ": "not", "g-1": "not",
+		strings.Repeat("z", 200): `zzz"…; name`,
 	} {
 		id, err := model.ParseID(text, "")
 		if !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), says) {
@@ -178,7 +180,8 @@ func FuzzFormats(f *testing.F) {
 				if got, err := f.Parse(written); err != nil || got != id {
 					t.Fatalf("%v: %d became %s, %d, %v", f, id, written, got, err)
 				}
-				if got, err := model.ParseID(written, ""); err == nil && got != id && strconv.FormatInt(got, 10) != written {
+				if got, err := model.ParseID(written, ""); err == nil && got != id &&
+					strconv.FormatInt(got, 10) != written {
 					t.Fatalf("%s, which is %d in the format %v, was taken for %d", written, id, f, got)
 				}
 			}

@@ -47,7 +47,8 @@ type numberWorld struct {
 
 func newNumberWorld(seed uint64, m numberMutant) *numberWorld {
 	numbering := model.Numbering{Pattern: "{yyyyMMdd}{seq:9}", Reset: model.ResetDay}
-	w := &numberWorld{counterWorld: newCounterWorld(seed, wholeMechanism), mutant: m, shown: map[int64][]model.Segment{}}
+	w := &numberWorld{counterWorld: newCounterWorld(seed, wholeMechanism), mutant: m,
+		shown: map[int64][]model.Segment{}}
 	if seed%5 == 0 {
 		numbering.Pattern, numbering.Overflow, w.width = "{yyyyMMdd}{seq:5}", model.OverflowRefuse, 99_999
 	}
@@ -79,7 +80,8 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 	if w.mutant == settledDoubt {
 		next.PeriodBits = 0
 	}
-	if err == nil && row.Doubt == 0 && floor <= row.Last && p > w.numbers.PeriodOf(row.Last) && w.numbers.Sequence(s.First) != 1 {
+	if err == nil && row.Doubt == 0 && floor <= row.Last && p > w.numbers.PeriodOf(row.Last) &&
+		w.numbers.Sequence(s.First) != 1 {
 		w.wrong = fmt.Errorf("period %d begins with %d", p, w.numbers.Sequence(s.First))
 	}
 	return s.First, s.End - s.First, next, err

@@ -64,7 +64,8 @@ func TestNumbersShowPeriods(t *testing.T) {
 		want string
 	}{
 		{model.Numbering{Pattern: "ORD-{yyyyMMdd}-{seq:8}", Reset: model.ResetDay}, "ORD-20261130-00000001"},
-		{model.Numbering{Pattern: "ORD-{yyyyMMdd}-{seq:8}", Reset: model.ResetDay, Zone: "Asia/Shanghai"}, "ORD-20261201-00000001"},
+		{model.Numbering{Pattern: "ORD-{yyyyMMdd}-{seq:8}", Reset: model.ResetDay, Zone: "Asia/Shanghai"},
+			"ORD-20261201-00000001"},
 		{model.Numbering{Pattern: "{dd}.{MM}.{yyyy}/{seq:1}", Reset: model.ResetDay, Zone: "+07:29"}, "30.11.2026/1"},
 		{model.Numbering{Pattern: "{yyyyMM}发票{seq:4}", Reset: model.ResetMonth, Zone: "-12:00"}, "202611发票0001"},
 		{model.Numbering{Pattern: "{yyyyMMdd}-{seq:4}", Reset: model.ResetMonth, Zone: "+07:30"}, "20261201-0001"},
@@ -89,7 +90,8 @@ func TestNumbersShowPeriods(t *testing.T) {
 
 // Where clocks go back at midnight, a period begins no later than its first second.
 func TestPeriodsBeginWithTheirFirstSecond(t *testing.T) {
-	for _, zone := range []string{"UTC", "America/Sao_Paulo", "America/Havana", "Asia/Beirut", "Pacific/Apia", "-03:30"} {
+	for _, zone := range []string{"UTC", "America/Sao_Paulo", "America/Havana", "Asia/Beirut", "Pacific/Apia",
+		"-03:30"} {
 		n := numbers(t, model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: zone})
 		before := int64(0)
 		for at := time.Date(2011, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2013; at = at.Add(10 * time.Minute) {
@@ -138,7 +140,8 @@ func FuzzNumbers(f *testing.F) {
 	f.Add("{yyyyMM}{seq:4}{yyyy}", "month", "", "refuse", int64(1_795_000_000), int64(9999))
 	f.Add("{seq:3}", "none", "", "widen", int64(1_795_000_000), int64(math.MaxInt64-1))
 	f.Fuzz(func(t *testing.T, pattern, reset, zone, overflow string, unix, sequence int64) {
-		n, err := model.Numbering{Pattern: pattern, Reset: model.Reset(reset), Zone: zone, Overflow: model.Overflow(overflow)}.Numbers()
+		n, err := model.Numbering{Pattern: pattern, Reset: model.Reset(reset), Zone: zone,
+			Overflow: model.Overflow(overflow)}.Numbers()
 		at := time.Unix(unix%(1<<36), 0)
 		if err != nil || n == nil {
 			return
@@ -167,7 +170,8 @@ func TestTextsOfOthersAreRefused(t *testing.T) {
 	n := numbers(t, model.Numbering{Pattern: "O-{yyyyMMdd}-{seq:4}", Reset: model.ResetDay})
 	for _, text := range []string{"", "O-20261122-001", "P-20261122-0001", "O-20261322-0001", "O-20260022-0001",
 		"O-20260230-0001", "O-20261122-00001",
-		"O-20261122-0000", "O-20261122-+001", "O-20261122-0001 ", "O-99991122-0001", fmt.Sprintf("O-20261122-%d", int64(1)<<47)} {
+		"O-20261122-0000", "O-20261122-+001", "O-20261122-0001 ", "O-99991122-0001",
+		fmt.Sprintf("O-20261122-%d", int64(1)<<47)} {
 		check.Is(t, check.Err(n.ID(text)), model.ErrInvalidArgument, text)
 	}
 }

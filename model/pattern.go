@@ -56,7 +56,8 @@ func (n *Numbers) parse() (err error) {
 	whole := map[Reset]string{ResetDay: "yyyyMMdd", ResetMonth: "yyyyMM", ResetYear: "yyyy"}[n.Reset]
 	for _, part := range []byte(dateFields()[whole]) {
 		if !slices.Contains(n.fields, field{part: part}) {
-			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset, whole)
+			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset,
+				whole)
 		}
 	}
 	switch n.Reset {

@@ -117,12 +117,14 @@ func TestRegionNumbers(t *testing.T) {
 	seen := map[string]int{}
 	for id := range 4 {
 		tag := model.Tag{Name: "a", Step: 1, MaxID: 1, Region: model.Region{ID: id, Bits: 2},
-			Numbering: model.Numbering{Pattern: "{yyyyMMdd}-{seq:2}", Reset: model.ResetDay, Overflow: model.OverflowRefuse}}
+			Numbering: model.Numbering{Pattern: "{yyyyMMdd}-{seq:2}", Reset: model.ResetDay,
+				Overflow: model.OverflowRefuse}}
 		n, err := tag.Numbers()
 		check.Must(t, err)
 		c := model.Counter{}
 		for {
-			seg, next, err := model.TagRequest{Tag: "a", Step: 1, Numbers: n, Region: tag.Region}.Next(c, 1, 0, now, now)
+			seg, next, err := model.TagRequest{Tag: "a", Step: 1, Numbers: n, Region: tag.Region}.Next(c, 1, 0, now,
+				now)
 			if errors.Is(err, model.ErrLimitReached) {
 				break
 			}

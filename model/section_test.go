@@ -12,7 +12,8 @@ import (
 
 // held is a row of a section whose numbers up to 100 are taken, the last of them a minute ago.
 func held(life string, change func(*model.SectionRow)) model.SectionRow {
-	r := model.SectionRow{Counter: model.Counter{Last: 100, At: noon.Add(-time.Minute)}, Life: life, Term: 91, Open: true}
+	r := model.SectionRow{Counter: model.Counter{Last: 100, At: noon.Add(-time.Minute)}, Life: life, Term: 91,
+		Open: true}
 	if change != nil {
 		change(&r)
 	}
@@ -64,30 +65,50 @@ func TestSectionIsClaimed(t *testing.T) {
 	claim := func(r model.SectionRequest) model.SectionRequest { r.Claim = true; return r }
 	none := model.SectionRow{}
 	for name, c := range map[string]sectionCase{
-		"the first claim opens at once":        {row: none, req: req("a-1", 0, 0, 1), term: 1, open: true, first: 1, last: 10},
-		"the first claim takes numbers anyway": {row: none, req: req("a-1", 0, 0, 0), term: 1, open: true, first: 1, last: 10},
-		"the first claim is above the floor":   {row: none, req: req("a-1", 0, 0, 1), floor: 500, term: 501, open: true, first: 501, last: 510},
-		"it takes more than a step":            {row: none, req: req("a-1", 0, 0, 25), term: 1, open: true, first: 1, last: 25},
-		"another server is refused":            {row: held("a-1", nil), req: req("b-1", 0, 0, 1), err: model.ErrFence},
-		"and is refused its term":              {row: held("a-1", nil), req: req("b-1", 91, 100, 0), err: model.ErrFence},
-		"another server that claims waits":     {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
-		"a claim does not open by itself": {row: held("a-1", nil), req: model.SectionRequest{Life: "b-1", Claim: true, Open: 91, Want: 1},
+		"the first claim opens at once": {row: none, req: req("a-1", 0, 0, 1), term: 1, open: true, first: 1,
+			last: 10},
+		"the first claim takes numbers anyway": {row: none, req: req("a-1", 0, 0, 0), term: 1, open: true, first: 1,
+			last: 10},
+		"the first claim is above the floor": {row: none, req: req("a-1", 0, 0, 1), floor: 500, term: 501, open: true,
+			first: 501, last: 510},
+		"it takes more than a step": {row: none, req: req("a-1", 0, 0, 25), term: 1, open: true, first: 1,
+			last: 25},
+		"another server is refused": {row: held("a-1", nil), req: req("b-1", 0, 0, 1), err: model.ErrFence},
+		"and is refused its term": {row: held("a-1", nil), req: req("b-1", 91, 100, 0),
+			err: model.ErrFence},
+		"another server that claims waits": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), term: 101,
+			first: 101, last: 110},
+		"a claim does not open by itself": {row: held("a-1", nil), req: model.SectionRequest{Life: "b-1", Claim: true,
+			Open: 91, Want: 1},
 			term: 101, first: 101, last: 110},
-		"another life on the server needs no claim": {row: held("a-1", nil), req: req("a-2", 0, 0, 1), term: 101, first: 101, last: 110},
-		"a server whose name has a hyphen":          {row: held("a-x-1", nil), req: req("a-y-1", 0, 0, 1), err: model.ErrFence},
-		"who had it is not known":                   {row: held(model.UnknownLife, nil), req: req("b-1", 0, 0, 1), term: 101, first: 101, last: 110},
-		"unfenced opens at once":                    {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), unfenced: true, term: 101, open: true, first: 101, last: 110},
-		"a claim takes no heed of one a moment ago": {row: held("a-1", func(r *model.SectionRow) { r.At = noon }), req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
-		"a claim asks for the highest number too":   {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), floor: model.MaxSequence, err: model.ErrLimitReached},
-		"a copy that lacks numbers":                 {row: held("a-1", unsure(50)), req: req("a-1", 91, 100, 0), term: 151, first: 151, last: 160},
-		"a copy whose floor is higher":              {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0), floor: 130, term: 131, first: 131, last: 140},
-		"a copy that lacks numbers, and another server": {row: held("a-1", unsure(50)), req: req("b-1", 0, 0, 1), term: 151,
+		"another life on the server needs no claim": {row: held("a-1", nil), req: req("a-2", 0, 0, 1), term: 101,
+			first: 101, last: 110},
+		"a server whose name has a hyphen": {row: held("a-x-1", nil), req: req("a-y-1", 0, 0, 1),
+			err: model.ErrFence},
+		"who had it is not known": {row: held(model.UnknownLife, nil), req: req("b-1", 0, 0, 1),
+			term: 101, first: 101, last: 110},
+		"unfenced opens at once": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)),
+			unfenced: true, term: 101, open: true, first: 101, last: 110},
+		"a claim takes no heed of one a moment ago": {row: held("a-1", func(r *model.SectionRow) { r.At = noon }),
+			req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
+		"a claim asks for the highest number too": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)),
+			floor: model.MaxSequence, err: model.ErrLimitReached},
+		"a copy that lacks numbers": {row: held("a-1", unsure(50)), req: req("a-1", 91, 100, 0),
+			term: 151, first: 151, last: 160},
+		"a copy whose floor is higher": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0),
+			floor: 130, term: 131, first: 131, last: 140},
+		"a copy that lacks numbers, and another server": {row: held("a-1", unsure(50)), req: req("b-1", 0, 0, 1),
+			term:  151,
 			first: 151, last: 160},
-		"a copy that knew nobody is not open": {row: held("", func(r *model.SectionRow) { *r = model.SectionRow{Unsure: true} }), req: req("a-1", 0, 0, 1),
+		"a copy that knew nobody is not open": {row: held("",
+			func(r *model.SectionRow) { *r = model.SectionRow{Unsure: true} }), req: req("a-1", 0, 0, 1),
 			floor: 20, term: 21, first: 21, last: 30},
-		"a copy that lacks nothing keeps its term": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0), floor: 100, term: 91, open: true},
-		"and refuses another server":               {row: held("a-1", unsure(0)), req: req("b-1", 0, 0, 1), floor: 100, err: model.ErrFence},
-		"a sure row with a higher floor keeps it":  {row: held("a-1", nil), req: req("a-1", 91, 100, 1), floor: 130, term: 91, open: true, first: 131, last: 140},
+		"a copy that lacks nothing keeps its term": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0),
+			floor: 100, term: 91, open: true},
+		"and refuses another server": {row: held("a-1", unsure(0)), req: req("b-1", 0, 0, 1), floor: 100,
+			err: model.ErrFence},
+		"a sure row with a higher floor keeps it": {row: held("a-1", nil), req: req("a-1", 91, 100, 1), floor: 130,
+			term: 91, open: true, first: 131, last: 140},
 		"a doubt is too large": {row: held("a-1", unsure(model.UnknownDoubt)), req: req("a-1", 91, 100, 1),
 			err: model.ErrUnconfirmed},
 	} {
@@ -107,23 +128,41 @@ func TestSectionGoesOn(t *testing.T) {
 		return func(r *model.SectionRow) { r.Last = model.MaxSequence - left }
 	}
 	for name, c := range map[string]sectionCase{
-		"it wants nothing":             {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100}, term: 91, open: true},
-		"it wants numbers":             {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"it wants more than a step":    {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100, Want: 11}, term: 91, open: true, first: 101, last: 111},
-		"numbers of a term that waits": {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, first: 101, last: 110},
-		"the term is opened":           {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Open: 91}, term: 91, open: true},
-		"an earlier term is not":       {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Open: 90}, term: 91},
-		"a later term is not":          {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Open: 92}, term: 91},
-		"an open term stays open":      {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100, Open: 7}, term: 91, open: true},
-		"numbers are on their way":     {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, err: model.ErrSectionBusy},
-		"the term is on its way":       {row: held("a-1", now), req: model.SectionRequest{Term: 0, Bound: 100, Want: 1}, err: model.ErrSectionBusy},
-		"they arrived at once":         {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"only the term while they are": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90}, term: 91, open: true},
-		"they are lost":                {row: held("a-1", before(time.Second)), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"a clock that was set back":    {row: held("a-1", before(-time.Second)), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"the last numbers":             {row: held("a-1", end(3)), req: model.SectionRequest{Term: 91, Bound: model.MaxSequence - 3, Want: 1}, term: 91, open: true, first: model.MaxSequence - 2, last: model.MaxSequence},
-		"none are left":                {row: held("a-1", end(0)), req: model.SectionRequest{Term: 91, Bound: model.MaxSequence, Want: 1}, err: model.ErrLimitReached},
-		"none are left, only the term": {row: held("a-1", end(0)), req: model.SectionRequest{Term: 91, Bound: model.MaxSequence}, term: 91, open: true},
+		"it wants nothing": {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100},
+			term: 91, open: true},
+		"it wants numbers": {row: held("a-1", nil),
+			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"it wants more than a step": {row: held("a-1", nil),
+			req: model.SectionRequest{Term: 91, Bound: 100, Want: 11}, term: 91, open: true, first: 101, last: 111},
+		"numbers of a term that waits": {row: held("a-1", shut),
+			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, first: 101, last: 110},
+		"the term is opened": {row: held("a-1", shut),
+			req: model.SectionRequest{Term: 91, Bound: 100, Open: 91}, term: 91, open: true},
+		"an earlier term is not": {row: held("a-1", shut),
+			req: model.SectionRequest{Term: 91, Bound: 100, Open: 90}, term: 91},
+		"a later term is not": {row: held("a-1", shut),
+			req: model.SectionRequest{Term: 91, Bound: 100, Open: 92}, term: 91},
+		"an open term stays open": {row: held("a-1", nil),
+			req: model.SectionRequest{Term: 91, Bound: 100, Open: 7}, term: 91, open: true},
+		"numbers are on their way": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1},
+			err: model.ErrSectionBusy},
+		"the term is on its way": {row: held("a-1", now), req: model.SectionRequest{Term: 0, Bound: 100, Want: 1},
+			err: model.ErrSectionBusy},
+		"they arrived at once": {row: held("a-1", now),
+			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"only the term while they are": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90},
+			term: 91, open: true},
+		"they are lost": {row: held("a-1", before(time.Second)),
+			req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"a clock that was set back": {row: held("a-1", before(-time.Second)),
+			req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"the last numbers": {row: held("a-1", end(3)),
+			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence - 3, Want: 1}, term: 91, open: true,
+			first: model.MaxSequence - 2, last: model.MaxSequence},
+		"none are left": {row: held("a-1", end(0)),
+			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence, Want: 1}, err: model.ErrLimitReached},
+		"none are left, only the term": {row: held("a-1", end(0)),
+			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence}, term: 91, open: true},
 	} {
 		c.req.Life = "a-1"
 		t.Run(name, c.run)
@@ -133,7 +172,8 @@ func TestSectionGoesOn(t *testing.T) {
 // A key has its section for ever: another one may have lower numbers.
 func TestSectionOfAKey(t *testing.T) {
 	for key, want := range map[string][3]int{ // of 1024, 16384 and 7 sections
-		"a": {140, 11404, 5}, "foobar": {1000, 10216, 6}, "order:1": {594, 4690, 2}, "用户:42": {63, 15423, 4}, "\x00\xff\n": {286, 1310, 3},
+		"a": {140, 11404, 5}, "foobar": {1000, 10216, 6}, "order:1": {594, 4690, 2}, "用户:42": {63, 15423, 4},
+		"\x00\xff\n": {286, 1310, 3},
 	} {
 		for i, sections := range []int{1024, 16_384, 7} {
 			space := model.Space{Name: "s", Sections: sections, Step: 1}
@@ -166,7 +206,8 @@ func TestSequenceArguments(t *testing.T) {
 		check.Is(t, space.Validate(), refused[good], space)
 	}
 	long := strings.Repeat("k", model.MaxSequenceKey)
-	for key, good := range map[string]bool{"\x00": true, " \n:": true, "\xff\xfe": true, long: true, "": false, long + "k": false} {
+	for key, good := range map[string]bool{"\x00": true, " \n:": true, "\xff\xfe": true, long: true, "": false,
+		long + "k": false} {
 		check.Is(t, model.CheckSequenceKey(key), refused[good], key)
 	}
 }

@@ -36,18 +36,21 @@ func TestNextSegment(t *testing.T) {
 	}{
 		"first":                  {0, never, 1000, 0, none, plain, 1, 1000, 1000},
 		"continues after max_id": {5000, never, 1000, 0, none, plain, 5001, 6000, 1000},
-		"lifted above the floor": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 25_000, MaxStep: 1e6}, 25_001, 26_000, 1000},
-		"a floor below max_id changes nothing": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 4999, MaxStep: 1e6},
+		"lifted above the floor": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 25_000, MaxStep: 1e6}, 25_001,
+			26_000, 1000},
+		"a floor below max_id changes nothing": {5000, never, 1000, 0, none,
+			model.AllocRequest{Floor: 4999, MaxStep: 1e6},
 			5001, 6000, 1000},
 		"a negative max_id counts as 0":    {-7, never, 10, 0, none, plain, 1, 10, 10},
 		"demand doubles the step":          {0, ago(14 * time.Minute), 1000, 4000, none, grow, 1, 8000, 8000},
 		"a segment that vanished does not": {0, ago(time.Second), 1000, 4000, none, plain, 1, 4000, 4000},
 		"up to the bound": {0, ago(time.Second), 1000, 4000, none, model.AllocRequest{Grow: true, MaxStep: 5000},
 			1, 5000, 5000},
-		"15 to 30 minutes keep it":                  {0, ago(20 * time.Minute), 1000, 4000, none, grow, 1, 4000, 4000},
-		"30 minutes halve it":                       {0, ago(30 * time.Minute), 1000, 4000, none, grow, 1, 2000, 2000},
-		"never below the table's":                   {0, ago(time.Hour), 1000, 1000, none, plain, 1, 1000, 1000},
-		"but for the bound":                         {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 10, 10},
+		"15 to 30 minutes keep it": {0, ago(20 * time.Minute), 1000, 4000, none, grow, 1, 4000, 4000},
+		"30 minutes halve it":      {0, ago(30 * time.Minute), 1000, 4000, none, grow, 1, 2000, 2000},
+		"never below the table's":  {0, ago(time.Hour), 1000, 1000, none, plain, 1, 1000, 1000},
+		"but for the bound": {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 10,
+			10},
 		"a hundredth of what is left under a limit": {7, never, 1000, 0, reject(10), plain, 8, 8, 1},
 		"a small space is not taken by doubling":    {0, noon, 10, 1000, reject(10_000), grow, 1, 100, 100},
 		"wrap continues past the limit":             {10, never, 5, 0, wrap, plain, 11, 15, 5},
@@ -84,7 +87,8 @@ func TestNextAtTheLimit(t *testing.T) {
 	} {
 		s := state(c.last, 1000)
 		s.Key, s.Limit, s.Region = key, c.limit, c.region
-		if seg, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon); !errors.Is(err, model.ErrLimitReached) || seg != (model.Allocation{}) {
+		if seg, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon); !errors.Is(err, model.ErrLimitReached) ||
+			seg != (model.Allocation{}) {
 			t.Errorf("%s: Next = %v, %v", name, seg, err)
 		}
 	}

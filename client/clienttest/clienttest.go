@@ -79,7 +79,8 @@ type ids struct {
 }
 
 // statuses are those of the error table in docs/api.md; others have 503.
-var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409, -14: 409}
+var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409,
+	-14: 409}
 
 var paths = regexp.MustCompile(`^/v1/(?:queue/(\d{1,3})|(sequence/[^/]+)|segment/.+|snowflake|uid)/(?:ids|(current))$`)
 

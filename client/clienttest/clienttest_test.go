@@ -22,8 +22,10 @@ func TestClient(t *testing.T) {
 	if err != nil || alice[0]&255 != 7 || alice[1] != alice[0]+1<<14 {
 		t.Errorf("%v, %v", alice, err)
 	}
-	for what, source := range map[string]*client.Source{"segment": c.Segment("a/b"), "snowflake": c.Snowflake(), "uid": c.UID()} {
-		if got, err := source.Take(t.Context(), 20_000); err != nil || got[0] != 1 || got[19_999] != 20_000 || !slices.IsSorted(got) {
+	for what, source := range map[string]*client.Source{"segment": c.Segment("a/b"), "snowflake": c.Snowflake(),
+		"uid": c.UID()} {
+		if got, err := source.Take(t.Context(), 20_000); err != nil || got[0] != 1 || got[19_999] != 20_000 ||
+			!slices.IsSorted(got) {
 			t.Errorf("%s: %d IDs, %v", what, len(got), err)
 		}
 	}
@@ -34,12 +36,14 @@ func TestClient(t *testing.T) {
 	var refused *client.Error
 	for code, status := range map[int]int{client.CodeLimit: 409, client.CodeToken: 401, client.CodeUnknown: 404} {
 		ids.Refuse(code, "for a test")
-		if _, err := c.Number("orders").Next(t.Context()); !errors.As(err, &refused) || refused.Code != code || refused.Status != status {
+		if _, err := c.Number("orders").Next(t.Context()); !errors.As(err, &refused) || refused.Code != code ||
+			refused.Status != status {
 			t.Errorf("%d: %v", code, err)
 		}
 	}
 	ids.Refuse(0, "")
-	if text, err := c.Number("orders").Next(t.Context()); err != nil || text != "2" || ids.Requests() < before+4 { // more, when a buffer was being filled
+	// more, when a buffer was being filled
+	if text, err := c.Number("orders").Next(t.Context()); err != nil || text != "2" || ids.Requests() < before+4 {
 		t.Errorf("%q, %v, %d requests", text, err, ids.Requests()-before)
 	}
 }
@@ -68,10 +72,12 @@ func TestSequence(t *testing.T) {
 	}
 	var refused *client.Error
 	for what, key := range map[string]string{"no key": "", "a long key": strings.Repeat("k", 257)} {
-		if n, err := c.Sequence("chat").Next(t.Context(), key); !errors.As(err, &refused) || refused.Code != client.CodeInvalid {
+		if n, err := c.Sequence("chat").Next(t.Context(), key); !errors.As(err, &refused) ||
+			refused.Code != client.CodeInvalid {
 			t.Errorf("%s: %d, %v", what, n, err)
 		}
-		if n, err := c.Sequence("chat").Current(t.Context(), key); !errors.As(err, &refused) || refused.Code != client.CodeInvalid {
+		if n, err := c.Sequence("chat").Current(t.Context(), key); !errors.As(err, &refused) ||
+			refused.Code != client.CodeInvalid {
 			t.Errorf("current of %s: %d, %v", what, n, err)
 		}
 	}

@@ -49,7 +49,8 @@ func open(t *testing.T) (*gorm.DB, *clienttest.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{DryRun: true, SkipDefaultTransaction: true, Logger: logger.Discard})
+	db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{DryRun: true, SkipDefaultTransaction: true,
+		Logger: logger.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

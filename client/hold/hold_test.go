@@ -191,7 +191,10 @@ func TestClose(t *testing.T) {
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{most: 100}
-		p := pool(t, c, func(o *Options) { o.Refuse, o.LastPause, o.Timeout = time.Second, time.Minute, 10*time.Second })
+		p := pool(t, c, func(o *Options) {
+			o.Refuse, o.LastPause, o.Timeout = time.Second, time.Minute,
+				10*time.Second
+		})
 		c.fail(errAway)
 		if _, err := p.Next(t.Context()); !errors.Is(err, errEmpty) || !errors.Is(err, errAway) {
 			t.Error(err)
@@ -268,7 +271,8 @@ func TestDropDuringACall(t *testing.T) {
 // What is held follows demand that lasts.
 func TestDemand(t *testing.T) {
 	type demand struct{ rate, seconds int }
-	queue, segment := Options{Lasts: 250 * time.Millisecond, Low: 0.5}, Options{Lasts: 11 * time.Minute, Low: 0.95, Least: 2000}
+	queue, segment := Options{Lasts: 250 * time.Millisecond, Low: 0.5},
+		Options{Lasts: 11 * time.Minute, Low: 0.95, Least: 2000}
 	for name, c := range map[string]struct {
 		of         Options
 		demand     []demand
@@ -286,7 +290,10 @@ func TestDemand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source := &counter{most: 20_000}
-				p := pool(t, source, func(o *Options) { o.Lasts, o.Low, o.Least, o.Most = c.of.Lasts, c.of.Low, c.of.Least, 1_000_000 })
+				p := pool(t, source, func(o *Options) {
+					o.Lasts, o.Low, o.Least, o.Most = c.of.Lasts, c.of.Low,
+						c.of.Least, 1_000_000
+				})
 				for _, d := range c.demand {
 					steps := min(d.rate, 10) // a second
 					for range d.seconds * steps {
@@ -296,7 +303,8 @@ func TestDemand(t *testing.T) {
 						time.Sleep(time.Second / time.Duration(steps))
 					}
 				}
-				if held, calls := p.Counts().Held, source.calls.Load(); held < c.held || held > c.most || calls > c.calls {
+				if held, calls := p.Counts().Held, source.calls.Load(); held < c.held || held > c.most ||
+					calls > c.calls {
 					t.Errorf("%d IDs are held after %d calls", held, calls)
 				}
 			})

@@ -311,7 +311,8 @@ func (r *RefusalError) Error() string {
 			return fmt.Sprintf("%v: the clock says %s, before the epoch %s: set the clock or the epoch",
 				r.Reason, g.format(r.Now), g.format(g.opts.Epoch))
 		}
-		return fmt.Sprintf("%v: %d bits of time from %s ended at %s: a later epoch is needed, in a new database or of a new name",
+		return fmt.Sprintf("%v: %d bits of time from %s ended at %s: a later epoch is needed, in a new database or "+
+			"of a new name",
 			r.Reason, g.opts.TimeBits, g.format(g.opts.Epoch), g.format(g.opts.Epoch+g.maxTime))
 	case errors.Is(r.Reason, ErrTooEarly):
 		return fmt.Sprintf("%v: the last holder of the worker ID may have issued IDs up to %s, %v from now",

@@ -16,9 +16,11 @@ const MaxGatePassBytes = 1024
 func CheckGatePass(pass string) error {
 	switch {
 	case pass == "":
-		return fmt.Errorf("%w: gatePass is missing or empty: pass the user name, phone number or e-mail address the ID is for", ErrInvalidArgument)
+		return fmt.Errorf("%w: gatePass is missing or empty: pass the user name, phone number or e-mail address the "+
+			"ID is for", ErrInvalidArgument)
 	case len(pass) > MaxGatePassBytes:
-		return fmt.Errorf("%w: gatePass has %d bytes, at most %d are allowed", ErrInvalidArgument, len(pass), MaxGatePassBytes)
+		return fmt.Errorf("%w: gatePass has %d bytes, at most %d are allowed", ErrInvalidArgument, len(pass),
+			MaxGatePassBytes)
 	case !utf8.ValidString(pass):
 		return fmt.Errorf("%w: gatePass is not valid UTF-8: percent-encode its UTF-8 bytes", ErrInvalidArgument)
 	}

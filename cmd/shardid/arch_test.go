@@ -27,14 +27,17 @@ func rules() []rule {
 		{imported: "shardid/repository", never: []string{"service", "model", "client"}},
 		{imported: "shardid/service", never: []string{"repository", "model", "client"}},
 		{imported: "shardid/model", never: []string{"client"}},
-		{imported: "shardid/client", except: []string{"shardid/client/hold", "shardid/client/idgen", "shardid/client/idtext"},
+		{imported: "shardid/client", except: []string{"shardid/client/hold", "shardid/client/idgen",
+			"shardid/client/idtext"},
 			only: []string{"client", "model", "scripts", "docs/examples"}},
 		{imported: "shardid/cmd", only: []string{"cmd"}},
-		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest", "repository/sequencetest"}},
+		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest",
+			"repository/sequencetest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
 		{imported: "go.opentelemetry.io", only: []string{"service/observe", "service/httpapi"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid", "docs/examples"}},
-		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "service/loadgen", "cmd", "scripts/testserver", "scripts/rig", "scripts/bench"}},
+		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "service/loadgen", "cmd",
+			"scripts/testserver", "scripts/rig", "scripts/bench"}},
 	}
 }
 

@@ -64,7 +64,8 @@ func (c *cli) health() *cobra.Command {
   shardid health --url http://127.0.0.1:8080 --timeout 500ms`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd, healthTimeout, "`URL` of the server, asked for /readyz, or of one of its pages; a page alone is one of the configured server.addr (default its /readyz)")
+	ask.register(cmd, healthTimeout, "`URL` of the server, asked for /readyz, or of one of its pages; a page alone "+
+		"is one of the configured server.addr (default its /readyz)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		report, err := ask.health(cmd.Context(), cfg)
 		if err != nil {
@@ -299,7 +300,8 @@ With --wait, a script that has started the server continues as soon as that is r
 		if err != nil {
 			return err
 		}
-		return cmp.Or(c.print(cmd, json.RawMessage(body), func(w io.Writer) { statusTable(w, status) }), trouble(status))
+		return cmp.Or(c.print(cmd, json.RawMessage(body), func(w io.Writer) { statusTable(w, status) }),
+			trouble(status))
 	})
 }
 
@@ -322,7 +324,8 @@ func trouble(s httpapi.Status) error {
 	}
 	switch {
 	case len(critical) > 0:
-		return fmt.Errorf("critical: %s: what each means is above, what to do is in docs/operations.md", strings.Join(critical, ", "))
+		return fmt.Errorf("critical: %s: what each means is above, what to do is in docs/operations.md",
+			strings.Join(critical, ", "))
 	case !s.Ready:
 		return fmt.Errorf("the server is not ready: %s", s.Message)
 	}
@@ -376,7 +379,8 @@ func statusTable(w io.Writer, s httpapi.Status) {
 	if s.Queue != nil && len(s.Queue.Apps) > 0 {
 		fmt.Fprintln(w, "\nAPP\tNAME\tISSUED\tA SECOND\tHIGHEST INDEX\tLEFT")
 		for _, a := range s.Queue.Apps {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.App, a.Name, a.Issued, a.PerSecond, a.Highest, 100*a.Left)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.App, a.Name, a.Issued, a.PerSecond, a.Highest,
+				100*a.Left)
 		}
 	}
 	if s.Segment != nil && len(s.Segment.Tags) > 0 {

@@ -72,9 +72,11 @@ func TestAskHealth(t *testing.T) {
 		want   string // of the report
 		fails  string // part of the error
 	}{
-		"ready":          {200, `{"status":"ok","checks":[]}`, "ok", ""},
-		"degraded":       {200, `{"status":"degraded","message":"snowflake: no lease"}`, "degraded: snowflake: no lease", ""},
-		"not ready":      {503, `{"status":"not ready","message":"shutting down"}`, "", "answers 503: not ready: shutting down"},
+		"ready": {200, `{"status":"ok","checks":[]}`, "ok", ""},
+		"degraded": {200, `{"status":"degraded","message":"snowflake: no lease"}`,
+			"degraded: snowflake: no lease", ""},
+		"not ready": {503, `{"status":"not ready","message":"shutting down"}`, "",
+			"answers 503: not ready: shutting down"},
 		"another one":    {200, `<html>welcome</html>`, "", "does not answer as shardid does"},
 		"an empty body":  {503, ``, "", "answers 503: not as shardid does: check the URL"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
@@ -117,13 +119,15 @@ func TestAwaitReady(t *testing.T) {
 	}))
 	defer server.Close()
 	ask := asking{url: server.URL, timeout: time.Minute}
-	if err := ask.awaitReady(t.Context(), Config{}, time.Nanosecond); err == nil || !strings.Contains(err.Error(), "no lease") {
+	if err := ask.awaitReady(t.Context(), Config{}, time.Nanosecond); err == nil ||
+		!strings.Contains(err.Error(), "no lease") {
 		t.Errorf("in no time: %v", err)
 	}
 	if err := ask.awaitReady(t.Context(), Config{}, time.Hour); err != nil || asked != 3 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
-	if err := (asking{url: "10.0.0.5:8080"}).awaitReady(t.Context(), Config{}, time.Hour); !errors.Is(err, model.ErrInvalidArgument) {
+	if err := (asking{url: "10.0.0.5:8080"}).awaitReady(t.Context(), Config{}, time.Hour); !errors.Is(err,
+		model.ErrInvalidArgument) {
 		t.Errorf("what is no URL is asked again: %v", err)
 	}
 }
@@ -131,10 +135,12 @@ func TestAwaitReady(t *testing.T) {
 // A critical alarm is a failure of `shardid status`, another one is none; and no number is made up.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
-	s := httpapi.Status{Version: "1.2.3", StartedAt: at, Ready: true, Witness: &httpapi.WitnessStatus{State: httpapi.WitnessNone},
+	s := httpapi.Status{Version: "1.2.3", StartedAt: at, Ready: true,
+		Witness: &httpapi.WitnessStatus{State: httpapi.WitnessNone},
 		Modes:   map[string]httpapi.ModeStatus{"queue": {Enabled: true, Ready: true, Since: at}},
-		Segment: &segment.Status{Tags: []segment.View{{Name: "none", Runway: 0}, {Name: "idle", Held: 5, Runway: 365 * 86400}, {Name: "busy", Held: 5, Rate: 0.5, Runway: 10}}},
-		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
+		Segment: &segment.Status{Tags: []segment.View{{Name: "none", Runway: 0},
+			{Name: "idle", Held: 5, Runway: 365 * 86400}, {Name: "busy", Held: 5, Rate: 0.5, Runway: 10}}},
+		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
 	}
 	check.OK(t, trouble(s), "a warning")
 	s.Alarms = append(s.Alarms, monitor.Alarm{Name: "ShardidStoreAway", Severity: monitor.Critical})
@@ -147,17 +153,21 @@ func TestStatusCommand(t *testing.T) {
 	}
 	for want, s := range map[string]httpapi.Status{
 		"ready": {Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Warning}}},
-		"degraded (queue, sequence cannot issue)": {Ready: true, Message: "redis: away", Modes: map[string]httpapi.ModeStatus{
-			"queue": {Enabled: true}, "sequence": {Enabled: true}, "uid": {Enabled: true, Ready: true}, "segment": {}}},
+		"degraded (queue, sequence cannot issue)": {Ready: true, Message: "redis: away",
+			Modes: map[string]httpapi.ModeStatus{
+				"queue": {Enabled: true}, "sequence": {Enabled: true}, "uid": {Enabled: true, Ready: true},
+				"segment": {}}},
 		"degraded": {Ready: true, Message: "reload: slow"},
 	} {
 		check.Equal(t, summary(s), want)
 	}
-	check.Equal(t, summary(httpapi.Status{Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Critical}}}), "degraded", "a critical alarm")
+	check.Equal(t, summary(httpapi.Status{Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Critical}}}),
+		"degraded", "a critical alarm")
 	var out strings.Builder
 	statusTable(&out, s)
 	for _, want := range []string{
-		"is not ready, started at 2026-11-20T00:18:00Z\t", "queue\tready\t2026-11-20T00:18:00Z\t", "witness\tnone\t-\tnobody vouches",
+		"is not ready, started at 2026-11-20T00:18:00Z\t", "queue\tready\t2026-11-20T00:18:00Z\t",
+		"witness\tnone\t-\tnobody vouches",
 		"none\t0\t0\t-\n", "idle\t5\t0\t> 1 year\n", "busy\t5\t0\t10s\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -66,7 +66,8 @@ func (c *cli) bench() *cobra.Command {
 		}
 		if isTerminal(os.Stderr) {
 			o.Progress = func(r loadgen.Report) {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%.0fs: %d requests, %d IDs, %d failed", r.Duration, r.Requests, r.IDs, r.Failed)
+				fmt.Fprintf(os.Stderr, "\r\x1b[K%.0fs: %d requests, %d IDs, %d failed", r.Duration, r.Requests, r.IDs,
+					r.Failed)
 			}
 			defer fmt.Fprint(os.Stderr, "\r\x1b[K")
 		}
@@ -95,14 +96,16 @@ func (c *cli) runBench(cmd *cobra.Command, o loadgen.Options) error {
 	case bad > 0:
 		return fmt.Errorf("the server answered %d times with %s", bad, loadgen.BadAnswer)
 	case report.Requests == 0:
-		return fmt.Errorf("try a longer --duration: nothing was answered in %.1f s: %s", report.Duration, report.FirstError)
+		return fmt.Errorf("try a longer --duration: nothing was answered in %.1f s: %s", report.Duration,
+			report.FirstError)
 	}
 	return nil
 }
 
 // printReport is the report for people, in columns.
 func printReport(w io.Writer, r *loadgen.Report) {
-	fmt.Fprintf(w, "%s\t%s, %.1f s%s\n", r.Mode, r.URL, r.Duration, map[bool]string{true: ", interrupted"}[r.Interrupted])
+	fmt.Fprintf(w, "%s\t%s, %.1f s%s\n", r.Mode, r.URL, r.Duration,
+		map[bool]string{true: ", interrupted"}[r.Interrupted])
 	fmt.Fprintf(w, "requests\t%d\t%.0f/s\n", r.Requests, r.RequestsPerSecond)
 	fmt.Fprintf(w, "IDs\t%d\t%.0f/s\n", r.IDs, r.IDsPerSecond)
 	if r.IntendedRate > 0 {

@@ -22,7 +22,8 @@ func TestBenchReport(t *testing.T) {
 		URL: "http://127.0.0.1:8080", Mode: "queue", Duration: 10, Requests: 1234567, IDs: 2469134,
 		RequestsPerSecond: 123456.7, IDsPerSecond: 246913.4, IntendedRate: 200000, Unsent: 765400,
 		Latency: map[string]float64{"p50": 0.15, "p90": 1.5, "p99": 15, "p99.9": 150, "max": 1500, "mean": 2},
-		Failed:  32, Errors: map[string]int64{"EOF": 2, "503 code -4": 30}, FirstError: "503 code -4: the list is empty",
+		Failed:  32, Errors: map[string]int64{"EOF": 2, "503 code -4": 30},
+		FirstError: "503 code -4: the list is empty",
 		Duplicates: 3, FirstDuplicates: []int64{16385, 32769}, ComparedIDs: 2000000, Interrupted: true,
 	}
 	var out strings.Builder
@@ -66,7 +67,8 @@ func TestBenchVerdict(t *testing.T) {
 		}))
 		exit, stdout, stderr := try(t, "bench", "--mode", "uid", "--duration", "100ms", "--url", s.URL)
 		s.Close()
-		if (exit == exitDone) != (want == "") || !strings.Contains(stderr, want) || !strings.Contains(stdout, "duplicates") {
+		if (exit == exitDone) != (want == "") || !strings.Contains(stderr, want) ||
+			!strings.Contains(stdout, "duplicates") {
 			t.Errorf("%s: %d, %s%s", form, exit, stdout, stderr)
 		}
 	}

@@ -149,8 +149,10 @@ func TestCommands(t *testing.T) {
 				"again.yaml":    "- {id: 8, name: other}\n- {id: 9, name: back, step: 77}\n",
 				"redis.yaml":    "redis:\n  url: rediss://127.0.0.1:1\n",
 				"no-token.yaml": "- name: c\n",
-				"tokens.yaml":   "- {name: a, sha256: " + hash("a") + ", may: ['queue:1', 'segment:pre*'], rate: 2.5, ids_per_second: 9, expires: 2027-01-31}\n- {name: b, sha256: " + hash("b") + ", may: [admin]}\n",
-				"empty":         "",
+				"tokens.yaml": "- {name: a, sha256: " + hash("a") + ", may: ['queue:1', 'segment:pre*'], rate: " +
+					"2.5, ids_per_second: 9, expires: 2027-01-31}\n- {name: b, sha256: " + hash("b") +
+					", may: [admin]}\n",
+				"empty": "",
 			} {
 				check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 			}
@@ -212,7 +214,8 @@ func configurationLines() []line {
 		{"migrate --from data", 2, "--from is for the move to a server: set database.driver to mysql"},
 		{"migrate", 0, "schema is at version"},
 		{"migrate --print", 0, "nothing to do"},
-		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok .*redis.url +embedded `},
+		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok ` +
+			`.*redis.url +embedded `},
 		{"serve --config typo.yaml", 1, unknown},
 		{"apps --config typo.yaml", 1, unknown},
 		{"serve --config none.yaml", 1, "none.yaml: cannot be read"},
@@ -353,9 +356,10 @@ func tokenLines() []line {
 	const missing = "no-token.yaml: token 1: sha256: is not a SHA-256"
 	return []line{
 		{"token new --name a --may segment:x,segment:pre*,uid --rate 2.5 --ids-per-second 9 --expires 2027-01-31", 0,
-			`^- {name: "a", sha256: "[0-9a-f]{64}", may: \["segment:x", "segment:pre\*", "uid"\], rate: 2.5, ids_per_second: 9, ` +
-				`expires: "2027-01-31"}\n$`},
-		{"token check --file tokens.yaml", 0, `^NAME .*\na +queue:1, segment:pre\* +2\.5 +9 +2027-01-31.*\nb +admin +no limit +no limit +never\n$`},
+			`^- {name: "a", sha256: "[0-9a-f]{64}", may: \["segment:x", "segment:pre\*", "uid"\], ` +
+				`rate: 2.5, ids_per_second: 9, expires: "2027-01-31"}\n$`},
+		{"token check --file tokens.yaml", 0,
+			`^NAME .*\na +queue:1, segment:pre\* +2\.5 +9 +2027-01-31.*\nb +admin +no limit +no limit +never\n$`},
 		{"token new --name a --may root", 2, "may: has something else than what may be had: write ["},
 		{"token new --name a␣b", 2, "name: is not 1 to 64"},
 		{"token check", 2, "--file"},
@@ -391,7 +395,9 @@ func jsonLines() []line {
 		{"doctor", 0, `[{"store":"database",`},
 		{"config check", 0, `"ok":true`},
 		{"token new --name a --may admin", 0, `"token":"shardid_`},
-		{"token check --file tokens.yaml", 0, `[{"name":"a","may":["queue:1","segment:pre*"],"rate":2.5,"ids_per_second":9,"expires":"2027-01-31T00:00:00Z"},`},
+		{"token check --file tokens.yaml", 0,
+			`[{"name":"a","may":["queue:1","segment:pre*"],"rate":2.5,"ids_per_second":9,` +
+				`"expires":"2027-01-31T00:00:00Z"},`},
 	}
 	for i := range lines {
 		lines[i].args += " --json"
@@ -517,7 +523,8 @@ func TestCommandsWithTokens(t *testing.T) {
 		{"apps --url URL --token-file token", 1, url + "/admin/apps answers 403: "},
 		{"tags add --url URL --token-file boss --tag a/b --pattern {seq:4} --reset none", 0,
 			"tag a/b starts at 0001: curl " + url + "/v1/segment/a%2Fb/ids"},
-		{"tags set --url URL --token-file boss --tag a/b --step 7", 0, "tag a/b is changed, here now, on every replica"},
+		{"tags set --url URL --token-file boss --tag a/b --step 7", 0,
+			"tag a/b is changed, here now, on every replica"},
 		{"tags list --url URL --token-file boss", 0, "a/b                0001     7     2"},
 		{"tags add --url URL --token-file boss --tag a/b", 1, url + "/admin/tags answers 409: "},
 		{"tags set --url URL --token-file boss --tag a/b --step 0", 2, "step must be a whole number in 1"},

@@ -55,8 +55,9 @@ func (c *cli) configPrint() *cobra.Command {
 
 func (c *cli) configCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check the configuration and the files that it names, and tell all problems; stores are for shardid doctor",
+		Use: "check",
+		Short: "Check the configuration and the files that it names, and tell all problems; stores are for " +
+			"shardid doctor",
 		Example: `  shardid config check
   shardid config check --config /etc/shardid/config.yaml`,
 		Args: cobra.NoArgs,

@@ -105,7 +105,8 @@ func (o opened) adopt(ctx context.Context, deployment, present string) (database
 		of := map[bool]string{true: " (this database)"}[id == own]
 		found = append(found, fmt.Sprintf("%d keys of %s%s", owners[id], id, of))
 	}
-	return 0, fmt.Errorf("%w: nothing in Redis belongs to deployment %q: it has %s: give the ID of one that is gone, and the redis settings of the replicas",
+	return 0, fmt.Errorf("%w: nothing in Redis belongs to deployment %q: it has %s: give the ID of one that is gone, "+
+		"and the redis settings of the replicas",
 		model.ErrInvalidArgument, deployment, cmp.Or(strings.Join(found, ", "), "no keys of any"))
 }
 
@@ -115,7 +116,8 @@ func (c *cli) confirm() *cobra.Command {
 	var name, tag, space, deployment, present string
 	var uid, registry bool
 	cmd := &cobra.Command{
-		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID --confirm ID)",
+		Use: "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID " +
+			"--confirm ID)",
 		Short: "Accept the database as it is, after a restore or a failover to a stale replica",
 		Long: `After a database was restored, or failed over to a stale replica, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it

@@ -83,7 +83,8 @@ func givenOrRead(args []string, stdin io.Reader) ([]string, error) {
 		}
 	}
 	if len(args) == 0 {
-		return nil, fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help", model.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help",
+			model.ErrInvalidArgument)
 	}
 	return args, nil
 }

@@ -50,7 +50,8 @@ func systemdEnv(t *testing.T) map[string]string {
 	for _, file := range []string{"systemd/shardid.env.example", "systemd/shardid.service"} {
 		raw, err := os.ReadFile(deployDir + file)
 		check.Must(t, err)
-		for _, m := range regexp.MustCompile(`(?m)^(?:Environment=)?(SHARDID_\w+)=(.*)$`).FindAllStringSubmatch(string(raw), -1) {
+		set := regexp.MustCompile(`(?m)^(?:Environment=)?(SHARDID_\w+)=(.*)$`)
+		for _, m := range set.FindAllStringSubmatch(string(raw), -1) {
 			vars[m[1]] = m[2]
 		}
 	}
@@ -104,7 +105,8 @@ func TestDeployConfigs(t *testing.T) {
 			cfg, err := load(t, file, environment(c.vars))
 			check.Must(t, err)
 			for key, value := range c.vars {
-				if _, err := load(t, file, append(environment(c.vars), key+"="+value)); strings.Contains(value, config.Placeholder) && err == nil {
+				if _, err := load(t, file, append(environment(c.vars), key+"="+value)); strings.Contains(value,
+					config.Placeholder) && err == nil {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}
@@ -153,7 +155,8 @@ func TestDeployNames(t *testing.T) {
 		for _, name := range found {
 			name = strings.Trim(name, "`")
 			head, _, dotted := strings.Cut(name, ".")
-			if n++; !strings.HasSuffix(name, ".pml") && !known[name] && (!dotted || sections[head]) && !isSection(name, known) {
+			if n++; !strings.HasSuffix(name, ".pml") && !known[name] && (!dotted || sections[head]) &&
+				!isSection(name, known) {
 				t.Errorf("%s: %s is no key", file, name)
 			}
 		}

@@ -39,7 +39,8 @@ func (c *cli) doctor() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&others, "region", nil, "`URL` of a deployment in another region, which must not issue the same IDs; may be repeated")
+	f.StringArrayVar(&others, "region", nil, "`URL` of a deployment in another region, which must not issue the same "+
+		"IDs; may be repeated")
 	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these")
 	f.StringVar(&ask.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
@@ -63,7 +64,8 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 	path := cfg.DatabaseDSN()
 	if errors.Is(needData(ctx, cfg), errNoData) && checkEmbedded(ctx, cfg) == nil {
 		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
-			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after `shardid serve`"}}, nil
+			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after " +
+				"`shardid serve`"}}, nil
 	}
 	db, err := openDatabase(ctx, cfg, nil, nil, nil)
 	if err != nil {

@@ -104,7 +104,8 @@ func TestLeaseCommand(t *testing.T) {
 		s.lastUsed = 0
 		began := time.Now()
 		exit, stdout, stderr := try(t, append([]string{"lease", "--name", "orders"}, c.args...)...)
-		if exit != c.exit || stdout != c.stdout || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
+		if exit != c.exit || stdout != c.stdout || !strings.Contains(stderr, c.stderr) || c.stderr == "" &&
+			stderr != "" {
 			t.Errorf("%q: exit %d, %q, %q; want %+v", c.args, exit, stdout, stderr, c)
 		}
 		last := time.UnixMilli(s.lastUsed)

@@ -24,7 +24,8 @@ func TestLogIsInUTC(t *testing.T) {
 		var out bytes.Buffer
 		r := slog.NewRecord(at, slog.LevelInfo, "said", 0)
 		r.Add("until", at)
-		if err := newLogHandler(&out, asText, slog.LevelInfo).Handle(t.Context(), r); err != nil || strings.Count(out.String(), "2026-11-20T00:18:00") != 2 || strings.Contains(out.String(), "+08") {
+		if err := newLogHandler(&out, asText, slog.LevelInfo).Handle(t.Context(), r); err != nil ||
+			strings.Count(out.String(), "2026-11-20T00:18:00") != 2 || strings.Contains(out.String(), "+08") {
 			t.Errorf("%v: %s", err, &out)
 		}
 	}

@@ -68,7 +68,8 @@ func newCLI() *cli {
 	c.root.AddCommand(c.serve(), c.status(), c.migrate(), c.provision(),
 		administer(c, appNoun()), administer(c, tagNoun()), administer(c, nameNoun()), administer(c, spaceNoun()),
 		c.confirm(), c.region(),
-		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
+		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(),
+		c.man())
 	return c
 }
 
@@ -88,7 +89,8 @@ func run(ctx context.Context, args []string) int {
 		}
 		return own.status
 	case !c.ran:
-		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
+		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n",
+			"").Replace(err.Error())
 		fmt.Fprintf(os.Stderr, "shardid: %s: see shardid --help\n", text)
 		return exitUsage
 	}

@@ -12,7 +12,8 @@ import (
 
 // regionObject is what the commands about the region print.
 type regionObject struct {
-	Region     *model.Region `json:"region"`     // of the database; null before the first ID, and for a deployment alone
+	// of the database; null before the first ID, and for a deployment alone
+	Region     *model.Region `json:"region"`
 	Configured model.Region  `json:"configured"` // region.id and region.bits
 	model.RegionStart
 }
@@ -90,7 +91,8 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 	own := region(cfg)
 	seen := map[int]string{own.ID: "this configuration"}
 	for _, url := range others {
-		f := model.Finding{Store: "region", Node: url, Setting: "region", Want: fmt.Sprintf("one of its own, of %d bits", own.Bits)}
+		f := model.Finding{Store: "region", Node: url, Setting: "region",
+			Want: fmt.Sprintf("one of its own, of %d bits", own.Bits)}
 		ask.url = url
 		status, _, err := ask.status(ctx, cfg)
 		if err != nil {
@@ -104,11 +106,14 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		f.Value = regionText(theirs)
 		switch {
 		case own.Bits == 0 || theirs.Bits == 0:
-			f.Level, f.Why = model.LevelUnsafe, "a deployment without a region issues the IDs of all: give each one region.id and region.bits"
+			f.Level, f.Why = model.LevelUnsafe, "a deployment without a region issues the IDs of all: give each one "+
+				"region.id and region.bits"
 		case theirs.Bits != own.Bits:
-			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("the regions overlap: set the same region.bits, %d or %d, on all", own.Bits, theirs.Bits)
+			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("the regions overlap: set the same region.bits, %d or "+
+				"%d, on all", own.Bits, theirs.Bits)
 		case seen[theirs.ID] != "":
-			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("%s is region %d too: both issue the same IDs", seen[theirs.ID], theirs.ID)
+			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("%s is region %d too: both issue the same IDs",
+				seen[theirs.ID], theirs.ID)
 		default:
 			f.Level = model.LevelOK
 		}

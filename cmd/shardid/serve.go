@@ -36,8 +36,8 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_URL=redis://127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name "+
-		"demo and the space chat when the embedded database has no app yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, "+
+		"the name demo and the space chat when the embedded database has no app yet")
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})

@@ -116,11 +116,12 @@ func (a *App) lockEmbedded() error {
 	file := a.cfg.DatabaseDSN()
 	lock, err := workerfile.Lock(file + ".lock")
 	if err != nil {
-		return fmt.Errorf("stop the shardid that serves with %s, or give this one its own data_dir or database.dsn: %w", file, err)
+		return fmt.Errorf("stop the shardid that serves with %s, or give this one its own data_dir or "+
+			"database.dsn: %w", file, err)
 	}
 	a.onStop("lock of the database", func(context.Context) error { return lock.Close() })
-	a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues the same IDs; "+
-		"for more than one set database.driver to mysql and redis.url", "database", file)
+	a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues the "+
+		"same IDs; for more than one set database.driver to mysql and redis.url", "database", file)
 	return nil
 }
 
@@ -159,7 +160,8 @@ func needData(ctx context.Context, cfg Config) error {
 	if err != nil || ours {
 		return err
 	}
-	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid migrate`, `shardid serve` or `shardid provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())
+	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid migrate`, `shardid serve` or `shardid "+
+		"provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())
 }
 
 // tellDeployment tells Redis whose keys to use, as only the database knows it.

@@ -92,7 +92,8 @@ func (c *cli) tokenCheck() *cobra.Command {
 			file = cfg.Server.TokensFile
 		}
 		if file == "" {
-			return fmt.Errorf("%w: no file is configured: give --file, or set server.tokens_file", model.ErrInvalidArgument)
+			return fmt.Errorf("%w: no file is configured: give --file, or set server.tokens_file",
+				model.ErrInvalidArgument)
 		}
 		tokens, err := access.ReadFile(file)
 		if err != nil {

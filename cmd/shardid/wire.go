@@ -199,7 +199,8 @@ func (a *App) addMode(name string, bit access.Modes, ready func() error, start f
 
 // modes are the names of all five, in their usual order.
 func modes() []string {
-	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID, httpapi.ModeSequence}
+	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID,
+		httpapi.ModeSequence}
 }
 
 // apiOptions shows the modes that are enabled to the HTTP front end.

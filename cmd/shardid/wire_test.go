@@ -25,7 +25,8 @@ func tlsRedis(t *testing.T, a *check.Authority) string {
 	check.Must(t, listener.Close())
 	_, port, _ := strings.Cut(addr, ":")
 	cert, key := a.Issue("server", "redis.test")
-	testserver.Redis(t, "--tls-port", port, "--tls-ca-cert-file", a.Path("ca.pem"), "--tls-cert-file", cert, "--tls-key-file", key)
+	testserver.Redis(t, "--tls-port", port, "--tls-ca-cert-file", a.Path("ca.pem"), "--tls-cert-file", cert,
+		"--tls-key-file", key)
 	return addr
 }
 
@@ -69,12 +70,14 @@ func TestOneProcessServesTheEmbeddedDatabase(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	first, err := NewApp(cfg, log, nil)
 	check.Must(t, err)
-	if said := lines.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "this state is for one replica") {
+	if said := lines.String(); strings.Count(said, "\n") != 1 ||
+		!strings.Contains(said, "this state is for one replica") {
 		t.Errorf("%q", said)
 	}
 	_, err = NewApp(cfg, log, nil)
 	check.Is(t, err, workerfile.ErrLocked)
-	if said := fmt.Sprint(err); strings.Contains(said, "\n") || !strings.HasPrefix(said, "stop the shardid that serves with data/shardid.db, ") {
+	if said := fmt.Sprint(err); strings.Contains(said, "\n") || !strings.HasPrefix(said,
+		"stop the shardid that serves with data/shardid.db, ") {
 		t.Errorf("%q", said)
 	}
 	if exit, _, stderr := try(t, "tags", "add", "--tag", "orders"); exit != 0 {

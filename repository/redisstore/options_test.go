@@ -25,7 +25,8 @@ func TestParseURL(t *testing.T) {
 		"redis://a:1?addr=b:2&addr=c:3":   "cluster [a:1 b:2 c:3]",
 		"rediss://a:1?cluster=true":       "cluster [a:1] TLS",
 		"redis://s1,s2:2/4?master_name=m": "sentinel [s1:26379 s2:2] 4 of m",
-		"redis://u:pw@s1:1?master_name=m&addr=s2:2&sentinel_username=su&sentinel_password=sp": "sentinel [s1:1 s2:2] u:pw of m by su:sp",
+		"redis://u:pw@s1:1?master_name=m&addr=s2:2&sentinel_username=su&sentinel_password=sp": "sentinel [s1:1 s2:2] " +
+			"u:pw of m by su:sp",
 
 		"":                                   errURL.Error(),
 		"http://h:1":                         errURL.Error(),

@@ -147,7 +147,8 @@ func testRefused(t *testing.T, s Store) {
 func testKeys(t *testing.T, s Store) {
 	fill(t, s, 1, 1, 100)
 	keys := []string{"k", "K", "k ", " k", " ", "\n", "k\n", "\x00", "k\x00", "\x00k", ":", ":k", "::k",
-		"用户", "\xff\xfe", "h", "e", "d", "t", "b", "m", "0", "-", "-1", "%s", "'", string(make([]byte, model.MaxSequenceKey))}
+		"用户", "\xff\xfe", "h", "e", "d", "t", "b", "m", "0", "-", "-1", "%s", "'",
+		string(make([]byte, model.MaxSequenceKey))}
 	for round := range int64(3) {
 		for i, key := range keys {
 			Want(t, s, 1, Of(key, int64(i+1)), (round+1)*int64(i+1))

@@ -24,7 +24,9 @@ func TestChangeApp(t *testing.T) {
 			Name: ptr("订单"), Description: ptr(""), Step: ptr(int64(5000)), MaxLimitID: ptr(int64(1) << 40),
 			LimitPolicy: ptr(model.LimitWrap), MinIndex: ptr(int64(600)), Confirm: "test",
 		})
-		want := model.AppSummary{App: model.App{ID: 7, Name: "订单", Step: 5000, Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitWrap}}, Shards: 64, HighestIndex: 1000, TotalIndices: 1000 + 63*600}
+		want := model.AppSummary{App: model.App{ID: 7, Name: "订单", Step: 5000,
+			Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitWrap}}, Shards: 64, HighestIndex: 1000,
+			TotalIndices: 1000 + 63*600}
 		if err != nil || before.App != app(7) || after != want {
 			t.Fatalf("from %+v\nto %+v, %v", before, after, err)
 		}
@@ -126,14 +128,19 @@ func roads() []road {
 			for shard := range rows {
 				rows[shard] = fmt.Sprintf("(7, 'test', %d%s)", shard, values)
 			}
-			byHand(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id"+columns+") VALUES "+strings.Join(rows, ", "))
+			byHand(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id"+columns+") VALUES "+strings.Join(rows,
+				", "))
 		}
 	}
 	return []road{
 		{"provision", false, true, func(t *testing.T, s *Store) { provision(t, s, app(7)) }},
-		{"the stored procedure", true, true, func(t *testing.T, s *Store) { byHand(t, s, "CALL alloc_initData(7, 'test', '')") }},
+		{"the stored procedure", true, true, func(t *testing.T, s *Store) {
+			byHand(t, s,
+				"CALL alloc_initData(7, 'test', '')")
+		}},
 		{"a plain INSERT", false, false, insert("", "")},
-		{"rows of a backup", false, false, insert(", max_id, last_max_id, taken_at, current_step", ", 500, 500, 1700000000000, 500")},
+		{"rows of a backup", false, false, insert(", max_id, last_max_id, taken_at, current_step",
+			", 500, 500, 1700000000000, 500")},
 	}
 }
 
@@ -212,7 +219,8 @@ func TestProvisionBelowATombstone(t *testing.T) {
 		// A change of the limit knows it too, where the row does not show it.
 		run(t, s, "UPDATE id_alloc SET max_id = 0")
 		a.Limit.MaxID--
-		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &a.Limit.MaxID})), model.ErrRefused)
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &a.Limit.MaxID})),
+			model.ErrRefused)
 	})
 }
 
@@ -262,7 +270,8 @@ func TestDeleteByHand(t *testing.T) {
 	addTag(t, s, "a", 2000)
 	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
 	for range 2 { // the second time with the tombstones in place
-		run(t, s, "DELETE FROM id_alloc", "DELETE FROM leaf_alloc", "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 2000)")
+		run(t, s, "DELETE FROM id_alloc", "DELETE FROM leaf_alloc",
+			"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 2000)")
 		provision(t, s, app(7))
 	}
 	wantSegment(t, one(s, key(7, 3), 0), 1001, 2000)
@@ -277,7 +286,8 @@ func TestDeletionInDoubt(t *testing.T) {
 		provision(t, s, app(7))
 		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
 		run(t, s, "UPDATE id_alloc SET doubt = 5000 WHERE shard_id = 3",
-			"INSERT INTO leaf_alloc (biz_tag, max_id, step, doubt) VALUES ('orders', 101, 10, 700), ('lost', 101, 10, 9000000000000000000)")
+			"INSERT INTO leaf_alloc (biz_tag, max_id, step, doubt) VALUES ('orders', 101, 10, 700), ('lost', 101, "+
+				"10, 9000000000000000000)")
 		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 		check.Must(t, check.Err(s.CreateApp(t.Context(), app(7))))
 		wantSegment(t, one(s, key(7, 3), 0), 6001, 7000)

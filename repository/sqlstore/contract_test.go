@@ -28,7 +28,8 @@ func TestAllocateByTheRow(t *testing.T) {
 		wantSegment(t, one(s, key(1, 1), 0), 1, 1000)
 		grown := s.Allocate(context.Background(), []model.AllocRequest{{Key: k, Grow: true, MaxStep: model.MaxStep}})
 		wantSegment(t, grown[0], 2001, 4000)
-		if n := count(t, s, "SELECT taken_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); time.Since(time.UnixMilli(n)) > time.Minute {
+		n := count(t, s, "SELECT taken_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0")
+		if time.Since(time.UnixMilli(n)) > time.Minute {
 			t.Errorf("taken_at %d", n)
 		}
 		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000,
@@ -230,11 +231,13 @@ func TestProvisionAllOrNone(t *testing.T) {
 		again := a
 		again.Name = "other"
 		_, err := s.CreateApp(ctx, again)
-		if !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), `app 1 already has 64 of 64 shards, name "名前"`) {
+		if !errors.Is(err, model.ErrAppExists) ||
+			!strings.Contains(err.Error(), `app 1 already has 64 of 64 shards, name "名前"`) {
 			t.Errorf("second call: %v", err)
 		}
 		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (2, 'half', 63)")
-		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), "1 of 64") {
+		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrAppExists) ||
+			!strings.Contains(err.Error(), "1 of 64") {
 			t.Errorf("half an app: %v", err)
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 65, "rows")
@@ -308,7 +311,8 @@ func TestCheck(t *testing.T) {
 func wantAdvice(t testing.TB, err error, advice string) {
 	t.Helper()
 	var store *model.StoreError
-	if !errors.As(err, &store) || store.Store != "database" || store.Op == "" || !strings.Contains(store.Advice, advice) {
+	if !errors.As(err, &store) || store.Store != "database" || store.Op == "" ||
+		!strings.Contains(store.Advice, advice) {
 		t.Errorf("got %v, want a StoreError that advises %q", err, advice)
 	}
 	if err != nil && strings.ContainsAny(err.Error(), "\n\r") {

@@ -151,7 +151,8 @@ func nextTag(t *testing.T, s *Store) model.TagSegment {
 // back makes the rows of list 1_0 and of tag t those of a copy from before their first use.
 func back(t *testing.T, s *Store) {
 	t.Helper()
-	run(t, s, "UPDATE id_alloc SET max_id = 0, last_max_id = 0 WHERE shard_id = 0", "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1")
+	run(t, s, "UPDATE id_alloc SET max_id = 0, last_max_id = 0 WHERE shard_id = 0",
+		"UPDATE leaf_alloc SET max_id = 1, own_max_id = 1")
 }
 
 func TestServerChange(t *testing.T) {
@@ -175,7 +176,8 @@ func TestServerChange(t *testing.T) {
 	w.lose("r2")
 	anotherServer(t, s, 20*time.Second)
 	a, b := one(s, key(1, 0), 500), nextTag(t, s)
-	low, high := int64(2*5000*7), int64(2*5000*20) // the rows are younger than the heartbeat, clocks differ, and waited took 3 s off
+	// the rows are younger than the heartbeat, clocks differ, and waited took 3 s off
+	low, high := int64(2*5000*7), int64(2*5000*20)
 	if a.Err != nil || a.Jumped < low || a.Jumped > high || a.Segment.First != 2000+a.Jumped+1 {
 		t.Errorf("the list: %+v, want a jump of %d…%d", a, low, high)
 	}
@@ -230,7 +232,8 @@ func TestSettle(t *testing.T) {
 	check.Must(t, check.Err(s.registerStart(t.Context(), startOf("one"))))
 	w.marks["t:lost"], w.marks["l:2_3"] = 500, 700
 	back(t, s)
-	run(t, s, "DELETE FROM WORKER_NODE", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1", "UPDATE shardid_deployment SET node_last = 0")
+	run(t, s, "DELETE FROM WORKER_NODE", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1",
+		"UPDATE shardid_deployment SET node_last = 0")
 	anotherServer(t, s, 10*time.Second)
 	check.Must(t, s.Beat(t.Context())) // settles
 	check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 1, "settled")
@@ -396,7 +399,8 @@ func TestOneWitness(t *testing.T) {
 		return model.WitnessLife(text(t, first, "SELECT witness FROM shardid_deployment"))
 	}
 	check.Equal(t, witness(), "r1", "the only one")
-	for name, second := range map[string]*Store{"another Redis": another(t, first, y), "no Redis": another(t, first, nil)} {
+	for name, second := range map[string]*Store{"another Redis": another(t, first, y),
+		"no Redis": another(t, first, nil)} {
 		check.Must(t, second.Beat(t.Context()))
 		check.Is(t, check.Err(second.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), errWitnessAway, name)
 		nextTag(t, first) // until it gives the witness up
@@ -565,10 +569,12 @@ func TestConfirm(t *testing.T) {
 func TestOwnRate(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
-	for _, c := range []struct{ rate, list, tag int64 }{{0, DefaultListRate, DefaultTagRate}, {5000, 5000, 5000}, {5_000_000, DefaultListRate, DefaultTagRate}} {
+	for _, c := range []struct{ rate, list, tag int64 }{{0, DefaultListRate, DefaultTagRate}, {5000, 5000, 5000},
+		{5_000_000, DefaultListRate, DefaultTagRate}} {
 		check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &c.rate})))
 		check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &c.rate})))
-		run(t, s, "UPDATE id_alloc SET step = 1000000, current_step = 1000000, taken_at = 0", "UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
+		run(t, s, "UPDATE id_alloc SET step = 1000000, current_step = 1000000, taken_at = 0",
+			"UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
 		if a := one(s, key(1, 0), 0); a.Err != nil || a.Segment.Len() != c.list {
 			t.Errorf("%d: list %+v", c.rate, a)
 		}
@@ -608,7 +614,8 @@ func TestBeginning(t *testing.T) {
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
 	ctx := t.Context()
-	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC", Overflow: model.OverflowRefuse}
+	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC",
+		Overflow: model.OverflowRefuse}
 	make3 := func(id uint8, fresh bool) (a model.AppSummary, plain, dated model.Tag) {
 		t.Helper()
 		word := func(name string) string { return map[bool]string{true: name}[fresh] }
@@ -618,7 +625,8 @@ func TestBeginning(t *testing.T) {
 		check.Must(t, err)
 		plain, err = s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: word(name)})
 		check.Must(t, err)
-		dated, err = s.CreateTag(ctx, model.Tag{Name: name + "d", Step: 100, MaxID: 1, Numbering: day, Fresh: word(name + "d")})
+		dated, err = s.CreateTag(ctx, model.Tag{Name: name + "d", Step: 100, MaxID: 1, Numbering: day,
+			Fresh: word(name + "d")})
 		check.Must(t, err)
 		return a, plain, dated
 	}

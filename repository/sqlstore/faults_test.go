@@ -175,7 +175,8 @@ func TestBadDSN(t *testing.T) {
 	for _, dsn := range []string{"", "root:pass-word@tcp(h:1)", "root:pass/word@tcp(h:1", "root:pass-word@tcp(h:1)/",
 		"root:pass-word@tcp(h:1)/db?tls=pass-word", "x:pass-word@tcp(h:1)/db?parseTime=pass-word"} {
 		_, err := Open(context.Background(), Options{Driver: MySQL, DSN: dsn})
-		if !errors.Is(err, model.ErrInvalidArgument) || strings.Contains(err.Error(), "pass-") || strings.Contains(err.Error(), "pass/") {
+		if !errors.Is(err, model.ErrInvalidArgument) || strings.Contains(err.Error(), "pass-") ||
+			strings.Contains(err.Error(), "pass/") {
 			t.Errorf("%q: %v", dsn, err)
 		}
 	}
@@ -183,7 +184,8 @@ func TestBadDSN(t *testing.T) {
 }
 
 func TestDSNSettings(t *testing.T) {
-	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1&collation=latin1_swedish_ci&readTimeout=2s")
+	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1" +
+		"&collation=latin1_swedish_ci&readTimeout=2s")
 	check.Must(t, err)
 	if cfg.MultiStatements || !cfg.ParseTime || !cfg.RejectReadOnly || cfg.Timeout != dialTimeout ||
 		cfg.ReadTimeout != 2*time.Second || cfg.WriteTimeout != writeTimeout || cfg.Collation != "utf8mb4_general_ci" {

@@ -115,8 +115,10 @@ func (w *leaseWorld) granted(l *worldLease, got model.NameLease) {
 	l.after, l.until = got.After+w.passed, max(l.until, got.Until+w.passed)
 	w.say("worker %d %s has %d to %d", got.WorkerID, got.Secret[:4], l.after, l.until)
 	for _, other := range w.leases {
-		if other != l && other.key.Name == l.key.Name && other.key.WorkerID == l.key.WorkerID && max(other.after, l.after) < min(other.until, l.until) {
-			w.t.Errorf("worker %d: %d to %d of %s, and %d to %d of %s", l.key.WorkerID, l.after, l.until, l.key.Secret[:4], other.after, other.until, other.key.Secret[:4])
+		if other != l && other.key.Name == l.key.Name && other.key.WorkerID == l.key.WorkerID &&
+			max(other.after, l.after) < min(other.until, l.until) {
+			w.t.Errorf("worker %d: %d to %d of %s, and %d to %d of %s", l.key.WorkerID, l.after, l.until,
+				l.key.Secret[:4], other.after, other.until, other.key.Secret[:4])
 		}
 	}
 }
@@ -125,7 +127,8 @@ func (w *leaseWorld) granted(l *worldLease, got model.NameLease) {
 func (w *leaseWorld) pass(ms int64) {
 	w.passed += ms
 	age(w.t, w.s, ms)
-	run(w.t, w.s, fmt.Sprintf("UPDATE shardid_deployment SET since = since - %d, booted_at = booted_at - %d", ms, ms/1000))
+	run(w.t, w.s, fmt.Sprintf("UPDATE shardid_deployment SET since = since - %d, booted_at = booted_at - %d", ms,
+		ms/1000))
 	w.s.seen.mu.Lock()
 	w.s.seen.times.Since = w.s.seen.times.Since.Add(-time.Duration(ms) * time.Millisecond)
 	w.s.seen.mu.Unlock()
@@ -150,7 +153,8 @@ func (w *leaseWorld) failOver(name string) {
 	run(w.t, w.s, "DELETE FROM shardid_lease WHERE name = '"+name+"'")
 	for _, r := range slices.Clone(c.rows) {
 		older := w.passed - c.at
-		check.Must(w.t, write(w.s.gorm, "restore", "INSERT INTO "+leaseTable+" ("+leaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		check.Must(w.t, write(w.s.gorm, "restore",
+			"INSERT INTO "+leaseTable+" ("+leaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 			r.Name, r.WorkerID, r.Instance, r.Secret, r.AfterMs-older, r.UntilMs-older, r.GrantedAt, r.RenewedAt))
 	}
 	run(w.t, w.s, "UPDATE shardid_deployment SET server = 'another'")

@@ -48,14 +48,16 @@ func TestLeases(t *testing.T) {
 		check.Must(t, check.Err(s.CreateName(ctx, aName("orders"))))
 
 		a := leased(t, s, "orders", "a")
-		if a.WorkerID != 0 || a.After != a.Now-holdMs || a.Until != a.Now+holdMs || a.Secret == "" || a.Instance != "a" || a.Name.Layout() != aName("").Layout() {
+		if a.WorkerID != 0 || a.After != a.Now-holdMs || a.Until != a.Now+holdMs || a.Secret == "" ||
+			a.Instance != "a" || a.Name.Layout() != aName("").Layout() {
 			t.Errorf("%+v", a)
 		}
 		b := leased(t, s, "orders", "b")
 		check.Equal(t, b.WorkerID, 1, "worker ID")
 		_, err = s.GrantLease(ctx, "orders", "c")
 		check.Is(t, err, model.ErrNoWorkerID)
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease WHERE secret = '"+a.Secret+"'"), 0, "secrets that are stored")
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease WHERE secret = '"+a.Secret+"'"), 0,
+			"secrets that are stored")
 
 		age(t, s, 1000)
 		again, err := renewLease(t, s, a)
@@ -114,7 +116,10 @@ func TestLeasesAtOnce(t *testing.T) {
 		n := aName("orders")
 		n.WorkerBits = 4
 		check.Must(t, check.Err(s.CreateName(t.Context(), n)))
-		leases, errs := atOnce(16, func(int) (model.NameLease, error) { return s.GrantLease(t.Context(), "orders", "same") })
+		leases, errs := atOnce(16, func(int) (model.NameLease, error) {
+			return s.GrantLease(t.Context(), "orders",
+				"same")
+		})
 		seen := map[int64]bool{}
 		for i, l := range leases {
 			check.OK(t, errs[i])
@@ -138,7 +143,8 @@ func TestLeasesOfACopy(t *testing.T) {
 	_, err := renewLease(t, s, kept)
 	check.OK(t, err)
 	next := leased(t, s, "orders", "")
-	if next.WorkerID != lost.WorkerID || next.After < lost.Until || next.After > next.Now+holdMs+model.LeaseMargin.Milliseconds() {
+	if next.WorkerID != lost.WorkerID || next.After < lost.Until ||
+		next.After > next.Now+holdMs+model.LeaseMargin.Milliseconds() {
 		t.Errorf("the lost lease ended at %d, the next is %+v", lost.Until, next)
 	}
 	check.Is(t, check.Err(renewLease(t, s, lost)), model.ErrLeaseLost)
@@ -157,7 +163,8 @@ func TestNames(t *testing.T) {
 		l := leased(t, s, "a", "host")
 		names, err := s.Names(ctx)
 		check.OK(t, err)
-		if len(names) != 2 || names[0].Name.Name != "a" || names[0].Leased != 1 || names[0].Known != 1 || names[1].Leased != 0 {
+		if len(names) != 2 || names[0].Name.Name != "a" || names[0].Leased != 1 || names[0].Known != 1 ||
+			names[1].Leased != 0 {
 			t.Errorf("%+v", names)
 		}
 		holders, err := s.Holders(ctx, "a", 10)
@@ -199,7 +206,8 @@ func TestHoldChanges(t *testing.T) {
 		}
 		l := leased(t, s, "a", "")
 		check.Equal(t, l.Until-l.Now, holdMs, "granted at once after a raise")
-		run(t, s, "UPDATE shardid_name SET low_until = low_until - "+strconv.FormatInt(model.RaiseDelay.Milliseconds(), 10))
+		run(t, s, "UPDATE shardid_name SET low_until = low_until - "+strconv.FormatInt(model.RaiseDelay.Milliseconds(),
+			10))
 		if l, err = renewLease(t, s, l); err != nil || l.Until-l.Now != time.Hour.Milliseconds() {
 			t.Errorf("%+v, %v", l, err)
 		}

@@ -34,7 +34,8 @@ func TestMigrateTellsAndRepeats(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		var said []string
 		tell := func(line string) { said = append(said, line) }
-		if err := s.Migrate(context.Background(), tell); err != nil || len(said) != 1 || !strings.Contains(said[0], "schema is at version") {
+		if err := s.Migrate(context.Background(), tell); err != nil || len(said) != 1 ||
+			!strings.Contains(said[0], "schema is at version") {
 			t.Errorf("second run said %q, %v", said, err)
 		}
 		if s.server == nil {
@@ -92,7 +93,8 @@ func TestMigrationPlan(t *testing.T) {
 func TestMigrateWaitsForTheLock(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
 	hold := func(lease string) {
-		run(t, s, "UPDATE shardid_schema_lock SET locked = true, locked_by = 'another', lease_expires_at = now(6) + "+lease)
+		run(t, s, "UPDATE shardid_schema_lock SET locked = true, locked_by = 'another', lease_expires_at = "+
+			"now(6) + "+lease)
 	}
 	hold("INTERVAL 1 SECOND")
 	check.OK(t, s.Migrate(context.Background(), nil))

@@ -111,7 +111,8 @@ func TestMove(t *testing.T) {
 		}
 
 		got := one(from, key(1, 0), 0)
-		if !errors.Is(got.Err, model.ErrLayoutChanged) || !strings.Contains(got.Err.Error(), "was moved to deployment") {
+		if !errors.Is(got.Err, model.ErrLayoutChanged) ||
+			!strings.Contains(got.Err.Error(), "was moved to deployment") {
 			t.Errorf("the embedded database hands out %+v", got)
 		}
 		if err := from.CheckRegion(ctx); !errors.Is(err, model.ErrLayoutChanged) {

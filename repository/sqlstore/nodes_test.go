@@ -52,7 +52,8 @@ func TestRegisterStart(t *testing.T) {
 				check.Equal(t, register(t, s, aStart(want.Token, 1<<22, now)), want)
 			}
 		}
-		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE WHERE ID = 1")
+		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE "+
+			"WHERE ID = 1")
 		if want := "host 1-1 2 " + time.Unix(now, 0).Format(time.DateOnly); day != want {
 			t.Errorf("%s, want %s", day, want)
 		}
@@ -67,7 +68,8 @@ func TestRegisterStart(t *testing.T) {
 func TestRegisterStartRecycles(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
-		run(t, s, "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', '1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)")
+		run(t, s, "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', "+
+			"'1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)")
 		for i := range int64(3) { // worker IDs 2…4, marks in falling order
 			register(t, s, aStart(fmt.Sprint("t", i), 5, now-10*i))
 		}
@@ -102,7 +104,8 @@ func TestNodeChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		node := register(t, s, aStart("a", 2, 1_800_000_000))
 		for _, old := range []nodeRow{
-			{ID: 1, Token: "a", UsedUntil: 1_800_003_599}, {ID: 1, Token: "b", UsedUntil: 1_800_003_600}, {ID: 1, UsedUntil: 1_800_003_600},
+			{ID: 1, Token: "a", UsedUntil: 1_800_003_599}, {ID: 1, Token: "b", UsedUntil: 1_800_003_600},
+			{ID: 1, UsedUntil: 1_800_003_600},
 		} {
 			err := s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
 				taken, err := takeNode(tx, old, aStart("new", 2, 1_900_000_000))

@@ -60,7 +60,8 @@ func TestHostThatCommitsNothing(t *testing.T) {
 	check.Deep(t)
 	t.Parallel()
 	pair := testserver.MariaDBReplicated(t)
-	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t), Hosts: []string{pair.Primary.Addr(), pair.Replica.Addr()}})
+	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t),
+		Hosts: []string{pair.Primary.Addr(), pair.Replica.Addr()}})
 	provision(t, s, app(1))
 	pair.CatchUp()
 	end := pair.Stall()

@@ -25,7 +25,8 @@ func issue(t *testing.T, s *Store) (errs []error) {
 	_, tag := s.AllocateTag(t.Context(), model.TagRequest{Tag: "orders", Step: 1})
 	_, lease := s.GrantLease(t.Context(), "gophers", "")
 	_, node := s.registerStart(t.Context(), nodeStart{token: "x", kind: model.NodeActual, workers: 4, usedUntil: 1})
-	section := s.AllocateSections(t.Context(), []model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)
+	section := s.AllocateSections(t.Context(),
+		[]model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)
 	if errors.Is(section[0].Err, model.ErrSectionBusy) { // it has numbers
 		section[0].Err = nil
 	}
@@ -36,7 +37,8 @@ func addAll(t *testing.T, s *Store) {
 	t.Helper()
 	provision(t, s, app(7))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 10})))
-	check.Must(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "gophers", EpochMs: 1, WorkerBits: 4, SeqBits: 12, Hold: 10 * time.Second})))
+	check.Must(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "gophers", EpochMs: 1, WorkerBits: 4,
+		SeqBits: 12, Hold: 10 * time.Second})))
 	check.Must(t, check.Err(s.CreateSpace(t.Context(), model.Space{Name: "chat", Sections: 1, Step: 1})))
 }
 
@@ -76,9 +78,11 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 		use                 func(t *testing.T, s *Store)
 		zero, first, adopts bool
 	}{
-		"nothing":     {func(*testing.T, *Store) {}, true, true, true},
-		"queue":       {func(t *testing.T, s *Store) { check.OK(t, one(s, key(7, 0), 0).Err, "use") }, true, false, true},
-		"a long list": {func(t *testing.T, s *Store) { run(t, s, "UPDATE id_alloc SET max_id = 200000000000000") }, false, false, false},
+		"nothing": {func(*testing.T, *Store) {}, true, true, true},
+		"queue": {func(t *testing.T, s *Store) { check.OK(t, one(s, key(7, 0), 0).Err, "use") }, true, false,
+			true},
+		"a long list": {func(t *testing.T, s *Store) { run(t, s, "UPDATE id_alloc SET max_id = 200000000000000") },
+			false, false, false},
 		"scrambled": {func(t *testing.T, s *Store) {
 			provision(t, s, scrambledApp(9))
 			check.OK(t, one(s, key(9, 0), 0).Err, "use")
@@ -96,7 +100,9 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 			check.OK(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "orders", Step: 1})), "use")
 		}, false, false, true},
 		"sequences": {func(t *testing.T, s *Store) {
-			check.OK(t, s.AllocateSections(t.Context(), []model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)[0].Err, "use")
+			check.OK(t, s.AllocateSections(t.Context(),
+				[]model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)[0].Err,
+				"use")
 		}, false, false, true},
 		"lease": {func(t *testing.T, s *Store) {
 			check.OK(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), "use")
@@ -120,7 +126,8 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 						t.Errorf("region %v takes %+v", r, taken)
 					}
 					if may {
-						run(t, s, "UPDATE shardid_deployment SET region = ''", "UPDATE id_alloc SET max_id = 0 WHERE shard_id = 5")
+						run(t, s, "UPDATE shardid_deployment SET region = ''",
+							"UPDATE id_alloc SET max_id = 0 WHERE shard_id = 5")
 					}
 				}
 				check.Is(t, check.Err(in(t, s, first).AdoptRegion(t.Context())), model.ErrRefused, "region 1 adopts")
@@ -128,10 +135,12 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 				if (err == nil) != c.adopts {
 					t.Fatalf("adopted: %+v, %v", start, err)
 				}
-				if again, err := in(t, s, zero).AdoptRegion(t.Context()); c.adopts && (err != nil || len(again.Tags) != len(start.Tags)) {
+				if again, err := in(t, s, zero).AdoptRegion(t.Context()); c.adopts &&
+					(err != nil || len(again.Tags) != len(start.Tags)) {
 					t.Errorf("adopted again: %+v, %v", again, err)
 				}
-				if name == "tag" && (len(start.Tags) != 1 || start.Tags[0] != model.TagStart{Tag: "orders", MaxID: 3}) { // 1…10 were issued
+				// 1…10 were issued
+				if name == "tag" && (len(start.Tags) != 1 || start.Tags[0] != model.TagStart{Tag: "orders", MaxID: 3}) {
 					t.Errorf("tags elsewhere begin at %+v", start)
 				}
 				if name == "sequences" && (len(start.Spaces) != 1 || start.Spaces[0] != "chat") {
@@ -153,7 +162,10 @@ func TestRegionLeases(t *testing.T) {
 			check.Equal(t, lease.WorkerID, want, "worker ID")
 		}
 		check.Is(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), model.ErrNoWorkerID, "a fifth")
-		check.Is(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "few", EpochMs: 1, WorkerBits: 1, SeqBits: 12, Hold: 10 * time.Second})), model.ErrInvalidArgument, "too few bits")
-		check.Is(t, check.Err(s.CreateApp(t.Context(), model.App{ID: 8, Name: "limited", Step: 1, Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitReject}})), model.ErrInvalidArgument, "a limit")
+		check.Is(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "few", EpochMs: 1, WorkerBits: 1, SeqBits: 12,
+			Hold: 10 * time.Second})), model.ErrInvalidArgument, "too few bits")
+		check.Is(t, check.Err(s.CreateApp(t.Context(),
+			model.App{ID: 8, Name: "limited", Step: 1, Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitReject}})),
+			model.ErrInvalidArgument, "a limit")
 	})
 }

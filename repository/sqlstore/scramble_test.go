@@ -44,7 +44,8 @@ func TestScrambledStays(t *testing.T) {
 		if plain, err := s.App(t.Context(), 8); err != nil || plain.Scramble {
 			t.Errorf("%+v, %v", plain, err)
 		}
-		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: ptr(int64(1) << 40)})), model.ErrInvalidArgument, "a limit")
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: ptr(int64(1) << 40)})),
+			model.ErrInvalidArgument, "a limit")
 		if a, err := s.App(t.Context(), 7); err != nil || a.App != scrambledApp(7) {
 			t.Errorf("%+v, %v", a, err)
 		}
@@ -84,7 +85,8 @@ func TestScrambleSecretChanged(t *testing.T) {
 		for _, secret := range []string{"''", "'another'"} {
 			run(t, s, "UPDATE shardid_deployment SET scramble_secret = "+secret)
 			list, bad := loadOne(t, s)
-			if list.Scramble != "" || len(bad) != model.Shards || !strings.Contains(bad[0].Error(), "restore it from a backup") {
+			if list.Scramble != "" || len(bad) != model.Shards ||
+				!strings.Contains(bad[0].Error(), "restore it from a backup") {
 				t.Errorf("%s: %+v, %v", secret, list, bad)
 			}
 		}
@@ -102,7 +104,8 @@ func TestAdoptedSecret(t *testing.T) {
 		check.Must(t, err)
 		for _, present := range []string{"", "lost", own + "0"} {
 			_, err := s.Adopt(t.Context(), "lost", present)
-			if check.Is(t, err, model.ErrInvalidArgument, "without the present deployment"); !strings.Contains(err.Error(), "--confirm "+own) {
+			if check.Is(t, err, model.ErrInvalidArgument,
+				"without the present deployment"); !strings.Contains(err.Error(), "--confirm "+own) {
 				t.Error(err)
 			}
 		}
@@ -117,7 +120,8 @@ func TestAdoptedSecret(t *testing.T) {
 		adopt(0)
 		for range 2 {
 			err := check.Err(s.CreateApp(t.Context(), scrambledApp(7)))
-			if check.Is(t, err, model.ErrRefused, "before the secret is known"); !strings.Contains(err.Error(), "the place of deployment lost, whose secret") {
+			if check.Is(t, err, model.ErrRefused, "before the secret is known"); !strings.Contains(err.Error(),
+				"the place of deployment lost, whose secret") {
 				t.Error(err)
 			}
 			check.OK(t, s.Migrate(t.Context(), nil), "which makes a secret where there is none")
@@ -130,7 +134,8 @@ func TestAdoptedSecret(t *testing.T) {
 			t.Errorf("%v, %v", apps, err)
 		}
 		_, err = s.Adopt(t.Context(), "another", "lost")
-		if check.Is(t, err, model.ErrRefused, "with a scrambled app"); !strings.Contains(err.Error(), "app 7 is scrambled with the secret of this database") {
+		if check.Is(t, err, model.ErrRefused, "with a scrambled app"); !strings.Contains(err.Error(),
+			"app 7 is scrambled with the secret of this database") {
 			t.Error(err)
 		}
 		adopt(0)

@@ -87,7 +87,8 @@ func TestAllocateSections(t *testing.T) {
 		look := sectionAsk(3, "a-1", 1, 30)
 		look.Want = 0
 		wantGrant(t, grant(t, s, look), 1, true, 0)
-		check.Equal(t, count(t, s, "SELECT max_id FROM shardid_section WHERE space = 's' AND section = 3"), 30, "max_id")
+		check.Equal(t, count(t, s, "SELECT max_id FROM shardid_section WHERE space = 's' AND section = 3"), 30,
+			"max_id")
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_section WHERE term > 0"), 3, "sections that were used")
 	})
 }
@@ -223,15 +224,18 @@ func TestSettleSections(t *testing.T) {
 	anotherServer(t, s, 10*time.Second)
 	check.Must(t, s.Beat(t.Context())) // settles
 	check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 1, "settled")
-	check.Equal(t, text(t, s, "SELECT CONCAT(max_id, ' ', life) FROM shardid_section WHERE section = 0"), "20 ?", "the row that lacked numbers")
-	check.Equal(t, text(t, s, "SELECT CONCAT(max_id, ' ', life) FROM shardid_section WHERE section = 1"), "10 a-1", "a row that lacked none")
+	check.Equal(t, text(t, s, "SELECT CONCAT(max_id, ' ', life) FROM shardid_section WHERE section = 0"), "20 ?",
+		"the row that lacked numbers")
+	check.Equal(t, text(t, s, "SELECT CONCAT(max_id, ' ', life) FROM shardid_section WHERE section = 1"), "10 a-1",
+		"a row that lacked none")
 	w.lose("r2")
 	check.Must(t, s.Beat(t.Context()))
 	wantGrant(t, grant(t, s, sectionAsk(0, "a-1", 1, 10)), 21, false, 21)
 	wantGrant(t, grant(t, s, sectionAsk(1, "a-1", 1, 10)), 1, true, 11)
 	// A space of which there are marks only has a tombstone.
 	check.Equal(t, count(t, s, "SELECT max_id FROM shardid_sequence_deleted WHERE name = 'lost'"), 900, "tombstone")
-	check.Is(t, check.Err(s.CreateSpace(t.Context(), model.Space{Name: "lost", Sections: 1, Step: 10})), model.ErrRefused)
+	check.Is(t, check.Err(s.CreateSpace(t.Context(), model.Space{Name: "lost", Sections: 1, Step: 10})),
+		model.ErrRefused)
 	run(t, s, "UPDATE shardid_sequence_deleted SET deleted_at = deleted_at - 15000")
 	addSpace(t, s, "lost", 1)
 	g := grant(t, s, model.SectionRequest{Key: model.SectionKey{Space: "lost"}, Life: "a-1", Want: 1})

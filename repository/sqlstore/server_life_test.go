@@ -19,7 +19,8 @@ import (
 func TestRestartIsNoted(t *testing.T) {
 	t.Parallel()
 	server, changes := testserver.MariaDB(t), 0
-	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(time.Duration, bool) { changes++ }})
+	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t),
+		OnServerChange: func(time.Duration, bool) { changes++ }})
 	provision(t, s, app(1))
 	check.Must(t, s.Beat(t.Context()))
 	if testserver.OnMySQL() {
@@ -41,7 +42,8 @@ func TestRestartIsNoted(t *testing.T) {
 	// It waits less for the same server than for another one, whose clock may differ.
 	wait := "SELECT jump_from - since FROM shardid_deployment"
 	check.Equal(t, count(t, s, wait), 6000, "after a restart")
-	run(t, s, "UPDATE shardid_deployment SET server_life = REPLACE(server_life, SUBSTR(server_life, 6), '02fc00000002-1')")
+	run(t, s, "UPDATE shardid_deployment SET server_life = REPLACE(server_life, SUBSTR(server_life, 6), "+
+		"'02fc00000002-1')")
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, count(t, s, wait), 24_000, "another machine")
 	run(t, s, "SET GLOBAL server_id = 77")
@@ -73,7 +75,8 @@ func TestDumpPutBack(t *testing.T) {
 		}
 		check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, schema)
 		if l := leased(t, s, "orders", "pod"); l.After < l.Now+holdMs {
-			t.Errorf("%s: a lease begins above %d at %d, that is not above those that the dump lacks", schema, l.After, l.Now)
+			t.Errorf("%s: a lease begins above %d at %d, that is not above those that the dump lacks", schema, l.After,
+				l.Now)
 		}
 	}
 }
@@ -86,7 +89,8 @@ func copyTables(t *testing.T, from, to *Store) {
 	check.Must(t, err)
 	for _, name := range tables {
 		old := from.server.DBName + "." + name
-		run(t, to, "DROP TABLE IF EXISTS "+name, "CREATE TABLE "+name+" LIKE "+old, "INSERT INTO "+name+" SELECT * FROM "+old)
+		run(t, to, "DROP TABLE IF EXISTS "+name, "CREATE TABLE "+name+" LIKE "+old,
+			"INSERT INTO "+name+" SELECT * FROM "+old)
 	}
 }
 
@@ -104,10 +108,14 @@ func TestClusterRestored(t *testing.T) {
 	check.Must(t, err)
 	addr := listener.Addr().String()
 	check.Must(t, listener.Close())
-	server := testserver.MariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-address=gcomm://", "--wsrep-new-cluster",
-		"--binlog-format=ROW", "--wsrep-node-address="+addr, "--wsrep-provider-options=gmcast.listen_addr=tcp://"+addr+";gcache.size=8M")
+	server := testserver.MariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-address=gcomm://",
+		"--wsrep-new-cluster",
+		"--binlog-format=ROW", "--wsrep-node-address="+addr,
+		"--wsrep-provider-options=gmcast.listen_addr=tcp://"+addr+";gcache.size=8M")
 	empty := open(t, Options{Driver: MySQL, DSN: server.DSN("mysql")})
-	check.Eventually(t, "the node is ready", func() error { return check.Err(empty.pool.Exec("CREATE DATABASE ready")) })
+	check.Eventually(t, "the node is ready", func() error {
+		return check.Err(empty.pool.Exec("CREATE DATABASE ready"))
+	})
 	changes := 0
 	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(time.Duration, bool) { changes++ }}
 	provision(t, openMigrated(t, opts), app(1))
@@ -120,7 +128,8 @@ func TestClusterRestored(t *testing.T) {
 	}
 	s := beat(0)
 	check.Equal(t, count(t, s, "SELECT server LIKE 'cluster %' FROM shardid_deployment"), 1, "it is a cluster")
-	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 15000, server_life = 'cluster-1'") // of another node, before this one was back
+	// of another node, before this one was back
+	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 15000, server_life = 'cluster-1'")
 	beat(0)
 	run(t, s, "UPDATE shardid_deployment SET since = since - 3600000, beat_at = beat_at - 3600000")
 	s = beat(1)
@@ -134,7 +143,8 @@ func TestClusterRestored(t *testing.T) {
 func TestIdentify(t *testing.T) {
 	for status, booted := range map[string]int64{ // 0: the group is the server
 		"uptime=9": 0, "uptime=9 gr_total_messages_sent_count=1": 0, "uptime=9 gr_total_messages_sent_count=0": 991,
-		"uptime=4294967287 gr_total_messages_sent_count=0": 1009, "uptime=18446744073709551607 gr_total_messages_sent_count=0": 1009,
+		"uptime=4294967287 gr_total_messages_sent_count=0":           1009,
+		"uptime=18446744073709551607 gr_total_messages_sent_count=0": 1009,
 	} {
 		row := deploymentRow{Group: "g", Status: status}
 		server, err := identify(moment{deploymentRow: row, now: time.Unix(1000, 0)})

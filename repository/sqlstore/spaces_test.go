@@ -23,11 +23,13 @@ func TestSpaces(t *testing.T) {
 		first := addSpace(t, s, "s", 3)
 		addSpace(t, s, "r", 1)
 		check.Is(t, check.Err(s.CreateSpace(ctx, first)), model.ErrSpaceExists)
-		check.Is(t, check.Err(s.CreateSpace(ctx, model.Space{Name: "a/b", Sections: 1, Step: 1})), model.ErrInvalidArgument)
+		check.Is(t, check.Err(s.CreateSpace(ctx, model.Space{Name: "a/b", Sections: 1, Step: 1})),
+			model.ErrInvalidArgument)
 		grants(t, s, sectionAsk(1, "a-1", 0, 0), sectionAsk(2, "a-1", 0, 500))
 		all, err := s.Spaces(ctx)
 		check.OK(t, err)
-		check.Equal(t, fmt.Sprintf("%+v", all), "[{Space:{Name:r Sections:1 Step:10} Used:0 Highest:0} {Space:{Name:s Sections:3 Step:10} Used:2 Highest:510}]", "spaces")
+		check.Equal(t, fmt.Sprintf("%+v", all), "[{Space:{Name:r Sections:1 Step:10} Used:0 Highest:0} "+
+			"{Space:{Name:s Sections:3 Step:10} Used:2 Highest:510}]", "spaces")
 		testChangeSpace(t, s)
 
 		gone, err := s.DeleteSpace(ctx, "s")
@@ -61,11 +63,13 @@ func testChangeSpace(t *testing.T, s *Store) {
 	check.OK(t, err)
 	check.Equal(t, before, model.Space{Name: "s", Sections: 3, Step: 10}, "before")
 	check.Equal(t, after, model.Space{Name: "s", Sections: 3, Step: 20}, "after")
-	for step, want := range map[int64]error{0: model.ErrInvalidArgument, model.MaxSequenceStep + 1: model.ErrInvalidArgument} {
+	for step, want := range map[int64]error{0: model.ErrInvalidArgument,
+		model.MaxSequenceStep + 1: model.ErrInvalidArgument} {
 		check.Is(t, check.Err(s.ChangeSpace(ctx, "s", step)), want, step)
 	}
 	check.Is(t, check.Err(s.ChangeSpace(ctx, "none", 1)), model.ErrUnknownSpace)
-	check.Equal(t, grant(t, s, sectionAsk(1, "a-1", 1, 10)).Segment, model.Segment{First: 11, Last: 30}, "numbers after the change")
+	check.Equal(t, grant(t, s, sectionAsk(1, "a-1", 1, 10)).Segment, model.Segment{First: 11, Last: 30},
+		"numbers after the change")
 	f, err := s.RenewFence(ctx, nil, "here")
 	check.OK(t, err)
 	found := false

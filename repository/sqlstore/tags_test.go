@@ -47,8 +47,10 @@ func TestTagSegmentsFollowOn(t *testing.T) {
 		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
 		wantTag(t, s, model.TagRequest{Tag: "a", Step: 100}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
 		wantTag(t, s, model.TagRequest{Tag: "a", Step: 8000}, model.TagSegment{First: 4001, End: 12_001, Step: 2000})
-		wantTag(t, s, model.TagRequest{Tag: "a", Floor: 12_001}, model.TagSegment{First: 12_001, End: 14_001, Step: 2000})
-		wantTag(t, s, model.TagRequest{Tag: "a", Floor: 20_000}, model.TagSegment{First: 20_000, End: 22_000, Step: 2000, Lifted: 5999})
+		wantTag(t, s, model.TagRequest{Tag: "a", Floor: 12_001},
+			model.TagSegment{First: 12_001, End: 14_001, Step: 2000})
+		wantTag(t, s, model.TagRequest{Tag: "a", Floor: 20_000},
+			model.TagSegment{First: 20_000, End: 22_000, Step: 2000, Lifted: 5999})
 		run(t, s, "UPDATE leaf_alloc SET step = 5, max_id = -7 WHERE biz_tag = 'a'")
 		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 6, Step: 5})
 		wantTag(t, s, model.TagRequest{Tag: "订单"}, model.TagSegment{First: 1, End: 11, Step: 10})
@@ -178,7 +180,8 @@ func TestTagsConcurrently(t *testing.T) {
 			}
 			for r := 0; r < 25 && err == nil; r++ {
 				var got model.TagSegment
-				got, err = stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
+				got, err = stores[w%2].AllocateTag(context.Background(),
+					model.TagRequest{Tag: "a", Step: int64(r % 30)})
 				segments = append(segments, model.Segment{First: got.First, Last: got.End - 1})
 			}
 			return segments, err
@@ -229,7 +232,8 @@ func TestLayoutOnce(t *testing.T) {
 		if changed == nil || changed.Recorded != one.Layout || changed.Want != other.Layout {
 			t.Errorf("changed: %v", changed)
 		}
-		for _, bad := range []model.LayoutRecord{{Layout: "x"}, {Kind: "x"}, {Kind: "x", Layout: strings.Repeat("l", 256)}} {
+		for _, bad := range []model.LayoutRecord{{Layout: "x"}, {Kind: "x"},
+			{Kind: "x", Layout: strings.Repeat("l", 256)}} {
 			check.Is(t, check.Err(s.LayoutOnce(t.Context(), bad)), model.ErrInvalidArgument, bad)
 		}
 	})
@@ -239,8 +243,10 @@ func TestChangeTag(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		addTag(t, s, "订单", 10)
 		wantTag(t, s, model.TagRequest{Tag: "订单"}, model.TagSegment{First: 1, End: 11, Step: 10})
-		before, after, err := s.ChangeTag(t.Context(), "订单", model.TagChange{Step: ptr(int64(20)), MaxID: ptr(int64(500)), Description: ptr("d")})
-		if err != nil || before.MaxID != 11 || after.MaxID != 500 || after.Step != 20 || after.Description != "d" || after.Name != "订单" {
+		before, after, err := s.ChangeTag(t.Context(), "订单",
+			model.TagChange{Step: ptr(int64(20)), MaxID: ptr(int64(500)), Description: ptr("d")})
+		if err != nil || before.MaxID != 11 || after.MaxID != 500 || after.Step != 20 || after.Description != "d" ||
+			after.Name != "订单" {
 			t.Fatalf("from %+v\nto %+v, %v", before, after, err)
 		}
 		wantTag(t, s, model.TagRequest{Tag: "订单"}, model.TagSegment{First: 500, End: 520, Step: 20})
@@ -257,7 +263,8 @@ func TestChangeTag(t *testing.T) {
 		if got, err := s.Tag(t.Context(), "订单"); err != nil || got.MaxID != 520 || got.Step != 20 {
 			t.Errorf("now %+v, %v", got, err)
 		}
-		check.Is(t, check.Err(s.ChangeTag(t.Context(), "none", model.TagChange{Step: ptr(int64(7))})), model.ErrUnknownTag)
+		check.Is(t, check.Err(s.ChangeTag(t.Context(), "none", model.TagChange{Step: ptr(int64(7))})),
+			model.ErrUnknownTag)
 	})
 }
 
@@ -315,7 +322,9 @@ func TestLayoutAge(t *testing.T) {
 	})
 }
 
-var daily = model.Numbering{Pattern: "ORD-{yyyyMMdd}-{seq:8}", Reset: model.ResetDay, Zone: "Asia/Shanghai", Overflow: model.OverflowWiden} //nolint:gochecknoglobals // a constant
+//nolint:gochecknoglobals // a constant
+var daily = model.Numbering{Pattern: "ORD-{yyyyMMdd}-{seq:8}", Reset: model.ResetDay, Zone: "Asia/Shanghai",
+	Overflow: model.OverflowWiden}
 
 // addNumbers adds a tag, and gives its numbers with today's period.
 func addNumbers(t *testing.T, s *Store, name string, n model.Numbering) (*model.Numbers, int64) {
@@ -356,7 +365,8 @@ func TestNumbersOfPeriods(t *testing.T) {
 		run(t, s, fmt.Sprintf("UPDATE shardid_deployment SET jump_from = %d", time.Now().Add(-time.Second).UnixMilli()))
 		take(model.TagSegment{First: at(0, 778), End: at(0, 878), Jumped: 777})
 		set("max_id = %d, doubt = 777", at(-2, 5000))
-		run(t, s, fmt.Sprintf("UPDATE shardid_deployment SET jump_from = %d", time.Now().Add(-30*time.Hour).UnixMilli()))
+		run(t, s, fmt.Sprintf("UPDATE shardid_deployment SET jump_from = %d",
+			time.Now().Add(-30*time.Hour).UnixMilli()))
 		take(model.TagSegment{First: at(0, 1), End: at(0, 101)}) // no copy can have opened today
 		set("max_id = %d, doubt = %d", at(-2, 5000), model.UnknownDoubt)
 		check.Is(t, check.Err(s.AllocateTag(t.Context(), req)), model.ErrUnconfirmed)
@@ -370,9 +380,11 @@ func TestNumbersNeverChange(t *testing.T) {
 		ctx := context.Background()
 		numbers, today := addNumbers(t, s, "orders", daily)
 		addTag(t, s, "plain", 100)
-		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers}, model.TagSegment{First: today + 1, End: today + 101, Step: 100})
+		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers},
+			model.TagSegment{First: today + 1, End: today + 101, Step: 100})
 		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "orders"})), model.ErrInvalidArgument)
-		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "plain", Numbers: numbers})), model.ErrInvalidArgument)
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "plain", Numbers: numbers})),
+			model.ErrInvalidArgument)
 		tags, err := s.Tags(ctx)
 		if err != nil || len(tags) != 2 || tags[0].Numbering != daily || tags[1].Numbering != (model.Numbering{}) {
 			t.Fatalf("tags %+v, %v", tags, err)
@@ -390,14 +402,16 @@ func TestNumbersNeverChange(t *testing.T) {
 		other := daily
 		other.Zone = "UTC"
 		err = add("orders", other)
-		if check.Is(t, err, model.ErrRefused); err != nil && !strings.Contains(err.Error(), daily.Pattern+" with reset day, zone Asia/Shanghai") {
+		if check.Is(t, err, model.ErrRefused); err != nil &&
+			!strings.Contains(err.Error(), daily.Pattern+" with reset day, zone Asia/Shanghai") {
 			t.Error(err)
 		}
 		check.Is(t, add("orders", model.Numbering{}), model.ErrRefused)
 		check.Is(t, add("plain", daily), model.ErrRefused)
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 0, "tags after refusals")
 		check.Must(t, add("orders", daily))
-		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers}, model.TagSegment{First: today + 101, End: today + 201, Step: 100})
+		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers},
+			model.TagSegment{First: today + 101, End: today + 201, Step: 100})
 
 		next := today + 1<<numbers.Bits()
 		for maxID, want := range map[int64]error{today + 1000: nil, next: model.ErrRefused} {
@@ -405,9 +419,12 @@ func TestNumbersNeverChange(t *testing.T) {
 				t.Errorf("max_id %d: %v, want %v", maxID, err, want)
 			}
 		}
-		check.Is(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "late", MaxID: 7, Step: 1, Numbering: daily})), model.ErrInvalidArgument)
+		check.Is(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "late", MaxID: 7, Step: 1, Numbering: daily})),
+			model.ErrInvalidArgument)
 		check.Is(t, add("wrong", model.Numbering{Pattern: "{seq:4}", Reset: model.ResetDay}), model.ErrInvalidArgument)
-		check.Must(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "on", MaxID: 7, Step: 1, Numbering: model.Numbering{Pattern: "C{seq:4}", Reset: model.ResetNone}})))
+		check.Must(t, check.Err(s.CreateTag(ctx,
+			model.Tag{Name: "on", MaxID: 7, Step: 1,
+				Numbering: model.Numbering{Pattern: "C{seq:4}", Reset: model.ResetNone}})))
 	})
 }
 

@@ -65,7 +65,8 @@ func put(t *testing.T, dir, name, text string) {
 // widths than Leaf's, and of one that never had a worker ID.
 const (
 	good = `{"version":1,"identity":"00112233445566778899aabbccddeeff","registry":"zk","address":"10.0.0.5:8080",` +
-		`"worker_id":7,"reserved_until":5000,"expires_at":6000,"epoch_ms":1288834974657,"saved_at":1567733700834}` + "\n"
+		`"worker_id":7,"reserved_until":5000,"expires_at":6000,"epoch_ms":1288834974657,"saved_at":1567733700834}` +
+		"\n"
 	wide = `{"version":1,"identity":"00112233445566778899aabbccddeeff","registry":"zk","address":"10.0.0.5:8080",` +
 		`"worker_id":31,"reserved_until":5000,"expires_at":6000,"epoch_ms":1288834974657,"saved_at":1567733700834,` +
 		`"worker_bits":5,"seq_bits":7}` + "\n"

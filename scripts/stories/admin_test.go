@@ -353,8 +353,9 @@ func TestDoctor(t *testing.T) {
 			[]string{"database  reachable  no  yes  unknown", "redis  role  master"},
 			[]string{"start it, or correct database.dsn"},
 		},
-		"Redis is unreachable": {without(onRedis("127.0.0.1:1")), 1, noRedis, []string{"start Redis, or correct redis."}},
-		"Redis is silent":      {silent, 1, noRedis, []string{"no answer in time"}},
+		"Redis is unreachable": {without(onRedis("127.0.0.1:1")), 1, noRedis,
+			[]string{"start Redis, or correct redis."}},
+		"Redis is silent": {silent, 1, noRedis, []string{"no answer in time"}},
 		"unsafe": {unsafe, 1, []string{
 			"database  innodb_flush_log_at_trx_commit  2  1  unsafe",
 			"redis  maxmemory-policy  allkeys-lru  noeviction  unsafe",

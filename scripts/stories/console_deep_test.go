@@ -245,7 +245,8 @@ func TestConsoleLanguages(t *testing.T) {
 			b.says("#queue-title", language.queue)
 
 			server.Kill()
-			b.until("the store is unreachable", `says('#alarm-list').includes('ShardidStoreAway') && !$('#replica-none').hidden`)
+			b.until("the store is unreachable",
+				`says('#alarm-list').includes('ShardidStoreAway') && !$('#replica-none').hidden`)
 			b.run(`$('#replica-none').lang = 'en'`) // it has the server's message
 			pure("without Redis")
 			d.Kill()

@@ -163,7 +163,8 @@ func TestConsoleTrouble(t *testing.T) {
 		$$('#affected-list li').some((e) => e.textContent === 'replicanot ready')
 		&& !says('#health').includes('serving')`)
 	d.Kill()
-	b.until("the page says that the server is unreachable", `link() === 'away' && says('#stale').includes('does not answer')`)
+	b.until("the page says that the server is unreachable",
+		`link() === 'away' && says('#stale').includes('does not answer')`)
 	b.says("#app-name", "1 test") // what was known
 	serveIn(t, dir, s, "--demo", "--set", "server.addr="+strings.TrimPrefix(d.url, "http://"))
 	eventually(t, 2*seen, "the page is live again", func() bool {

@@ -32,7 +32,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Programs of docs/clients.md and of docs/examples/java, and clients that generators make, as far as their languages and
+// Programs of docs/clients.md and of docs/examples/java, and clients that generators make, as far as their languages
+// and
 // libraries are here: make test-clients installs them.
 
 // program is a block of a page that is written to a file and run. In its environment are the URL of a server, its
@@ -45,7 +46,8 @@ type program struct {
 // programsPage has those that stand on no page of docs/.
 const programsPage = "testdata/programs.md"
 
-// programs are by the marks of their blocks, or by their paths in docs/examples; what has no file stands beside the page.
+// programs are by the marks of their blocks, or by their paths in docs/examples; what has no file stands beside the
+// page.
 func programs() map[string]program {
 	generated := func(file, generator string) program {
 		needs := `test -n "$SHARDID_TEST_CLIENTS"` // as the generator is fetched

@@ -22,7 +22,8 @@ func TestParse(t *testing.T) {
 		one("a", "[uid]\n  rate: 0.5\n  ids_per_second: 5"):       "a-service [uid] rate 0.5 ids 5",
 		one("a", "[uid]\n  expires: 2027-01-31"):                  "a-service [uid] until 2027-01-31T00:00:00Z",
 		one("a", "[uid]\n  expires: '2027-01-31T08:00:00+08:00'"): "a-service [uid] until 2027-01-31T00:00:00Z",
-		`- {name: x, sha256: "` + sumOf("x") + `", may: ["sequence:chat", "lease:carts*", admin], rate: 1}`: "x [sequence:chat lease:carts* admin] rate 1",
+		`- {name: x, sha256: "` + sumOf("x") +
+			`", may: ["sequence:chat", "lease:carts*", admin], rate: 1}`: "x [sequence:chat lease:carts* admin] rate 1",
 	} {
 		tokens, err := Parse("t.yaml", []byte(text))
 		var shown []string

@@ -214,7 +214,8 @@ func bearer(h http.Header) (digest, error) {
 	case len(values) == 0:
 		return digest{}, fmt.Errorf("%w: send it in the header Authorization: Bearer TOKEN", model.ErrNoToken)
 	case len(values) > 1:
-		return digest{}, fmt.Errorf("%w: the header Authorization is there %d times: send one", model.ErrNoToken, len(values))
+		return digest{}, fmt.Errorf("%w: the header Authorization is there %d times: send one", model.ErrNoToken,
+			len(values))
 	}
 	value := values[0]
 	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {

@@ -106,7 +106,8 @@ func TestWhoIsWho(t *testing.T) {
 			want string
 		}{{g.Client, c.client}, {g.Operator, c.operator}} {
 			got, err := as.find(c.header)
-			if got.Name() != as.want || errors.Is(err, model.ErrNoToken) != (as.want == "") || (got == nil) != (as.want == "") {
+			if got.Name() != as.want || errors.Is(err, model.ErrNoToken) != (as.want == "") ||
+				(got == nil) != (as.want == "") {
 				t.Errorf("%s: %q, %v, want %q", c.name, got.Name(), err, as.want)
 			}
 		}
@@ -156,7 +157,8 @@ func TestWhatATokenMay(t *testing.T) {
 		{"nobody needed: mode", everybody.Mode(UID), ""},
 		{"nobody needed: administration", everybody.Admin(), ""},
 	} {
-		if (c.err == nil) != (c.want == "") || c.err != nil && (!errors.Is(c.err, model.ErrForbidden) || !strings.Contains(c.err.Error(), c.want)) {
+		if (c.err == nil) != (c.want == "") || c.err != nil &&
+			(!errors.Is(c.err, model.ErrForbidden) || !strings.Contains(c.err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
 		}
 	}
@@ -179,7 +181,8 @@ func TestHasAdmin(t *testing.T) {
 			t.Errorf("an empty token is %v", err)
 		}
 	}
-	if g, err := NewGuard(Options{File: fileOf(t, "- x")}); g != nil || err == nil || !strings.HasPrefix(err.Error(), "server.tokens_file: ") {
+	if g, err := NewGuard(Options{File: fileOf(t, "- x")}); g != nil || err == nil ||
+		!strings.HasPrefix(err.Error(), "server.tokens_file: ") {
 		t.Errorf("a bad file: %v", err)
 	}
 }

@@ -68,7 +68,8 @@ func TestQuota(t *testing.T) {
 		check.Must(t, g.reload())
 	}
 	check.OK(t, token().Take(60))
-	refused(41, 10*time.Millisecond, "ids_per_second: 100 of token x-service has 40 left, and 41 were asked for: nothing was issued")
+	refused(41, 10*time.Millisecond, "ids_per_second: 100 of token x-service has 40 left, and 41 were asked for: "+
+		"nothing was issued")
 	check.OK(t, token().Take(40))
 	refused(101, 1010*time.Millisecond, "ask for 100 at most")
 	clock = now.Add(500 * time.Millisecond)

@@ -122,8 +122,8 @@ func (c *Certificates) Server() *tls.Config {
 func (c *Certificates) load() error {
 	cert, err := tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
 	if err != nil {
-		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a certificate "+
-			"and its key that this user may read", c.names.Cert, c.names.Key, err)
+		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a "+
+			"certificate and its key that this user may read", c.names.Cert, c.names.Key, err)
 	}
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
@@ -131,7 +131,8 @@ func (c *Certificates) load() error {
 	}
 	if c.names.ClientCA != "" {
 		if cfg.ClientCAs, err = ReadPool(c.names.ClientCA); err != nil {
-			return fmt.Errorf("server.tls_client_ca_file: %w: name a PEM file of authorities that this user may read", err)
+			return fmt.Errorf("server.tls_client_ca_file: %w: name a PEM file of authorities that this user "+
+				"may read", err)
 		}
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
 	}

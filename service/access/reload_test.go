@@ -41,15 +41,19 @@ func TestTokensFollowTheFile(t *testing.T) {
 			change()
 			time.Sleep(Period + time.Millisecond)
 			synctest.Wait()
-			if n := strings.Count(log.String(), "level=INFO msg=\"tokens are read again\""); n != strings.Count(log.String(), "\n") || n > 0 && problem != "" || n != 1 && problem == "" && what != "nothing" {
+			if n := strings.Count(log.String(),
+				"level=INFO msg=\"tokens are read again\""); n != strings.Count(log.String(), "\n") || n > 0 &&
+				problem != "" || n != 1 && problem == "" && what != "nothing" {
 				t.Errorf("%s: %q", what, log.String())
 			}
-			if _, err := r.latest(); (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+			if _, err := r.latest(); (err == nil) != (problem == "") || err != nil &&
+				!strings.Contains(err.Error(), problem) {
 				t.Errorf("%s: reported %v, want %q", what, err, problem)
 			}
 			for _, token := range []string{"old", "new"} {
 				_, err := g.Client(with("Bearer " + token))
-				if want := strings.Contains(strings.Join(good, " "), token); want != (err == nil) || err != nil && !errors.Is(err, model.ErrNoToken) {
+				if want := strings.Contains(strings.Join(good, " "), token); want != (err == nil) || err != nil &&
+					!errors.Is(err, model.ErrNoToken) {
 					t.Errorf("%s: %s is %v", what, token, err)
 				}
 			}
@@ -127,7 +131,8 @@ func fetch(t *testing.T, url string, cfg *tls.Config, http2 bool) (proto, name s
 func TestCertificatesFollowTheFiles(t *testing.T) {
 	ca := check.NewAuthority(t)
 	names := filesOf(ca)
-	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_cert_file "+names.Cert) {
+	if _, err := NewCertificates(names, nil); err == nil ||
+		!strings.Contains(err.Error(), "server.tls_cert_file "+names.Cert) {
 		t.Errorf("no files: %v", err)
 	}
 	ca.Issue("server", "first")
@@ -145,7 +150,8 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 	}{
 		{"nothing", func() {}, "first", ""},
 		{"renewed", func() { ca.Issue("server", "second") }, "second", ""},
-		{"another one's certificate", func() { write(t, names.Cert, string(good)) }, "second", "private key does not match public key"},
+		{"another one's certificate", func() { write(t, names.Cert, string(good)) }, "second",
+			"private key does not match public key"},
 		{"no certificate", func() { write(t, names.Cert, "x") }, "second", "failed to find any PEM data"},
 		{"gone", func() { _ = os.Remove(names.Key) }, "second", "no such file"},
 		{"renewed again", func() { ca.Issue("server", "third") }, "third", ""},
@@ -153,7 +159,8 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 	} {
 		step.change()
 		c.look()
-		if _, err := r.latest(); (err == nil) != (step.report == "") || err != nil && !strings.Contains(err.Error(), step.report) {
+		if _, err := r.latest(); (err == nil) != (step.report == "") || err != nil &&
+			!strings.Contains(err.Error(), step.report) {
 			t.Errorf("%s: reported %v, want %q", step.what, err, step.report)
 		}
 		_, name, err := fetch(t, url, trusting, false)
@@ -178,7 +185,8 @@ func TestProtocols(t *testing.T) {
 		{ca.Client("", ""), true, "HTTP/2.0"},
 		{ca.Client("", ""), false, "HTTP/1.1"},
 		{&tls.Config{RootCAs: ca.Client("", "").RootCAs, MaxVersion: tls.VersionTLS12}, true, "HTTP/2.0"},
-		{&tls.Config{RootCAs: ca.Client("", "").RootCAs, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false, ""},
+		{&tls.Config{RootCAs: ca.Client("", "").RootCAs, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10},
+			false, ""},
 		{&tls.Config{}, false, ""}, // does not trust it
 	} {
 		proto, _, err := fetch(t, url, test.cfg, test.http2)
@@ -196,7 +204,8 @@ func TestClientCertificates(t *testing.T) {
 	names.ClientCA = ours.Path("clients.pem")
 	ours.Issue("server", "server")
 	write(t, names.ClientCA, "x")
-	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_client_ca_file: "+names.ClientCA+" holds no PEM certificate") {
+	if _, err := NewCertificates(names, nil); err == nil ||
+		!strings.Contains(err.Error(), "server.tls_client_ca_file: "+names.ClientCA+" holds no PEM certificate") {
 		t.Errorf("no authority: %v", err)
 	}
 	write(t, names.ClientCA, own(t, ours))

@@ -72,7 +72,8 @@ type Token struct {
 }
 
 // grantForms says how to write what a token may have.
-const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequence:chat*", snowflake, uid] or [admin]; ` +
+const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequence:chat*", snowflake, uid] ` +
+	`or [admin]; ` +
 	`* at the end stands for any end, and queue:* for every app`
 
 // grant adds what an item of the list may stands for; false for one that stands for nothing.

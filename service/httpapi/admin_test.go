@@ -64,7 +64,8 @@ var (
 
 const (
 	ordersJSON = `"appId":7,"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,` +
-		`"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","mixedLimits":true,"limitPolicy":"reject",` +
+		`"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","mixedLimits":true,` +
+		`"limitPolicy":"reject",` +
 		`"scramble":false,"highestIndex":5000,"totalIndices":5000`
 	tagJSON = `"tag":"a/b","maxId":9223372036854775807,"maxIdStr":"9223372036854775807","step":2000,"description":"",` +
 		`"updatedAt":"2026-11-20T15:00:00Z"`
@@ -73,7 +74,8 @@ const (
 	newNameJSON = `{"code":0,` + nameFields + `0,"workers":1024`
 	holdersJSON = `,"holders":[{"workerId":7,"instance":"pod-1","leased":true,"after":"1763654400000",` +
 		`"until":"9223372036854775807","granted":"2025-11-20T16:00:00Z","renewed":"2025-11-20T16:00:20.5Z"},` +
-		`{"workerId":0,"instance":"","leased":false,"after":"0","until":"1763654400000","granted":"2025-11-20T16:00:00Z"}]`
+		`{"workerId":0,"instance":"","leased":false,"after":"0","until":"1763654400000",` +
+		`"granted":"2025-11-20T16:00:00Z"}]`
 	spaceFields  = `"space":"chat","sections":1024,"step":10000`
 	spaceUseJSON = spaceFields + `,"used":3,"highest":9007199254740991`
 	newSpaceJSON = `{"code":0,` + spaceFields + `,"effective":"on every replica within 3 s"}`

@@ -26,7 +26,8 @@ func consoleExchanges() (all []exchange) {
 	return all
 }
 
-// What is embedded is served, by the name of the file and as what it is. A browser keeps it, asks each time whether it is
+// What is embedded is served, by the name of the file and as what it is. A browser keeps it, asks each time whether
+// it is
 // the same, and is told so without a body.
 func TestConsoleFiles(t *testing.T) {
 	api := newAPI(&fakeQueue{})

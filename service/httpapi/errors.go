@@ -26,29 +26,41 @@ type errorCode struct {
 // errorCodes is the public error table, by which errors are answered. docs/api.md and
 // openapi.yaml show it: make references.
 var errorCodes = []errorCode{
-	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for, or a store cannot be read", "try again, or ask another replica"},
-	{-2, http.StatusNotFound, false, "the app, the tag, the name of worker IDs, or the space of sequences is not provisioned", "create it, or correct the request"},
-	{-3, http.StatusNotFound, false, "the app is provisioned, this shard of it is not, or its row cannot be used", "add its row to `id_alloc`, or correct it as the message says"},
+	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for, or a " +
+		"store cannot be read", "try again, or ask another replica"},
+	{-2, http.StatusNotFound, false, "the app, the tag, the name of worker IDs, or the space of sequences is not " +
+		"provisioned", "create it, or correct the request"},
+	{-3, http.StatusNotFound, false, "the app is provisioned, this shard of it is not, or its row cannot be used",
+		"add its row to `id_alloc`, or correct it as the message says"},
 	{-4, http.StatusServiceUnavailable, true, "no index, segment or number of a sequence could be had within " +
 		"`server.request_timeout`; nothing was issued", "try again; if it lasts, look at the stores; what waits " +
 		"for `shardid confirm` says so"},
-	{-5, http.StatusConflict, false, "the app reached its `max_limit_id`, or a tag or a space its last number", "raise the limit, or use another app, tag or space"},
-	{-6, http.StatusBadRequest, false, "a parameter is missing, malformed, unknown or given twice", "correct what the message names"},
+	{-5, http.StatusConflict, false, "the app reached its `max_limit_id`, or a tag or a space its last number",
+		"raise the limit, or use another app, tag or space"},
+	{-6, http.StatusBadRequest, false, "a parameter is missing, malformed, unknown or given twice",
+		"correct what the message names"},
 	{-6, http.StatusRequestURITooLong, false, "the URL is longer than 8192 bytes", "send the parameters in the " +
 		"body of a POST"},
-	{-6, http.StatusUnsupportedMediaType, false, "the body is neither JSON nor a form", "send one of them, or the parameters in the URL"},
+	{-6, http.StatusUnsupportedMediaType, false, "the body is neither JSON nor a form",
+		"send one of them, or the parameters in the URL"},
 	{-7, http.StatusUnauthorized, false, "the token is missing or unknown", "send `Authorization: Bearer TOKEN`"},
 	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; " +
 		"or a page of another site asks", "use a token that allows it, or change what the message names"},
-	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is unreachable", "try again, another replica first"},
+	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no " +
+		"worker ID is held or free, the ring is empty, or the database that has the leases is unreachable",
+		"try again, another replica first"},
 	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set " +
 		"`redis.url`"},
 	{-10, http.StatusNotFound, false, "no such path", "take one of `/openapi.yaml`"},
-	{-10, http.StatusMethodNotAllowed, false, "the path does not take this method", "use one that the header `Allow` names"},
+	{-10, http.StatusMethodNotAllowed, false, "the path does not take this method",
+		"use one that the header `Allow` names"},
 	{-11, http.StatusInternalServerError, false, "a fault of shardid", "try again, and report what the log says"},
-	{-12, http.StatusTooManyRequests, true, "the token's rate or a quota of IDs is used up, or too many batches of more than 128 IDs are being made or read", "slow down, or ask for fewer"},
-	{-13, http.StatusConflict, false, "administration: the app, tag, name or space exists already, is in use, or the change would let an ID repeat; nothing was done", "do what the message says"},
-	{-14, http.StatusConflict, false, "the lease of a worker ID is lost: it has ended, was released, or has another secret", "issue nothing more, and get a new lease"},
+	{-12, http.StatusTooManyRequests, true, "the token's rate or a quota of IDs is used up, or too many batches of " +
+		"more than 128 IDs are being made or read", "slow down, or ask for fewer"},
+	{-13, http.StatusConflict, false, "administration: the app, tag, name or space exists already, is in use, or the " +
+		"change would let an ID repeat; nothing was done", "do what the message says"},
+	{-14, http.StatusConflict, false, "the lease of a worker ID is lost: it has ended, was released, or has " +
+		"another secret", "issue nothing more, and get a new lease"},
 }
 
 // apiError is what an error looks like to a client.
@@ -77,7 +89,8 @@ func apiErrors() []apiError {
 		}
 		all = append(all, coded(c.Err, c.Code, status))
 	}
-	return append(all, errStoreAway, errNoAdmin, errForeign, errURLTooLong, errBodyType, errNoRoute, errNoMethod, errInternal)
+	return append(all, errStoreAway, errNoAdmin, errForeign, errURLTooLong, errBodyType, errNoRoute, errNoMethod,
+		errInternal)
 }
 
 // Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
@@ -136,7 +149,8 @@ func (a *API) explain(c *gin.Context, err error) (apiError, string) {
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			e.retry = e.retry && !errors.Is(err, model.ErrUnconfirmed) // an operator has to do something first
-			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
+			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id",
+				a.requestID(c))
 			return e, a.PublicText(err)
 		}
 	}

@@ -18,7 +18,8 @@ type brokenPipe struct{ *httptest.ResponseRecorder }
 
 func (brokenPipe) Write([]byte) (int, error) { panic("broken pipe") }
 
-// A panic is one answer with code -11 and one log line with the stack, and the next request is served. After the headers
+// A panic is one answer with code -11 and one log line with the stack, and the next request is served. After the
+// headers
 // there is no second answer.
 func TestPanicIsAnsweredAndLogged(t *testing.T) {
 	q := panicking("boom")

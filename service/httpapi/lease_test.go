@@ -39,7 +39,8 @@ func (f *fakeLeases) Release(_ context.Context, by string, key model.LeaseKey, l
 	return f.err
 }
 
-const leased = `{"code":0,"lease":{"name":"orders","workerId":7,"secret":"s","epoch":"1288834974657","workerBits":10,"seqBits":12,` +
+const leased = `{"code":0,"lease":{"name":"orders","workerId":7,"secret":"s","epoch":"1288834974657",` +
+	`"workerBits":10,"seqBits":12,` +
 	`"after":"1795474420897","until":"1795474540897","now":"1795474480897","renewMs":20000}}`
 
 // leaseExchanges are all answers below /v1/leases/, but for those of tokens.

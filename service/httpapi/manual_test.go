@@ -83,7 +83,8 @@ func TestDocumentationLinks(t *testing.T) {
 		}
 		check.Has(t, chinese, found[1]+": ['", "zh.js")
 	}
-	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(consoleAssets()["health.js"].body), -1) {
+	script := string(consoleAssets()["health.js"].body)
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(script, -1) {
 		if !alarms[found[1]] {
 			t.Errorf("the console knows %s, which is no alarm", found[1])
 		}

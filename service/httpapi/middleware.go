@@ -106,7 +106,8 @@ func traceID(c *gin.Context) string {
 // they would be most of all traces and tell nothing.
 func IsTraced(r *http.Request) bool {
 	path := r.URL.Path
-	return !isHealth(path) && path != "/metrics" && !strings.HasPrefix(path, "/readyz/") && r.Method != http.MethodOptions
+	return !isHealth(path) && path != "/metrics" && !strings.HasPrefix(path, "/readyz/") &&
+		r.Method != http.MethodOptions
 }
 
 // describe gives the span of a request its route, in place of its path, which may hold an ID, and the

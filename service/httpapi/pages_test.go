@@ -26,7 +26,8 @@ func pageExchanges() []exchange {
 	const json = "application/json"
 	const rowA = `{"key":"a&b","maxId":9007199254740993,"maxIdStr":"9007199254740993","step":1000,"description":"",` +
 		`"updateTime":"2026-11-20T00:18:00Z"}`
-	const rowZ = `{"key":"z","maxId":6001,"maxIdStr":"6001","step":2000,"description":"of <b>Leaf</b>","updateTime":"2026-11-20T00:18:00Z"}`
+	const rowZ = `{"key":"z","maxId":6001,"maxIdStr":"6001","step":2000,"description":"of <b>Leaf</b>",` +
+		`"updateTime":"2026-11-20T00:18:00Z"}`
 	page := func(list, rest string, items ...string) string {
 		return `{"code":0,"` + list + `":[` + strings.Join(items, ",") + "]" + rest + "}"
 	}

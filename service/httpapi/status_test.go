@@ -115,7 +115,8 @@ func TestReadiness(t *testing.T) {
 		readyz, readyzOfUID, healthz string // status, then what the body begins with
 	}{
 		{"all well", nil, nil, nil, nil, false, false, well, well, well},
-		{"a store is unreachable, and every mode serves", database, nil, nil, nil, false, false, degraded + away, degraded,
+		{"a store is unreachable, and every mode serves", database, nil, nil, nil, false, false, degraded + away,
+			degraded,
 			sick + away},
 		{"the queue cannot serve", nil, young, nil, nil, false, false, degraded + "queue: " + starting, degraded,
 			sick + "queue: " + starting},

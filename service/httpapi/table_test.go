@@ -340,7 +340,8 @@ func decodeExchanges() (all []exchange) {
 		{"/decode?id=7fffffffffffffff", last},        // can only be hex
 		{"/decode?kind=snowflake&id=1169786042799259000",
 			`{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000",` +
-				`"kind":"snowflake","timestamp":1567733700834,"time":"2019-09-06T01:35:00.834Z","workerId":39,"sequenceId":3448}`},
+				`"kind":"snowflake","timestamp":1567733700834,"time":"2019-09-06T01:35:00.834Z",` +
+				`"workerId":39,"sequenceId":3448}`},
 		{"/decode?kind=uid&id=3200169789968523265",
 			`{"code":0,"id":3200169789968523265,"idStr":"3200169789968523265",` +
 				`"kind":"uid","timestamp":1556810799,"time":"2019-05-02T15:26:39Z","workerId":21,"sequence":1}`},
@@ -398,7 +399,8 @@ func nowhereExchanges() (all []exchange) {
 		}
 	}
 	for _, target := range []string{alice, uidV1 + "?x=", tinyidURL, "/decode?id=", "/"} {
-		all = append(all, exchange{name: "too long", target: target + strings.Repeat("1", maxURL), status: 414, code: -6,
+		all = append(all, exchange{name: "too long", target: target + strings.Repeat("1", maxURL), status: 414,
+			code: -6,
 			says: fmt.Sprintf("has %d bytes, at most %d are allowed", len(target)+maxURL, maxURL)})
 	}
 	return all

@@ -32,7 +32,8 @@ func tinyidExchanges() []exchange {
 		{name: "more than the most", target: tinyidSimpleURL + "&batchSize=100001", text: true,
 			body: strings.Join(tenThousand, ",")},
 		{target: tinyidRunURL,
-			body: `{"data":{"maxId":100,"loadingId":20,"currentId":0,"delta":1,"remainder":0},"code":200,"message":""}`},
+			body: `{"data":{"maxId":100,"loadingId":20,"currentId":0,"delta":1,"remainder":0},` +
+				`"code":200,"message":""}`},
 		{target: tinyidClientURL, text: true, body: "0,20,100,1,0"},
 		{name: "JSON", method: post, target: "/tinyid/id/nextIdSimple", send: `{"bizType":"orders","batchSize":2}`,
 			text: true, body: "1,2"},

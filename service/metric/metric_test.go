@@ -29,7 +29,8 @@ func TestCounter(t *testing.T) {
 // The values of a registry are sums, by name and by each label.
 func TestValues(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	answers := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: "answers_total"}, []string{"code", "mode"})
+	answers := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: "answers_total"},
+		[]string{"code", "mode"})
 	answers.WithLabelValues("-4", "queue").Add(2)
 	answers.WithLabelValues("-4", "uid").Add(3)
 	answers.WithLabelValues("0", "uid").Add(7)

@@ -107,7 +107,8 @@ func TestRows(t *testing.T) {
 		"far lift": {counts(map[string]float64{"shardid_queue_lifts_total": 1, "shardid_queue_lift_alarms_total": 1}),
 			"ShardidDatabaseWentBack", Critical, "100000 indices"},
 		"jump": {counts(map[string]float64{"shardid_queue_incarnation_jumps_total": 1,
-			`shardid_queue_wasted_indices_total{reason="jumped"}`: 60_000}), "ShardidIndicesLeftOut", Warning, "60000 indices"},
+			`shardid_queue_wasted_indices_total{reason="jumped"}`: 60_000}), "ShardidIndicesLeftOut", Warning,
+			"60000 indices"},
 		"jump of a tag": {counts(map[string]float64{"shardid_segment_incarnation_jumps_total": 1,
 			"shardid_segment_jumped_ids_total": 66_927_002}), "ShardidIndicesLeftOut", Warning, "66927002 IDs of tags"},
 
@@ -116,10 +117,12 @@ func TestRows(t *testing.T) {
 				"use, then run `shardid confirm --app 7 --name \"users\"`"},
 		"limit": {app(func(v *queue.View) { v.Exhausted, v.Left = 1, 0 }), "ShardidAppLimit", Critical,
 			"app 7 (users): callers"},
-		"near the limit": {app(func(v *queue.View) { v.Left = 0.099 }), "ShardidAppLimit", Warning, "app 7 (users): less"},
+		"near the limit": {app(func(v *queue.View) { v.Left = 0.099 }), "ShardidAppLimit", Warning,
+			"app 7 (users): less"},
 		"wrap": {func(r *watched) { r.seen.Apps[0].Policy, r.seen.Apps[1].Policy = "wrap", "wrap" }, "ShardidSetting",
 			Info, "apps 1 (orders), 7 (users)"},
-		"unsafe setting":   {settings(model.LevelUnsafe), "ShardidSetting", Critical, "redis appendonly is no, wanted yes"},
+		"unsafe setting": {settings(model.LevelUnsafe), "ShardidSetting", Critical,
+			"redis appendonly is no, wanted yes"},
 		"doubtful setting": {settings(model.LevelWarn), "ShardidSetting", Info, "redis appendonly"},
 
 		"database": {fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
@@ -135,9 +138,11 @@ func TestRows(t *testing.T) {
 		"starved of indices":  {rose("shardid_queue_starved_total"), "ShardidStarved", Critical, "-4"},
 		"starved of numbers":  {rose("shardid_sequence_starved_total"), "ShardidStarved", Critical, "-4"},
 		"starved of segments": {rose("shardid_segment_starved_total"), "ShardidStarved", Critical, "-4"},
-		"a fault over RESP":   {rose(`shardid_resp_answers_total{code="-11"}`), "ShardidInternalErrors", Warning, "-11"},
-		"ring was empty":      {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
-		"a fault over HTTP":   {rose(`shardid_http_answers_total{code="-11"}`), "ShardidInternalErrors", Warning, "-11"},
+		"a fault over RESP": {rose(`shardid_resp_answers_total{code="-11"}`), "ShardidInternalErrors", Warning,
+			"-11"},
+		"ring was empty": {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
+		"a fault over HTTP": {rose(`shardid_http_answers_total{code="-11"}`), "ShardidInternalErrors", Warning,
+			"-11"},
 		"ring empty": {counts(map[string]float64{"shardid_uid_issued_total": 1, "shardid_uid_ring_fill": 0}),
 			"ShardidStarved", Warning, "uid.boost_power"},
 
@@ -149,8 +154,10 @@ func TestRows(t *testing.T) {
 			"ShardidWorkerID", Critical, "not renewed in time"},
 		"offline": {leased(func(s *worker.Status) { s.State = worker.StateOffline }), "ShardidWorkerID", Warning,
 			"1h0m0s more"},
-		"runway": {counts(map[string]float64{"shardid_uid_runway_seconds": 299}), "ShardidWorkerID", Warning, "in 4m59s unless"},
-		"clock ahead": {leased(func(s *worker.Status) { s.ClockOffset = 2501 * time.Millisecond }), "ShardidClockOffset",
+		"runway": {counts(map[string]float64{"shardid_uid_runway_seconds": 299}), "ShardidWorkerID", Warning,
+			"in 4m59s unless"},
+		"clock ahead": {leased(func(s *worker.Status) { s.ClockOffset = 2501 * time.Millisecond }),
+			"ShardidClockOffset",
 			Warning, "2.501s"},
 		"end of snowflakes": {counts(map[string]float64{"shardid_snowflake_lifetime_seconds": 364 * 86400}),
 			"ShardidLifetime", Warning, "snowflakes: 364 d"},
@@ -211,7 +218,8 @@ func TestSince(t *testing.T) {
 		r.at = noon.Add(time.Duration(second) * time.Second)
 		got := []string{}
 		for _, a := range r.Alarms() {
-			got = append(got, fmt.Sprintf("%s since %v", strings.TrimPrefix(a.Name, "Shardid"), a.Since.Sub(noon).Seconds()))
+			got = append(got, fmt.Sprintf("%s since %v", strings.TrimPrefix(a.Name, "Shardid"),
+				a.Since.Sub(noon).Seconds()))
 		}
 		if !slices.Equal(got, append([]string{}, want...)) {
 			t.Errorf("second %d: %q, want %q", second, got, want)

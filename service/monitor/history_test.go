@@ -83,8 +83,9 @@ func TestSamples(t *testing.T) {
 		time.Sleep(historyEvery)
 		observe("queue", "ok", 1, time.Second)
 		c.set(map[string]float64{
-			"shardid_queue_issued_total": 1050, "shardid_sequence_issued_total": 30, "shardid_snowflake_issued_total": 15,
-			"shardid_segment_issued_total": 5, `shardid_queue_app_issued_total{app="7"}`: 10,
+			"shardid_queue_issued_total": 1050, "shardid_sequence_issued_total": 30,
+			"shardid_snowflake_issued_total": 15,
+			"shardid_segment_issued_total":   5, `shardid_queue_app_issued_total{app="7"}`: 10,
 		})
 		time.Sleep(historyEvery)
 		c.set(map[string]float64{
@@ -119,9 +120,11 @@ func TestP99(t *testing.T) {
 		took map[time.Duration]int
 		want time.Duration
 	}{
-		"of the first bucket":   {map[time.Duration]int{time.Microsecond: 100}, 49500 * time.Nanosecond},
-		"of a later bucket":     {map[time.Duration]int{time.Microsecond: 98, 8 * time.Millisecond: 2}, 7500 * time.Microsecond},
-		"its lower end":         {map[time.Duration]int{time.Microsecond: 99, 8 * time.Millisecond: 1}, 50 * time.Microsecond},
+		"of the first bucket": {map[time.Duration]int{time.Microsecond: 100}, 49500 * time.Nanosecond},
+		"of a later bucket": {map[time.Duration]int{time.Microsecond: 98, 8 * time.Millisecond: 2},
+			7500 * time.Microsecond},
+		"its lower end": {map[time.Duration]int{time.Microsecond: 99, 8 * time.Millisecond: 1},
+			50 * time.Microsecond},
 		"beyond the last bound": {map[time.Duration]int{time.Hour: 1}, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

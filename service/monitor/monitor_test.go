@@ -38,7 +38,8 @@ func newWorld() *world {
 		}
 		return a
 	}
-	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &counters{}, nothing)
+	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &counters{},
+		nothing)
 	w.now = func() time.Time { return w.at }
 	return w
 }

@@ -82,7 +82,8 @@ func full() Sources {
 		},
 		UID: func() uid.Status {
 			return uid.Status{
-				Issued: 31, Refused: 32, Dropped: 33, WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
+				Issued: 31, Refused: 32, Dropped: 33, WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39,
+				RunwaySeconds: 40, RemainingSeconds: 41,
 			}
 		},
 	}

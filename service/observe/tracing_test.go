@@ -38,7 +38,8 @@ func TestCommand(t *testing.T) {
 		got := values(span)
 		if span.Name != c.name || got[commandKey] != c.command || got[modeKey] != c.mode ||
 			got[codeKey] != int64(c.code) ||
-			(span.Status.Code == codes.Error) != c.failed || spans.GetSpans()[0].Parent.SpanID() != span.SpanContext.SpanID() {
+			(span.Status.Code == codes.Error) != c.failed ||
+			spans.GetSpans()[0].Parent.SpanID() != span.SpanContext.SpanID() {
 			t.Errorf("%+v: %q %v, status %v", c, span.Name, got, span.Status)
 		}
 	}

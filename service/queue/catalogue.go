@@ -52,15 +52,18 @@ type reloads struct {
 func (c *catalogue) find(key model.ListKey) (*list, error) {
 	a := c.apps[key.App]
 	if a == nil {
-		return nil, fmt.Errorf("%w: appId %d: provision it with `shardid provision --app %d --name NAME`", model.ErrUnknownApp, key.App, key.App)
+		return nil, fmt.Errorf("%w: appId %d: provision it with `shardid provision --app %d --name NAME`",
+			model.ErrUnknownApp, key.App, key.App)
 	}
 	if l := a.lists[key.Shard]; l != nil {
 		return l, nil
 	}
 	if err := a.refused[key.Shard]; err != nil {
-		return nil, fmt.Errorf("%w: correct its row: %s", model.ErrUnknownShard, err.Error()) // which wraps another code
+		// which wraps another code
+		return nil, fmt.Errorf("%w: correct its row: %s", model.ErrUnknownShard, err.Error())
 	}
-	return nil, fmt.Errorf("%w: appId %d has no row for shard %d in id_alloc: add it", model.ErrUnknownShard, key.App, key.Shard)
+	return nil, fmt.Errorf("%w: appId %d has no row for shard %d in id_alloc: add it", model.ErrUnknownShard, key.App,
+		key.Shard)
 }
 
 // all returns every list.
@@ -101,7 +104,8 @@ func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	if err := s.Reload(ctx); err != nil {
-		return nil, fmt.Errorf("%w: list %s is not known and the configuration cannot be read now: %w", model.ErrQueueEmpty, key, err)
+		return nil, fmt.Errorf("%w: list %s is not known and the configuration cannot be read now: %w",
+			model.ErrQueueEmpty, key, err)
 	}
 	return s.catalogue.Load().find(key)
 }

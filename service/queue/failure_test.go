@@ -258,7 +258,8 @@ func TestAnUnvouchedDatabase(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			err := r.alice()
-			if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) || strings.Contains(err.Error(), "try again") {
+			if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) ||
+				strings.Contains(err.Error(), "try again") {
 				t.Errorf("one: %v", err)
 			}
 		}

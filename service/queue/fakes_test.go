@@ -115,8 +115,9 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 			out = append(out, model.ListConfig{Key: key, AppName: "test", Err: errNoStep})
 			continue
 		}
-		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step, CurrentStep: r.CurrentStep,
-			Scramble: t.scramble, Limit: r.Limit, Unconfirmed: r.Unconfirmed(0, r.Limit.LastIndex(key))})
+		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step,
+			CurrentStep: r.CurrentStep,
+			Scramble:    t.scramble, Limit: r.Limit, Unconfirmed: r.Unconfirmed(0, r.Limit.LastIndex(key))})
 	}
 	return out, t.err
 }
@@ -182,7 +183,8 @@ type lists struct {
 	readOnly error                                                       // every write does
 	onPop    func(model.Popped) model.Popped                             // changes an answer
 	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
-	onState  func(n int)                                                 // sees that the state of so many lists is asked for
+	// sees that the state of so many lists is asked for
+	onState func(n int)
 }
 
 func newLists() *lists { return &lists{Store: memstore.New()} }

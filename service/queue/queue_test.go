@@ -41,7 +41,8 @@ func TestNext(t *testing.T) {
 		{1, "a", model.MaxBatch + 1, model.ErrInvalidArgument},
 		{2, "a", 1, model.ErrUnknownApp},
 	} {
-		if ids, err := r.Next(t.Context(), c.app, c.pass, c.count, []int64{42}); !errors.Is(err, c.want) || len(ids) != 1 {
+		if ids, err := r.Next(t.Context(), c.app, c.pass, c.count, []int64{42}); !errors.Is(err, c.want) ||
+			len(ids) != 1 {
 			t.Errorf("Next(%d, %.10q, %d) = %v, %v", c.app, c.pass, c.count, ids, err)
 		}
 	}
@@ -193,7 +194,8 @@ func TestUnknownApps(t *testing.T) {
 			passOf(7): "correct its row: " + errNoStep.Error(),
 		} {
 			_, err := r.one(1, pass)
-			if !errors.Is(err, model.ErrUnknownShard) || errors.Is(err, model.ErrInvalidArgument) || !strings.HasSuffix(err.Error(), want) {
+			if !errors.Is(err, model.ErrUnknownShard) || errors.Is(err, model.ErrInvalidArgument) ||
+				!strings.HasSuffix(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
@@ -288,7 +290,8 @@ func TestStep(t *testing.T) {
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(7)
-		db.provision(1, 3, model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject}) // indices 1…4 of every shard
+		// indices 1…4 of every shard
+		db.provision(1, 3, model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject})
 		r := ready(t, l, db, prefetch(1))
 		synctest.Wait()
 		if v := r.Seen()[1]; len(v.Unused) != model.Shards || v.Unused[0] != 0 {
@@ -307,7 +310,8 @@ func TestSeen(t *testing.T) {
 			}
 		}
 		check.Is(t, r.alice(), model.ErrLimitReached)
-		if v := r.Seen()[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.MaxID != 4<<14+63<<8+1 {
+		if v := r.Seen()[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 ||
+			v.MaxID != 4<<14+63<<8+1 {
 			t.Errorf("at the limit: %+v", v)
 		}
 	})
@@ -318,7 +322,8 @@ func TestScrambledApp(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	db.scramble = "0123456789abcdef0123456789abcdef"
 	replicas := []replica{ready(t, l, db), ready(t, l, db)}
-	if id, err := replicas[0].one(1, "alice"); err != nil || id != 7193078914403336193 { // the first example of model/testdata
+	// the first example of model/testdata
+	if id, err := replicas[0].one(1, "alice"); err != nil || id != 7193078914403336193 {
 		t.Errorf("the first ID of alice is %d, %v", id, err)
 	}
 	decoder := model.Decoder{Scramble: replicas[1].Scramble}

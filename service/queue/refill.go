@@ -215,7 +215,8 @@ func (l *list) ignoresLock() bool {
 }
 
 // observe asks for the state of the lists and returns the jobs whose lists answered.
-func (s *Service) observe(ctx context.Context, jobs []*job, ask func(context.Context, []model.ListKey) []model.ListState) (seen []*job) {
+func (s *Service) observe(ctx context.Context, jobs []*job,
+	ask func(context.Context, []model.ListKey) []model.ListState) (seen []*job) {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -293,7 +294,8 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	}
 	reqs := make([]model.PushRequest, len(jobs))
 	for i, j := range jobs {
-		reqs[i] = model.PushRequest{Key: j.key, Life: j.state.Life, Segment: j.segment, Cap: max(j.segment.Len(), j.state.Len+1)}
+		reqs[i] = model.PushRequest{Key: j.key, Life: j.state.Life, Segment: j.segment,
+			Cap: max(j.segment.Len(), j.state.Len+1)}
 	}
 	began := time.Now()
 	errs := s.opts.Lists.Push(ctx, reqs)

@@ -298,7 +298,8 @@ type simReplica struct {
 }
 
 func (w *world) newReplica() *simReplica {
-	r := &simReplica{world: w, node: w.redis.master, Replica: simtest.Replica{ID: w.redis.name()}, beatAt: w.now, held: map[*list][]int64{}}
+	r := &simReplica{world: w, node: w.redis.master, Replica: simtest.Replica{ID: w.redis.name()}, beatAt: w.now,
+		held: map[*list][]int64{}}
 	r.Redis = r.ask
 	r.Settle = func() { w.database.settle(r.on()) }
 	s, err := New(Options{
@@ -525,8 +526,10 @@ type simRedis struct {
 func newSimRedis(w *world) *simRedis {
 	r := &simRedis{world: w}
 	for i := range 2 * len(r.nodes) {
-		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}, simMarks{}}
-		n := &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
+		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{},
+			map[model.ListKey]int64{}, simMarks{}}
+		n := &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(),
+			runID: r.name()}
 		if i < len(r.nodes) {
 			r.nodes[i] = n
 		} else {

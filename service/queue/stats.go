@@ -90,7 +90,8 @@ func (s *Service) purged(key model.ListKey, n int64) {
 		return
 	}
 	s.stats.wasted["purged"].Add(float64(n))
-	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time, or another service filled it; the indices are a gap", key, "indices", n)
+	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time, or another service filled it; the "+
+		"indices are a gap", key, "indices", n)
 }
 
 // discarded counts a segment that was allocated and not pushed for sure.
@@ -105,7 +106,8 @@ func (s *Service) discarded(j *job, err error) {
 		reason = "full"
 	}
 	s.stats.wasted[reason].Add(float64(j.segment.Len()))
-	s.event(slog.LevelWarn, "segment given up: a gap", j.key, "first", j.segment.First, "last", j.segment.Last, "error", err)
+	s.event(slog.LevelWarn, "segment given up: a gap", j.key, "first", j.segment.First, "last", j.segment.Last, "error",
+		err)
 }
 
 // farLift is by how many indices a max_id goes back only when a database is restored or replaced.

@@ -41,9 +41,10 @@ func TestCommands(t *testing.T) {
 	for _, c := range []struct{ sent, want string }{
 		{"INCR queue:1:alice|incr segment:orders|INCR snowflake|INCRBY snowflake 1", ":1|:2|:3|:4|"},
 		{"INCRBY snowflake 2", "-SHARDID -6 INCRBY takes a key and 1: for more IDs send LPOP with a count|"},
-		{"INCRBY snowflake|INCR|INCR snowflake 2|LPOP snowflake 1 2", "-SHARDID -6 wrong number of arguments for INCRBY|" +
-			"-SHARDID -6 wrong number of arguments for INCR|-SHARDID -6 wrong number of arguments for INCR|" +
-			"-SHARDID -6 wrong number of arguments for LPOP|"},
+		{"INCRBY snowflake|INCR|INCR snowflake 2|LPOP snowflake 1 2",
+			"-SHARDID -6 wrong number of arguments for INCRBY|" +
+				"-SHARDID -6 wrong number of arguments for INCR|-SHARDID -6 wrong number of arguments for INCR|" +
+				"-SHARDID -6 wrong number of arguments for LPOP|"},
 		{"LPOP snowflake|RPOP queue:255:a:b", "$1|1|$1|2|"},
 		{"LPOP snowflake 1|RPOP segment:a 3", "*1|$1|1|*3|$1|2|$1|3|$1|4|"},
 		{"LPOP snowflake 0", bad + `count must be a whole number in 1…10000, not "0"|`},

@@ -16,8 +16,8 @@ import (
 
 // A tag is read from the table when somebody asks for it, and is in use from then on. Callers who ask while a
 // statement is under way share the next one. A statement that fails, or finds no row of some name, holds up the next
-// one, so names that nobody provisioned cost ten statements a second, however many they are. Every Options.Reload the rows of
-// all tags in use are read again, to see what was changed or removed.
+// one, so names that nobody provisioned cost ten statements a second, however many they are. Every Options.Reload the
+// rows of all tags in use are read again, to see what was changed or removed.
 
 const (
 	// readTimeout bounds one statement.

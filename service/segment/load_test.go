@@ -45,16 +45,23 @@ func TestLeafsTuningOfTheStep(t *testing.T) {
 		uses    []use
 	}{
 		"the first two are of the row's step": {0, []use{{0, 0, 1000}, {time.Second, 0, 1000}, {time.Second, 0, 2000}}},
-		"idle from the start":                 {0, []use{{0, 0, 1000}, {idle, 0, 1000}, {idle, 0, 1000}, {idle, 0, 1000}}},
-		"doubles, keeps, halves": {0, []use{{0, 0, 1000}, {0, 0, 1000}, {quick, 0, 2000}, {quick, 0, 4000}, {steady, 0, 4000},
+		"idle from the start": {0, []use{{0, 0, 1000}, {idle, 0, 1000}, {idle, 0, 1000},
+			{idle, 0, 1000}}},
+		"doubles, keeps, halves": {0, []use{{0, 0, 1000}, {0, 0, 1000}, {quick, 0, 2000}, {quick, 0, 4000},
+			{steady, 0, 4000},
 			{idle - time.Second, 0, 4000}, {idle, 0, 2000}, {24 * time.Hour, 0, 1000}, {idle, 0, 1000}}},
-		"up to the bound":                  {3000, []use{{0, 0, 1000}, {0, 0, 1000}, {quick, 0, 2000}, {quick, 0, 3000}, {quick, 0, 3000}, {idle, 0, 1500}}},
-		"a row may ask for more":           {1500, []use{{0, 0, 1000}, {0, 5000, 5000}, {quick, 0, 5000}, {idle, 0, 5000}}},
-		"a raised row counts at once":      {0, []use{{0, 0, 1000}, {0, 1500, 1500}, {quick, 0, 3000}, {steady, 9000, 9000}, {idle, 0, 9000}}},
-		"a lowered row lets the step fall": {0, []use{{0, 0, 1000}, {0, 100, 100}, {idle, 0, 100}, {quick, 0, 200}, {idle, 0, 100}}},
+		"up to the bound": {3000, []use{{0, 0, 1000}, {0, 0, 1000}, {quick, 0, 2000}, {quick, 0, 3000},
+			{quick, 0, 3000}, {idle, 0, 1500}}},
+		"a row may ask for more": {1500, []use{{0, 0, 1000}, {0, 5000, 5000}, {quick, 0, 5000},
+			{idle, 0, 5000}}},
+		"a raised row counts at once": {0, []use{{0, 0, 1000}, {0, 1500, 1500}, {quick, 0, 3000},
+			{steady, 9000, 9000}, {idle, 0, 9000}}},
+		"a lowered row lets the step fall": {0, []use{{0, 0, 1000}, {0, 100, 100}, {idle, 0, 100}, {quick, 0, 200},
+			{idle, 0, 100}}},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			db, r := orders(t, 1000, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 }) // Leaf's rule alone
+			// Leaf's rule alone
+			db, r := orders(t, 1000, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 })
 			for i, u := range c.uses {
 				time.Sleep(u.after)
 				if u.row != 0 {

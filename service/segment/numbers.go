@@ -47,7 +47,8 @@ func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []stri
 
 // textsOnly is the refusal of a tag whose IDs are texts.
 func (t *Tag) textsOnly() error {
-	return fmt.Errorf("%w: the IDs of tag %q are texts such as %s: ask for them at /v1/segment/{tag}/ids without ranges and format, or with LPOP",
+	return fmt.Errorf("%w: the IDs of tag %q are texts such as %s: ask for them at /v1/segment/{tag}/ids without "+
+		"ranges and format, or with LPOP",
 		model.ErrPattern, t.name, t.numbers.Pattern)
 }
 

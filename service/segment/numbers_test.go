@@ -14,7 +14,9 @@ import (
 	"shardid/service/segment"
 )
 
-var daily = model.Numbering{Pattern: "O{yyyyMMdd}-{seq:6}", Reset: model.ResetDay, Zone: "UTC", Overflow: model.OverflowWiden} //nolint:gochecknoglobals // a constant
+//nolint:gochecknoglobals // a constant
+var daily = model.Numbering{Pattern: "O{yyyyMMdd}-{seq:6}", Reset: model.ResetDay, Zone: "UTC",
+	Overflow: model.OverflowWiden}
 
 // numbered is a table with a tag of business numbers and a replica that serves it. The
 // bubble's clock begins at midnight.
@@ -76,7 +78,8 @@ func TestNumbersAreNoIDs(t *testing.T) {
 			_, _, err := r.Run(t.Context(), "orders")
 			check.Is(t, err, model.ErrPattern, "a run")
 		}
-		if err := check.Err(r.Numbers(t.Context(), "plain", 1, nil)); !errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrPattern) {
+		if err := check.Err(r.Numbers(t.Context(), "plain", 1, nil)); !errors.Is(err, model.ErrInvalidArgument) ||
+			errors.Is(err, model.ErrPattern) {
 			t.Error(err)
 		}
 		check.Is(t, check.Err(r.Numbers(t.Context(), "none", 1, nil)), model.ErrUnknownTag)
@@ -96,7 +99,8 @@ func TestNumbersAreNoIDs(t *testing.T) {
 func TestNumbersThatRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(23 * time.Hour)
-		_, r := numbered(t, 4, model.Numbering{Pattern: "{yyyyMMdd}{seq:1}", Reset: model.ResetDay, Overflow: model.OverflowRefuse})
+		_, r := numbered(t, 4, model.Numbering{Pattern: "{yyyyMMdd}{seq:1}", Reset: model.ResetDay,
+			Overflow: model.OverflowRefuse})
 		for n := range 9 {
 			r.text(t, fmt.Sprint("20000101", n+1))
 		}

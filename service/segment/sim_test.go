@@ -131,12 +131,14 @@ type caller struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{mutant: m, rng: rand.New(rand.NewPCG(seed, 1))}
-	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simRow: simRow{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simRow: simRow{maxID: 1}, exists: true,
+		latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
 	w.db.Database = &simtest.Database{Rate: simRate, Now: time.Now, Ignores: m == noDoubt}
 	w.db.ServerTimes = model.ServerTimes{Since: time.Now(), Beat: time.Now()}
 	w.db.keep()
 	for i := range 1 + seed%2 {
-		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2)), fresh: i > 0}})
+		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2)),
+			fresh: i > 0}})
 	}
 	return w
 }
@@ -154,9 +156,10 @@ func (w *world) run(t *testing.T) {
 			}
 		})
 		for range simCallers {
-			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), next: func(ctx context.Context, n int, dst []int64) ([]int64, error) {
-				return p.Next(ctx, "orders", n, dst)
-			}}
+			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)),
+				next: func(ctx context.Context, n int, dst []int64) ([]int64, error) {
+					return p.Next(ctx, "orders", n, dst)
+				}}
 			if w.numbers != nil {
 				c.next = func(ctx context.Context, n int, dst []int64) ([]int64, error) {
 					return c.takeNumbers(ctx, p, w.numbers, n, dst)
@@ -188,7 +191,8 @@ func (w *world) suffer() {
 }
 
 // takeNumbers takes business numbers, as IDs.
-func (c *caller) takeNumbers(ctx context.Context, p *process, numbers *model.Numbers, n int, dst []int64) ([]int64, error) {
+func (c *caller) takeNumbers(ctx context.Context, p *process, numbers *model.Numbers, n int, dst []int64) ([]int64,
+	error) {
 	today, _ := numbers.Period(p.view.now())
 	texts, err := p.Numbers(ctx, "orders", n, nil)
 	for _, text := range texts {
@@ -425,7 +429,8 @@ func (v *simView) TagsNamed(ctx context.Context, _ []string) ([]model.Tag, error
 		return nil, err
 	}
 	v.db.mu.Lock()
-	rows, err := []model.Tag{{Name: "orders", MaxID: v.db.maxID, Step: v.db.step, Numbering: v.db.Numbering}}, error(nil)
+	rows, err := []model.Tag{{Name: "orders", MaxID: v.db.maxID, Step: v.db.step, Numbering: v.db.Numbering}},
+		error(nil)
 	if !v.db.exists {
 		rows = nil
 	}

@@ -18,12 +18,14 @@ import (
 // both. Leaf has two buffers: the first has the segment in use here, the second the next one, and further ones are
 // in Ahead alone.
 type View struct {
-	Name      string `json:"key"`
-	Pattern   string `json:"pattern,omitempty"` // of its IDs as texts; the numbers below are then period<<bits + sequence
-	InitOK    bool   `json:"initOk"`            // a segment was taken
-	Step      int64  `json:"step"`              // length of the last segment as it is tuned; the row's step before the first
-	NextReady bool   `json:"nextReady"`         // the second buffer holds the next segment
-	Pos       int    `json:"pos"`               // the buffer in use: the first, 0
+	Name string `json:"key"`
+	// of its IDs as texts; the numbers below are then period<<bits + sequence
+	Pattern string `json:"pattern,omitempty"`
+	InitOK  bool   `json:"initOk"` // a segment was taken
+	// length of the last segment as it is tuned; the row's step before the first
+	Step      int64 `json:"step"`
+	NextReady bool  `json:"nextReady"` // the second buffer holds the next segment
+	Pos       int   `json:"pos"`       // the buffer in use: the first, 0
 
 	// The two buffers: next ID, length of the segment, and its end, not included.
 	Value0 int64 `json:"value0"`

@@ -169,7 +169,8 @@ func (s *Service) sleep(ctx context.Context, wait time.Duration, deadline <-chan
 	case <-timer.C:
 		return nil
 	case <-deadline:
-		return fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances", model.ErrSaturated)
+		return fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances",
+			model.ErrSaturated)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

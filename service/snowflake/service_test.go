@@ -66,7 +66,8 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		s := snowflake.NewService(g, time.Second, k, nil)
 		refused := func(want string) {
 			t.Helper()
-			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want || !errors.Is(err, model.ErrNoLease) {
+			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want ||
+				!errors.Is(err, model.ErrNoLease) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
@@ -82,7 +83,8 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		k.cause = cause
 		g.Begin(1, time.Now().Add(time.Hour).UnixMilli())
 		g.Extend(math.MaxInt64, math.MaxInt64)
-		if _, err := s.Next(t.Context(), 1, nil); !errors.Is(err, model.ErrTooEarly) || strings.Contains(err.Error(), cause) {
+		if _, err := s.Next(t.Context(), 1, nil); !errors.Is(err, model.ErrTooEarly) ||
+			strings.Contains(err.Error(), cause) {
 			t.Error(err)
 		}
 	})

@@ -46,7 +46,8 @@ func (k *Keeper) checkOffset(offset time.Duration, whose string) error {
 	if offset < 0 {
 		direction = "behind"
 	}
-	return fmt.Errorf("%w: it is %v %s %s, more than snowflake.max_clock_offset %v: set the clocks (NTP); it is looked at again every few seconds",
+	return fmt.Errorf("%w: it is %v %s %s, more than snowflake.max_clock_offset %v: set the clocks (NTP); it is "+
+		"looked at again every few seconds",
 		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, whose, k.opts.MaxClockOffset)
 }
 
@@ -81,7 +82,8 @@ func (k *Keeper) compareWithPeers(ctx context.Context, own int) error {
 		return nil
 	}
 	slices.Sort(offsets)
-	return k.checkOffset(k.clock.offset-offsets[len(offsets)/2], fmt.Sprintf("the median of %d other instances", len(offsets)))
+	return k.checkOffset(k.clock.offset-offsets[len(offsets)/2],
+		fmt.Sprintf("the median of %d other instances", len(offsets)))
 }
 
 // settling is how long after the layout was recorded, which is before the first

@@ -33,7 +33,8 @@ func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int
 	unbroken := k.held && k.lease.Registry == lease.Registry &&
 		(millis(wall) < max(k.claimed.Until, k.lease.Expires) || k.unclaimed && gap < watch)
 	c := model.WorkerClaim{
-		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until + model.ClaimAhead.Milliseconds(),
+		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID,
+		Until:   until + model.ClaimAhead.Milliseconds(),
 		Watched: unbroken || mono-*k.watching >= watch,
 	}
 	grant, err := k.opts.Claim(ctx, c)
@@ -46,14 +47,15 @@ func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int
 	}
 	k.watching = nil
 	if k.held && !unbroken {
-		//nolint:errorlint // it is no matter of waiting
-		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was unreachable: %v",
-			model.ErrRegistryInUse, err)
+		// It is no error of the store, which would be a matter of waiting.
+		const ended = "%w, for all that is known: the claim had ended before the database was unreachable: %v"
+		return grant, fmt.Errorf(ended, model.ErrRegistryInUse, err)
 	}
 	if !k.unclaimed {
 		k.unclaimed = true
 		k.opts.Log.Warn("the database is unreachable, so that it does not know that this worker ID is in use: "+
-			"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error", err)
+			"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error",
+			err)
 	}
 	return grant, err
 }

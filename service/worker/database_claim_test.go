@@ -10,7 +10,8 @@ import (
 	"shardid/scripts/check"
 )
 
-var errInUse = &model.RegistryInUseError{Registry: "redis shardid 2", Mine: "test 1", WorkerID: 5, Until: time.UnixMilli(someday + 60_000)}
+var errInUse = &model.RegistryInUseError{Registry: "redis shardid 2", Mine: "test 1", WorkerID: 5,
+	Until: time.UnixMilli(someday + 60_000)}
 
 func (m *machine) lastClaim() model.WorkerClaim { return m.claims[len(m.claims)-1] }
 
@@ -20,7 +21,8 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 		for range 5 {
 			l.mustStep()
 			c, until := m.lastClaim(), l.lease.Expires
-			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+model.ClaimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
+			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs ||
+				c.Until < until+model.ClaimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
 				t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
 			}
 			m.clock.pass(every)

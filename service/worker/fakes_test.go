@@ -82,7 +82,8 @@ type registry struct {
 }
 
 func newRegistry(now func() int64) *registry {
-	return &registry{now: now, identity: "test 1", row: model.Lease{WorkerID: theirs}, failing: map[string]error{}, during: map[string]func(){}}
+	return &registry{now: now, identity: "test 1", row: model.Lease{WorkerID: theirs}, failing: map[string]error{},
+		during: map[string]func(){}}
 }
 
 // set changes the registry.
@@ -129,7 +130,8 @@ func (r *registry) Acquire(ctx context.Context, owner model.Owner) (model.Lease,
 		r.row.Reserved = r.row.Expires
 	}
 	r.row.Owner = owner
-	return r.answer(model.Lease{WorkerID: r.row.WorkerID, Owner: owner, Registry: r.identity, Node: "node", After: r.row.Reserved}), nil
+	return r.answer(model.Lease{WorkerID: r.row.WorkerID, Owner: owner, Registry: r.identity, Node: "node",
+		After: r.row.Reserved}), nil
 }
 
 func (r *registry) answer(lease model.Lease) model.Lease {
@@ -259,7 +261,8 @@ func withAndWithoutFile(t *testing.T, test func(*testing.T, *machine)) {
 
 func fileless(t *testing.T) *machine {
 	h := newHand()
-	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour, grant: model.ClaimGrant{Kept: 48 * time.Hour}}
+	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour,
+		grant: model.ClaimGrant{Kept: 48 * time.Hour}}
 }
 
 // life is one process. It takes its steps when it is told to, unless it is started.
@@ -363,7 +366,8 @@ func (l *life) issues(when string) {
 func (l *life) refuses(when string, want error) {
 	l.m.Helper()
 	if id, got, wait, err := l.gen.Take(1); got != 0 || !errors.Is(err, want) {
-		l.m.Errorf("%s: %d IDs from %d (%+d ms), wait %v, %v; want %v", when, got, id, id>>22-l.m.clock.wall.Load(), wait, err, want)
+		l.m.Errorf("%s: %d IDs from %d (%+d ms), wait %v, %v; want %v", when, got, id, id>>22-l.m.clock.wall.Load(),
+			wait, err, want)
 	}
 }
 

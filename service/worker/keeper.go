@@ -188,7 +188,8 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := k.release(ctx); err != nil {
-		k.opts.Log.Warn("the worker ID was not given back: the next start waits until what is reserved has passed", "error", err)
+		k.opts.Log.Warn("the worker ID was not given back: the next start waits until what is reserved has passed",
+			"error", err)
 	}
 	if k.file == nil {
 		return nil

@@ -100,7 +100,8 @@ func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
 				t.Fatalf("%v, released %d times", err, len(m.registry.releases))
 			}
 			if row := m.registry.stored(); row.Reserved < file.Reserved || row.Expires < file.Expires {
-				t.Errorf("others may follow after %+d and %+d ms, the file has %+d and %+d", row.Reserved-someday, row.Expires-someday,
+				t.Errorf("others may follow after %+d and %+d ms, the file has %+d and %+d", row.Reserved-someday,
+					row.Expires-someday,
 					file.Reserved-someday, file.Expires-someday)
 			}
 		})

@@ -41,7 +41,8 @@ func (k *Keeper) Status() Status {
 	switch {
 	case !now.After(s.After):
 		s.State = StateWaiting
-		s.Error = fmt.Sprintf("worker ID %d may have been used up to %s: %v to go", s.WorkerID, s.After.Format(time.RFC3339), s.After.Sub(now)+time.Millisecond)
+		s.Error = fmt.Sprintf("worker ID %d may have been used up to %s: %v to go", s.WorkerID,
+			s.After.Format(time.RFC3339), s.After.Sub(now)+time.Millisecond)
 	case s.Trust == 0, now.After(s.Reserved):
 		s.State = StateWaiting
 		s.Error = cmp.Or(s.Error, fmt.Sprintf("worker ID %d was not renewed in time", s.WorkerID))
@@ -51,7 +52,8 @@ func (k *Keeper) Status() Status {
 
 // note publishes the outcome of a step and tells the reporter.
 func (k *Keeper) note(err error) {
-	s := Status{Mode: k.opts.Mode, Address: k.owner.Address, State: StateWaiting, WorkerID: -1, ClockOffset: k.clock.offset}
+	s := Status{Mode: k.opts.Mode, Address: k.owner.Address, State: StateWaiting, WorkerID: -1,
+		ClockOffset: k.clock.offset}
 	if k.held {
 		s.State, s.WorkerID = StateServing, k.lease.WorkerID
 		s.After, s.Reserved, s.Expires = at(k.lease.After), at(k.lease.Reserved), at(k.lease.Expires)

@@ -168,7 +168,8 @@ func (k *Keeper) beginTerm(lease model.Lease) {
 	case same && lease.After == k.confirmed:
 		// No instance reserved more of it since we did: what we issued is all there is.
 		lease.After = max(k.opts.Generator.LastIssued(), k.lease.After, doubt)
-	case ok && old.WorkerID == lease.WorkerID && old.Registry == lease.Registry && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
+	case ok && old.WorkerID == lease.WorkerID && old.Registry == lease.Registry && old.Expires > lease.ServerTime &&
+		lease.After >= old.Reserved:
 		// It remembers all that we reserved, and has kept others away since.
 	case ok && old.WorkerID == lease.WorkerID:
 		lease.After = max(lease.After, old.Reserved, doubt)
@@ -221,7 +222,8 @@ func (k *Keeper) renew(ctx context.Context) error {
 		return err
 	}
 	if k.lapsed(got) {
-		return fmt.Errorf("%w: it had run out, and the registry may have forgotten who got it since", model.ErrLeaseLost)
+		return fmt.Errorf("%w: it had run out, and the registry may have forgotten who got it since",
+			model.ErrLeaseLost)
 	}
 	k.confirmed = got.Reserved
 	want.ServerTime = got.ServerTime
@@ -275,7 +277,8 @@ func (k *Keeper) next(now int64) model.Lease {
 // the file while the registry is unreachable, nothing when it answered and refused.
 func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	switch {
-	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID), errors.Is(cause, model.ErrRegistryInUse):
+	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID),
+		errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
 		return errors.Join(cause, k.disown())
 	case !isAway(cause), errors.Is(cause, ErrClockOff), !k.allowed:

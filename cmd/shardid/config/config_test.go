@@ -47,7 +47,8 @@ func nothing(*Config) {}
 
 // What a file says in any of the ways to write YAML is what is loaded.
 func TestConfigFile(t *testing.T) {
-	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF# mark\n", "server:\n", "{}", "zookeeper: {addrs: []}"} {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF# mark\n", "server:\n", "{}",
+		"zookeeper: {addrs: []}"} {
 		got, err := loadText(t, text, nil)
 		wantConfig(t, got, err, nothing)
 	}
@@ -91,8 +92,10 @@ log:
 func TestConfigPrecedence(t *testing.T) {
 	const file = "server: {addr: ':1'}\nsegment: {runway: 100h}\nlog: {level: warn}\nzookeeper: {addrs: ['f:1']}\n"
 	environ := []string{
-		"PATH=/bin", "SHARDID_SERVER_ADDR=:2", "SHARDID_SEGMENT_RUNWAY=3s", "SHARDID_ZOOKEEPER_ADDRS=a:1, b:2", "SHARDID_LOG_FORMAT=json",
-		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off", "SHARDID_DATABASE_DSN=p=q,r",
+		"PATH=/bin", "SHARDID_SERVER_ADDR=:2", "SHARDID_SEGMENT_RUNWAY=3s", "SHARDID_ZOOKEEPER_ADDRS=a:1, b:2",
+		"SHARDID_LOG_FORMAT=json",
+		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off",
+		"SHARDID_DATABASE_DSN=p=q,r",
 	}
 	got, err := loadText(t, file, environ, "--set", "server.addr=:4", "--set", "server.addr=:3",
 		"--set=uid.enabled=false", "--set", "zookeeper.addrs=c:1,d:1")
@@ -104,8 +107,9 @@ func TestConfigPrecedence(t *testing.T) {
 	if err != nil {
 		return
 	}
-	for path, want := range map[string]string{"server.addr": "flag --set", "segment.runway": "environment SHARDID_SEGMENT_RUNWAY",
-		"log.level": "config.yaml:3", "data_dir": "default"} {
+	for path, want := range map[string]string{"server.addr": "flag --set",
+		"segment.runway": "environment SHARDID_SEGMENT_RUNWAY",
+		"log.level":      "config.yaml:3", "data_dir": "default"} {
 		check.Equal(t, got.key(path).From, want, path)
 	}
 	check.Equal(t, got.key("database.dsn").Value(), "(secret)")
@@ -115,14 +119,18 @@ func TestConfigPrecedence(t *testing.T) {
 func TestConfigVariablesOfOthersAreIgnored(t *testing.T) {
 	environ := []string{
 		"SHARDID_URLS=http://127.0.0.1:8080", "SHARDID_TOKEN=p=q",
-		"SHARDID_SERVICE_HOST=10.0.0.1", "SHARDID_SERVICE_PORT=80", "SHARDID_SERVICE_PORT_HTTP=80", "SHARDID_PORT=tcp://10.0.0.1:80",
-		"SHARDID_PORT_80_TCP=tcp://10.0.0.1:80", "SHARDID_PORT_80_TCP_PROTO=tcp", "SHARDID_PORT_80_TCP_PORT=80", "SHARDID_PORT_80_TCP_ADDR=10.0.0.1",
-		"SHARDID_REDIS_SERVICE_HOST=10.0.0.2", "SHARDID_REDIS_PORT=tcp://10.0.0.2:6379", "SHARDID_REDIS_PORT_6379_TCP_ADDR=10.0.0.2",
+		"SHARDID_SERVICE_HOST=10.0.0.1", "SHARDID_SERVICE_PORT=80", "SHARDID_SERVICE_PORT_HTTP=80",
+		"SHARDID_PORT=tcp://10.0.0.1:80",
+		"SHARDID_PORT_80_TCP=tcp://10.0.0.1:80", "SHARDID_PORT_80_TCP_PROTO=tcp", "SHARDID_PORT_80_TCP_PORT=80",
+		"SHARDID_PORT_80_TCP_ADDR=10.0.0.1",
+		"SHARDID_REDIS_SERVICE_HOST=10.0.0.2", "SHARDID_REDIS_PORT=tcp://10.0.0.2:6379",
+		"SHARDID_REDIS_PORT_6379_TCP_ADDR=10.0.0.2",
 	}
 	t.Chdir(t.TempDir())
 	got, err := loadArgs(t, environ)
 	wantConfig(t, got, err, nothing)
-	for _, name := range []string{"SHARDID_REDIS_PORT", "SHARDID_PORT_", "SHARDID_PORT_X_TCP", "SHARDID_SERVICE", "SHARDID_"} {
+	for _, name := range []string{"SHARDID_REDIS_PORT", "SHARDID_PORT_", "SHARDID_PORT_X_TCP", "SHARDID_SERVICE",
+		"SHARDID_"} {
 		if _, err := loadArgs(t, []string{name + "=1"}); err == nil {
 			t.Errorf("%s passes", name)
 		}
@@ -170,11 +178,14 @@ func TestConfigHasSixtyKeys(t *testing.T) {
 func TestConfigCoversTheContract(t *testing.T) {
 	for path, want := range map[string]string{
 		"server.addr": "127.0.0.1:8080", "server.admin_token": "", "data_dir": "data", "database.driver": "sqlite",
-		"database.dsn": "", "database.hosts": "[]", "queue.refill_cron": "0 */2 * * * *", "queue.reload_cron": "30 */2 * * * *",
+		"database.dsn": "", "database.hosts": "[]", "queue.refill_cron": "0 */2 * * * *",
+		"queue.reload_cron":  "30 */2 * * * *",
 		"queue.prefetch_max": "1000", "segment.enabled": "true", "snowflake.enabled": "true", "uid.enabled": "true",
 		"snowflake.epoch_ms": "1288834974657", "snowflake.name": "shardid", "snowflake.advertise": "",
-		"snowflake.worker.mode": "mysql", "snowflake.worker.local_map": "map[]", "zookeeper.addrs": "[]", "uid.mode": "cached",
-		"uid.time_bits": "28", "uid.worker_bits": "22", "uid.seq_bits": "13", "uid.epoch": "2026-01-01", "uid.boost_power": "3",
+		"snowflake.worker.mode": "mysql", "snowflake.worker.local_map": "map[]", "zookeeper.addrs": "[]",
+		"uid.mode":      "cached",
+		"uid.time_bits": "28", "uid.worker_bits": "22", "uid.seq_bits": "13", "uid.epoch": "2026-01-01",
+		"uid.boost_power":    "3",
 		"uid.padding_factor": "50", "uid.schedule_interval": "off", "redis.url": "", "server.request_timeout": "2s",
 	} {
 		if k := Defaults().key(path); k == nil || k.Default != want {

@@ -114,7 +114,8 @@ func TestConfigConflicts(t *testing.T) {
 		"snowflake: {worker: {mode: zk_normal}}\n":            "1: snowflake.worker.mode is zk but zookeep",
 		"snowflake:\n  seq_bits: 13\n":                        "2: snowflake.worker_bits and snowflake.seq",
 		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, " +
-			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives 10.0.0.2:1 the worker",
+			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives 10.0.0.2:1 " +
+			"the worker",
 		"uid:\n  seq_bits: 14\n":                                    "2: uid.time_bits, uid.worker_bits and uid.",
 		"uid:\n  seq_bits: 24\n  worker_bits: 11\n  boost_power: 7": "4: the ring has 2^(uid.boost_power + uid.s",
 		"region: {id: 4, bits: 2}\n":                                "1: region.id 4 does not fit into region.bi",
@@ -135,12 +136,14 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 			"false",
 		"SHARDID_REGION_ID=1": "environment SHARDID_REGION_ID: region.id 1 does not fit into region.bits 0: there " +
 			"are the regions 0…0",
-		"--set=log.level=":                "flag --set: log.level: is empty: set it, the default is info",
-		"--set=database.tls":              "flag --set: database.tls: has no value: write --set database.tls=VALUE",
-		"--set=log.levle=info":            "flag --set: log.levle: " + unknownKey,
-		"--set=log=info":                  "flag --set: log: " + unknownKey,
-		"--set=server.admin_token=hunter": "flag --set: server.admin_token: is a secret, which every user of the machine could read here: set SHARDID_SERVER_ADMIN_TOKEN instead",
-		"--config=none.yaml":              "none.yaml: cannot be read: no such file or directory: name a file that this user may read",
+		"--set=log.level=":     "flag --set: log.level: is empty: set it, the default is info",
+		"--set=database.tls":   "flag --set: database.tls: has no value: write --set database.tls=VALUE",
+		"--set=log.levle=info": "flag --set: log.levle: " + unknownKey,
+		"--set=log=info":       "flag --set: log: " + unknownKey,
+		"--set=server.admin_token=hunter": "flag --set: server.admin_token: is a secret, which every user of the " +
+			"machine could read here: set SHARDID_SERVER_ADMIN_TOKEN instead",
+		"--config=none.yaml": "none.yaml: cannot be read: no such file or directory: name a file that " +
+			"this user may read",
 	} {
 		t.Chdir(t.TempDir())
 		environ, args := []string{given}, []string(nil)
@@ -172,9 +175,12 @@ func TestConfigAllProblems(t *testing.T) {
 func TestConfigSecretsNeverLeak(t *testing.T) {
 	const secret = "hunter2"
 	wrongs := []string{
-		"hunter2", "hunter2 \u00e9", "\"hunter2", "'hunter2", "[hunter2]", "{hunter2: hunter2}", "{hunter2: ", "&hunter2 x", "*hunter2", "!!hunter2 x",
-		"|\n hunter2", "hunter2: hunter2: x", "\thunter2", "@hunter2", "%hunter2", "\"\\hunter2\"", "- hunter2", "hunter2\n  hunter2", "hunter2\nhunter2",
-		"hunter2:hunter2@tcp(h)/x?tls=hunter2", "x@hunter2(h)/x", "x@/%zzhunter2", "x@/hunter2?hunter2", "u:hunter2@tcp(h)/", "\"hunter2\\n\"",
+		"hunter2", "hunter2 \u00e9", "\"hunter2", "'hunter2", "[hunter2]", "{hunter2: hunter2}", "{hunter2: ",
+		"&hunter2 x", "*hunter2", "!!hunter2 x",
+		"|\n hunter2", "hunter2: hunter2: x", "\thunter2", "@hunter2", "%hunter2", "\"\\hunter2\"", "- hunter2",
+		"hunter2\n  hunter2", "hunter2\nhunter2",
+		"hunter2:hunter2@tcp(h)/x?tls=hunter2", "x@hunter2(h)/x", "x@/%zzhunter2", "x@/hunter2?hunter2",
+		"u:hunter2@tcp(h)/", "\"hunter2\\n\"",
 	}
 	for _, k := range Defaults().Keys {
 		if !k.Secret {
@@ -186,7 +192,8 @@ func TestConfigSecretsNeverLeak(t *testing.T) {
 			_, inEnv := loadText(t, "", []string{"SHARDID_DATABASE_DRIVER=mysql", k.Env() + "=" + wrong})
 			for _, err := range []error{inFile, inEnv} {
 				for line := range strings.Lines(fmt.Sprint(err)) {
-					if strings.Contains(line, secret) || !regexp.MustCompile(`^(<nil>|config\.yaml:\d+: |environment SHARDID_)`).MatchString(line) {
+					if strings.Contains(line, secret) ||
+						!regexp.MustCompile(`^(<nil>|config\.yaml:\d+: |environment SHARDID_)`).MatchString(line) {
 						t.Errorf("%s %q: %v", k.Path, wrong, err)
 					}
 				}

@@ -140,7 +140,8 @@ func (d *Date) UnmarshalText(text []byte) error {
 		t, err = time.Parse(time.RFC3339, string(text))
 	}
 	if err != nil || t.Nanosecond() != 0 {
-		return fmt.Errorf("%s is not a date: write it as YYYY-MM-DD, or with time and zone as 2016-05-20T00:00:00+08:00",
+		return fmt.Errorf("%s is not a date: write it as YYYY-MM-DD, or with time and zone as "+
+			"2016-05-20T00:00:00+08:00",
 			show(string(text)))
 	}
 	d.Time = t.UTC()
