@@ -252,7 +252,10 @@ func servePlain() {
 	fmt.Printf(`{"msg":"listening","addr":%q}`+"\n", l.Addr())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /get", s.get)
-	panic(http.Serve(l, mux))
+	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() { panic(http.Serve(l, mux)) }()
+	<-stopped.Done()
 }
 
 func (s plainServer) get(w http.ResponseWriter, r *http.Request) {

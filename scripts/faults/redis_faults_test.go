@@ -120,7 +120,9 @@ func redisAway(w *world) {
 	n := w.somePair().leader()
 	n.Kill()
 	w.later(n.Restart)
-	w.beyond(map[rig.List]int64{ordersList: w.row(ordersList)})
+	if slices.Contains(w.watched(), ordersList) {
+		w.beyond(map[rig.List]int64{ordersList: w.row(ordersList)})
+	}
 }
 
 // redisSleeps: Redis answers nothing for a while.
