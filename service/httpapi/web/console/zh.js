@@ -106,7 +106,7 @@ export const text = {
   },
 
   health: {
-    facts: (...all) => all.map(fact).join('；'),
+    facts: (facts) => facts.map(fact).join('；'),
     wrong: '异常与告警', affected: '当前不可用', working: '运行正常',
     replica: '本副本',
     ready: '就绪', degraded: '就绪（降级）', notReady: '未就绪',
