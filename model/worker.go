@@ -52,9 +52,9 @@ type Lease struct {
 	// ServerTime is the registry's own clock when it answered; 0 when it has none.
 	ServerTime int64
 	// KeptSince is from when on, by the registry's clock, it has forgotten
-	// nothing for sure: 0 for ever, the boot time of a database server, the first
-	// sight of a Redis history. A registry that held nothing at all under this
-	// name says ServerTime: it may be new, or may have lost everything.
+	// nothing for sure: 0 for ever, the boot time of a database server. A registry that
+	// held nothing at all under this name says ServerTime: it may be new, or may have lost
+	// everything.
 	KeptSince int64
 }
 

@@ -89,7 +89,7 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 func (o opened) adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
 	var owners map[string]int
 	if o.redis != nil {
-		if owners, err = o.redis.Owners(ctx, deployment, o.cfg.Snowflake.Name); err != nil {
+		if owners, err = o.redis.Owners(ctx, deployment); err != nil {
 			return 0, err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"shardid/client/idgen"
 	"shardid/model"
-	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
@@ -28,7 +27,6 @@ const (
 	workerZKRecycle   = zkstore.ModeRecycle
 	workerZKEphemeral = zkstore.ModeEphemeral
 	workerMySQL       = "mysql"
-	workerRedis       = "redis"
 	workerLocal       = workerfile.ModeLocal
 	workerOrdinal     = workerfile.ModeOrdinal
 )
@@ -40,7 +38,7 @@ type snowflakeMode struct {
 	keeper    *worker.Keeper
 }
 
-// registryLease is how long Redis keeps a worker ID, and the ensemble a session, of an instance that says nothing.
+// registryLease is how long the ensemble keeps the session of an instance that says nothing.
 const registryLease = 10 * time.Second
 
 // snowflakeLayout is the layout of the configuration.
@@ -134,9 +132,6 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 	case workerMySQL:
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
 		opts.Registry = a.db.Workers(workersOptions(a.cfg))
-	case workerRedis:
-		o := redisstore.WorkersOptions{Name: s.Name, TTL: registryLease, Workers: layout.Workers()}
-		opts.Registry = a.redis.Workers(o)
 	case workerOrdinal:
 		host, err := os.Hostname()
 		if err != nil {
@@ -152,9 +147,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 	default:
 		opts.Registry = zoo
 	}
-	switch s.Worker.Mode {
-	case workerZKEphemeral, workerRedis:
-	default:
+	if s.Worker.Mode != workerZKEphemeral {
 		opts.OpenFile = func(address string) (worker.File, error) {
 			return open(workerFileOptions(a.cfg, s.Name, address, layout))
 		}

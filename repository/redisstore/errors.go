@@ -59,7 +59,7 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"NOPERM|can't run this command",
 		"allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hincrby +hscan +time +llen " +
-			"+lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)",
+			"+lindex +lpop +ltrim +rpush +unlink +set +get +del +hget +hgetall (+cluster)",
 	}, {
 		"FOREIGN",
 		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), " +
@@ -82,10 +82,6 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"CLUSTERDOWN|MASTERDOWN",
 		"look at CLUSTER INFO and CLUSTER NODES: part of the cluster is down",
-	}, {
-		"replicas have confirmed",
-		"bring the replicas back, or, when they are gone for good, say how many are left: HSET " +
-			"id.gen.workers_{NAME} r N: a master without its replicas may have been replaced",
 	}, {
 		"No such master|sentinel: nil|all sentinels",
 		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the " +

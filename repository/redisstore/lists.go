@@ -203,11 +203,10 @@ func firstError(results []result) error {
 	return nil
 }
 
-// Owners counts, by deployment, what belongs to it: lists, the registry of worker IDs of that
-// name and, of the deployment that is asked for, its marks. It changes nothing. Errors:
-// *model.StoreError.
-func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[string]int, error) {
-	names := append(make([]string, 0, model.Apps*model.Shards+1), workersKey(registry))
+// Owners counts, by deployment, what belongs to it: lists and, of the deployment that is asked for, its marks. It
+// changes nothing. Errors: *model.StoreError.
+func (s *Store) Owners(ctx context.Context, deployment string) (map[string]int, error) {
+	names := make([]string, 0, model.Apps*model.Shards)
 	for list := range model.Apps * model.Shards {
 		key := model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}
 		names = append(names, metaKey(key))

@@ -10,19 +10,17 @@ import (
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
 	"shardid/repository/sequencetest"
-	"shardid/repository/workertest"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
 // The promise rests on lives: whatever a Redis has forgotten, or has brought back, it is another one for each list,
-// worker ID, section and mark. Nothing of the life before is issued, and nothing that was allocated for it comes
+// section and mark. Nothing of the life before is issued, and nothing that was allocated for it comes
 // in.
 
 // life is what a deployment has in the present life of a Redis.
 type life struct {
 	push    model.PushRequest // allocated for the list, which has 11…1000 and gave 1…10; another one gave all
-	lease   model.Lease       // of owner 0, whose bounds have passed
 	section model.SectionState
 	marks   string
 }
@@ -36,8 +34,6 @@ func live(t *testing.T, s *redisstore.Store) life {
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10)
 	listtest.Fill(t, s, emptied(), 1, 5)
 	listtest.Expect(t, listtest.Pop(t, s, emptied(), 10).Indices, 1, 5)
-	w := leaf(s)
-	l.lease = renew(t, w, soon(t, w, owner(0)), -3_600_000, -60_000)
 	q := s.Sequences()
 	check.Must(t, sequencetest.Push(t, q, sequencetest.Key(0), 1, 1, 10))
 	sequencetest.Want(t, q, 1, sequencetest.Of("k", 4), 4)
@@ -76,22 +72,6 @@ func (l life) wantEnded(t *testing.T, s *redisstore.Store, kept, known bool, fir
 	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1011, 1020)
 	listtest.Fill(t, s, emptied(), 6, 7)
 	listtest.Expect(t, listtest.Pop(t, s, emptied(), 100).Indices, 6, 7)
-
-	w := leaf(s)
-	workertest.WantLost(t, w, l.lease)
-	next, bound := owner(1), l.lease.Expires
-	next.Address = l.lease.Owner.Address
-	if first == "state" { // the same process
-		next, bound = owner(0), l.lease.Reserved
-	}
-	lease := workertest.Acquire(t, w, next)
-	if lease.WorkerID != l.lease.WorkerID || kept && lease.After < bound || lease.KeptSince != lease.ServerTime {
-		t.Errorf("next lease %+v, the one before %+v", lease, l.lease)
-	}
-	workertest.WantLost(t, w, l.lease)
-	check.OK(t, w.Release(t.Context(), l.lease), "what is lost frees nothing")
-	check.Equal(t, renew(t, w, lease, 1000, 2000).KeptSince, lease.KeptSince, "kept since")
-	check.Equal(t, workertest.Acquire(t, w, owner(2)).WorkerID, lease.WorkerID+1, "another's worker ID")
 
 	q, key := s.Sequences(), sequencetest.Key(0)
 	push := model.SectionPush{Key: key, Life: l.section.Life, Term: 1, Segment: model.Segment{First: 11, Last: 20}}
@@ -144,7 +124,7 @@ func TestAHashIsLost(t *testing.T) {
 				o, c1 := lend(t)
 				s := open(t, o)
 				l := live(t, s)
-				for _, hash := range []string{metaName, emptiedName, workersName, sectionName, marksName} {
+				for _, hash := range []string{metaName, emptiedName, sectionName, marksName} {
 					do(t, c1, append([]any{c.command, hash}, c.args...)...)
 				}
 				l.wantEnded(t, s, c.kept, c.known, first)
@@ -212,9 +192,6 @@ func TestAServerComesBack(t *testing.T) {
 			s := openAt(t, servers[0].Addr)
 			l := live(t, s)
 			c.change(t, s, servers)
-			if c.replica { // it has none itself
-				do(t, servers[1].Client(), "HSET", workersName, "r", 0)
-			}
 			after := openAt(t, servers[len(servers)-1].Addr)
 			server, err := after.Sequences().Confirm(t.Context(), sequencetest.Key(1))
 			check.Must(t, err)

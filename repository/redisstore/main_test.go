@@ -45,8 +45,6 @@ const (
 	metaName    = "id.gen.meta_{id.gen.idList_1_2}"
 	emptiedName = "id.gen.meta_{id.gen.idList_9_0}" // of the list emptied()
 	marksName   = "id.gen.marks_{ours}"
-	workersName = "id.gen.workers_{leaf}"
-	leaseName   = "id.gen.worker_{leaf}_"
 	sectionName = "id.gen.sequence_s_0"
 
 	secret = "s3cret-pass"
@@ -138,37 +136,6 @@ func TestContract(t *testing.T) {
 	forEachSite(t, func(t *testing.T, at site) {
 		listtest.Run(t, func(t *testing.T) listtest.Store { return at.empty(t) })
 		sequencetest.Run(t, func(t *testing.T) sequencetest.Store { return at.empty(t).Sequences() })
-		soon(t, workersAt(t, at.Options), owner(0))
-		workertest.Run(t, func(t *testing.T) workertest.Backend {
-			at.empty(t)
-			b := workertest.Backend{
-				New: func(t *testing.T) workertest.Registry { return workersAt(t, at.Options) },
-				Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
-				Lapse: func(t *testing.T, _ workertest.Registry, lease model.Lease) {
-					expire(t, at.client, lease.WorkerID)
-				},
-			}
-			b.Fill = func(t *testing.T) {
-				workertest.Acquire(t, b.New(t), owner(0))
-				for id := range model.SnowflakeWorkers {
-					do(t, at.client, "SET", fmt.Sprint(leaseName, id), "somebody")
-				}
-			}
-			if at.Mode == "single" {
-				b.Late = func(t *testing.T) (workertest.Registry, workertest.Hold) {
-					f := &faults{}
-					return workersAt(t, single(f.proxy(t, at.Addrs[0]))), func() (<-chan struct{}, func()) {
-						h := newHold()
-						f.hold.Store(h)
-						return h.sent, func() {
-							close(h.arrive)
-							<-h.answered
-						}
-					}
-				}
-			}
-			return b
-		})
 	})
 }
 
@@ -201,17 +168,6 @@ func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 		t.Fatalf("%v: %v", args, err)
 	}
 	return got
-}
-
-// say waits until INFO replication has a text.
-func say(t testing.TB, c redis.UniversalClient, want string) {
-	t.Helper()
-	check.Eventually(t, want, func() error {
-		if info := do(t, c, "INFO", "replication").(string); !strings.Contains(info, want) {
-			return errors.New(info)
-		}
-		return nil
-	})
 }
 
 func wantAdvice(t testing.TB, err error, words ...string) {

@@ -21,7 +21,7 @@ import (
 // callErrs are the errors of all calls about what belongs to one deployment.
 func callErrs(t *testing.T, s *redisstore.Store, l life) map[string]error {
 	t.Helper()
-	ctx, keys, w, q := t.Context(), []model.ListKey{key()}, leaf(s), s.Sequences()
+	ctx, keys, q := t.Context(), []model.ListKey{key()}, s.Sequences()
 	section := sequencetest.Key(0)
 	push := model.SectionPush{Key: section, Life: l.section.Life, Term: 1, Segment: model.Segment{First: 11, Last: 20}}
 	ask := model.SectionAsk{Key: section, Server: l.section.Server, Term: 1, Asks: sequencetest.Of("k", 1)}
@@ -30,8 +30,6 @@ func callErrs(t *testing.T, s *redisstore.Store, l life) map[string]error {
 	return map[string]error{
 		"pop": popErr(t, s), "state": s.State(ctx, keys)[0].Err, "probe": s.Probe(ctx, keys)[0].Err,
 		"push": pushErr(t, s, l.push), "delete": s.Delete(ctx, keys),
-		"acquire": check.Err(w.Acquire(ctx, owner(1))), "renew": check.Err(w.Renew(ctx, l.lease)),
-		"release": w.Release(ctx, l.lease), "peers": check.Err(w.Peers(ctx)),
 		"sections": q.State(ctx, []model.SectionKey{section})[0].Err, "next": answer.Err,
 		"push numbers": q.Push(ctx, []model.SectionPush{push})[0], "confirm": check.Err(q.Confirm(ctx, section)),
 		"forget": q.Forget(ctx, model.Space{Name: "s", Sections: 1, Step: 1}),
@@ -54,7 +52,7 @@ func TestDeployments(t *testing.T) {
 	t.Parallel()
 	o, c := lend(t)
 	unknown, ours, theirs := of(t, o, ""), of(t, o, "ours"), of(t, o, "theirs")
-	errs := callErrs(t, unknown, life{lease: model.Lease{Owner: owner(0)},
+	errs := callErrs(t, unknown, life{
 		push: model.PushRequest{Key: key(), Life: "x", Segment: model.Segment{First: 1, Last: 1}}})
 	errs["marks"] = check.Err(unknown.Marks().Life(t.Context()))
 	errs["replicas"] = unknown.Replicas().Put(t.Context(), "a", "b", time.Second)
@@ -67,10 +65,7 @@ func TestDeployments(t *testing.T) {
 	l := live(t, ours)
 	for _, change := range []func(){
 		func() {},
-		func() {
-			do(t, c, "HSET", metaName, "h", strings.Repeat("5f", 20))
-			do(t, c, "HSET", workersName, "h", strings.Repeat("5f", 20))
-		},
+		func() { do(t, c, "HSET", metaName, "h", strings.Repeat("5f", 20)) },
 	} {
 		change()
 		before := dump(t, c)

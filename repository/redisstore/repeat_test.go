@@ -15,7 +15,6 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
-	"shardid/repository/workertest"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -75,8 +74,6 @@ func TestARepeatChangesNothing(t *testing.T) {
 		}
 		at.loses.Store(0)
 
-		wantWorkersRepeated(t, at)
-
 		late := newHold()
 		at.hold.Store(late)
 		req := model.PushRequest{Key: keys[0], Life: p.Life, Segment: model.Segment{First: 31, Last: 40}, Cap: 1000}
@@ -89,22 +86,6 @@ func TestARepeatChangesNothing(t *testing.T) {
 		listtest.Expect(t, listtest.Pop(t, s, keys[0], 10).Indices, 21, 30)
 		listtest.Expect(t, listtest.Pop(t, s, keys[0], 10).Indices, 41, 50)
 	})
-}
-
-// wantWorkersRepeated: a call about a worker ID whose answer was lost is repeated by the client, or by the caller, and
-// gives no second one.
-func wantWorkersRepeated(t *testing.T, at proxied) {
-	w := workersAt(t, at.options)
-	workertest.Acquire(t, w, owner(9))
-	at.loses.Store(1 << 30)
-	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
-	at.loses.Store(0)
-	lease := workertest.Acquire(t, w, owner(0))
-	check.Equal(t, lease.WorkerID, 1, "worker ID")
-	at.loses.Store(1 << 30)
-	check.Equal(t, w.Release(t.Context(), lease) != nil, true, "released without an answer")
-	at.loses.Store(0)
-	check.OK(t, w.Release(t.Context(), lease))
 }
 
 // manyKeys are n lists.
@@ -170,7 +151,7 @@ func behindProxies(t *testing.T, at site) proxied {
 	return proxied{o, f}
 }
 
-// proxy forwards to a Redis, and gives its own address. Scripts that read worker IDs have no faults.
+// proxy forwards to a Redis, and gives its own address.
 func (f *faults) proxy(t *testing.T, to string) string {
 	t.Helper()
 	return testserver.Fake(t, func(client net.Conn) {
@@ -178,7 +159,7 @@ func (f *faults) proxy(t *testing.T, to string) string {
 		var late atomic.Pointer[hold]
 		testserver.Forward(client, to, func(request []byte) []byte {
 			low := bytes.ToLower(request)
-			if bytes.Contains(low, []byte("\neval")) && !bytes.Contains(low, []byte("\nread\r")) {
+			if bytes.Contains(low, []byte("\neval")) {
 				if h := f.hold.Swap(nil); h != nil {
 					close(h.sent)
 					<-h.arrive

@@ -170,13 +170,10 @@ func TestACL(t *testing.T) {
 	for range 2 { // the second is held, which is asked for
 		check.Must(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)))
 	}
-	w := leaf(s)
 	check.Must(t, errors.Join(s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}),
-		s.Check(t.Context()), check.Err(w.Peers(t.Context())), w.Release(t.Context(), l.lease),
+		s.Check(t.Context()),
 		s.Sequences().Forget(t.Context(), model.Space{Name: "s", Sections: 1, Step: 1}),
 		check.Err(s.Marks().Scan(t.Context(), l.marks, 0)), s.Replicas().Put(t.Context(), "a", "b", time.Minute)))
-	do(t, server.Client(), "HSET", workersName, "r", 2)
-	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "0 of 1")
 }
 
 // TestOutOfMemory: full memory stops pushes and is told by all that probes, which writes; it does not stop pops and

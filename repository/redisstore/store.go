@@ -1,5 +1,5 @@
-// Package redisstore keeps the lists of indices, the refill locks and the worker
-// IDs in Redis: a single server, one behind Sentinel, or a Redis Cluster. Redis
+// Package redisstore keeps the lists of indices, the refill locks and the sections of
+// sequences in Redis: a single server, one behind Sentinel, or a Redis Cluster. Redis
 // 6.2 or newer.
 //
 // # The promise
@@ -10,8 +10,6 @@
 // holds the replication ID for which the list is valid, and every script compares the
 // two before it serves: what another life left behind is dropped, which
 // costs a gap. A server whose replication ID cannot be read is refused.
-//
-// Worker IDs are bound to it in the same way, see Workers.
 //
 // # A command that comes twice
 //
@@ -34,9 +32,6 @@
 //	                                               the database has come, see Marks
 //	id.gen.lock_<app>_<shard>                      string: token of the holder
 //	id.gen.lock_<name>_<deployment>                the same, for reload and sweep
-//	id.gen.worker_{<name>}_<id>                    string: token of the holder, expires
-//	id.gen.workers_{<name>}                        hash: h, e and d as above; for each worker ID
-//	                                               its bounds, last report and last owner
 //
 // The scripts are the .lua files of this folder; prelude.lua precedes all but those of
 // locks and replicas.
@@ -46,7 +41,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +60,6 @@ type Store struct {
 	opts       Options
 	client     redis.UniversalClient
 	deployment atomic.Pointer[string] // see SetDeployment
-	waitLimit  time.Duration          // how long replicas may take to confirm a worker ID
 
 	pop, state, push, remove, marks, check, lock, unlock script
 }
@@ -76,16 +69,14 @@ func New(o Options) *Store {
 	s := &Store{
 		opts:   o,
 		client: o.connect(),
-		// Half the time a reply may take: WAIT must answer before the client gives up.
-		waitLimit: cmp.Or(o.ReadTimeout, defaultTimeout) / 2,
-		pop:       newScript(o.Observe, "prelude", "pop"),
-		state:     newScript(o.Observe, "prelude", "state"),
-		push:      newScript(o.Observe, "prelude", "push"),
-		remove:    newScript(o.Observe, "prelude", "delete"),
-		marks:     newScript(o.Observe, "prelude", "marks"),
-		check:     newScript(o.Observe, "prelude", "check"),
-		lock:      newScript(o.Observe, "lock"),
-		unlock:    newScript(o.Observe, "unlock"),
+		pop:    newScript(o.Observe, "prelude", "pop"),
+		state:  newScript(o.Observe, "prelude", "state"),
+		push:   newScript(o.Observe, "prelude", "push"),
+		remove: newScript(o.Observe, "prelude", "delete"),
+		marks:  newScript(o.Observe, "prelude", "marks"),
+		check:  newScript(o.Observe, "prelude", "check"),
+		lock:   newScript(o.Observe, "lock"),
+		unlock: newScript(o.Observe, "unlock"),
 	}
 	s.SetDeployment("")
 	return s

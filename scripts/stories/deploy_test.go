@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +101,9 @@ func TestGrants(t *testing.T) {
 	if ready := d.get("/readyz"); ready.Status != "ok" {
 		t.Errorf("/readyz: %s", ready.body)
 	}
+	if replicas := d.get("/api/replicas"); strings.Contains(replicas.body, `"message"`) {
+		t.Errorf("/api/replicas: %s", replicas.body)
+	}
 
 	admin := [][]string{
 		{"provision", "--app", "2", "--name", "second"}, {"apps", "set", "--app", "2", "--step", "2000"}, {"apps"},
@@ -125,17 +127,6 @@ func TestGrants(t *testing.T) {
 	if o := shardid(t, s, "doctor"); o.exit != 0 || strings.Contains(o.stdout, "unknown") {
 		t.Errorf("doctor: %+v", o)
 	}
-
-	// The worker IDs of Redis, once those of the database are given up.
-	d.stops(syscall.SIGTERM, 15*time.Second)
-	must(t, s, "confirm", "--registry")
-	byRedis := serve(t, s.With(byRedis(redis.Addr)))
-	answers(byRedis, aliceGet)
-	if a := byRedis.get("/api/snowflake/get/x"); a.status == 200 {
-		t.Errorf("snowflake without its ACL: %s", a.body)
-	}
-	permit(t, redis, "snowflake")
-	answers(byRedis, "/api/snowflake/get/x")
 }
 
 // TestACLOfTopologies: the same ACL on a cluster, and behind sentinels.

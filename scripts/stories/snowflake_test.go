@@ -102,9 +102,8 @@ func TestLeafRegistriesDie(t *testing.T) {
 		start  func(*testing.T) (server, settings)
 	}{
 		{name: "zookeeper", start: zooVictim("zk")},
-		{name: "redis", leased: true, start: redisVictim},
 		{name: "zookeeper, recycled", deep: true, start: zooVictim("zk_recycle")},
-		{name: "zookeeper, ephemeral", deep: true, leased: true, start: zooVictim("zk_ephemeral")},
+		{name: "zookeeper, ephemeral", leased: true, start: zooVictim("zk_ephemeral")},
 		{name: "database", deep: true, start: databaseVictim},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,11 +168,6 @@ func demo(s settings) []string {
 		return nil
 	}
 	return []string{"--demo"}
-}
-
-func redisVictim(t *testing.T) (server, settings) {
-	redis := testserver.Redis(t)
-	return redis, byRedis(redis.Addr)
 }
 
 func databaseVictim(t *testing.T) (server, settings) {
@@ -270,11 +264,6 @@ func onZooKeeper(mode, addr string) settings {
 	return settings{"SNOWFLAKE_WORKER_MODE": mode, "ZOOKEEPER_ADDRS": addr, "SNOWFLAKE_NAME": name}
 }
 
-// byRedis is the mode redis.
-func byRedis(addr string) settings {
-	return onRedis(addr).With(settings{"SNOWFLAKE_WORKER_MODE": "redis"})
-}
-
 // registries are all there are, on servers that stay.
 func registries(t *testing.T) []registry {
 	t.Helper()
@@ -286,7 +275,6 @@ func registries(t *testing.T) []registry {
 		{"zk_recycle", onZooKeeper("zk_recycle", zoo), true},
 		{"zk_ephemeral", onZooKeeper("zk_ephemeral", zoo), false},
 		{"mysql", settings{"SNOWFLAKE_WORKER_MODE": "mysql"}, true},
-		{"redis", byRedis(testserver.Redis(t).Addr), false},
 		{"local", local, true},
 	}
 }

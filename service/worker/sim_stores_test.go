@@ -24,7 +24,7 @@ type simKind int
 const (
 	fixed  simKind = iota // one for each owner for ever: zk
 	pooled                // given to another once expired: mysql, zk_recycle
-	leased                // held for a time, without a local file: redis, zk_ephemeral
+	leased                // held for a time, without a local file: zk_ephemeral
 )
 
 // simMargin is for how long a registry leaves a lease alone that has run out.

@@ -83,7 +83,7 @@ const (
 	recordBelieved  mutant = "a database that is a copy has the first record of a layout"
 	noDoubt         mutant = "what a registry has forgotten is not waited for"
 	noClaims        mutant = "nobody claims what a registry's lease is used for"
-	noWait          mutant = "no WAIT: a deposed server of the registry gives leases"
+	noWait          mutant = "no majority: a deposed server of the registry gives leases"
 	addressBelieved mutant = "whoever comes from an address is the one that came from it before"
 )
 

@@ -228,8 +228,6 @@ func (l *Loaded) conflicts() (all []string) {
 		"empty: list ip:port with a worker ID for each instance")
 	when(strings.HasPrefix(w.Mode, "zk") && len(l.ZooKeeper.Addrs) == 0,
 		"snowflake.worker.mode is %s but zookeeper.addrs is empty: list host:port of the servers", w.Mode)
-	when(w.Mode == "redis" && l.Redis.URL == "",
-		"snowflake.worker.mode is redis but redis.url is empty: set it, or another snowflake.worker.mode")
 
 	u := l.UID
 	sum := u.TimeBits + u.WorkerBits + u.SeqBits

@@ -109,7 +109,6 @@ func TestConfigConflicts(t *testing.T) {
 		"database:\n  dsn: postgres://app:hunter2@db/i":       "2: database.dsn is that of a server but da",
 		"redis: {url: 'redis://h', tls_ca_file: x}\n":         "1: redis.tls_ca_file, redis.tls_cert_file ",
 		"redis: {url: 'rediss://h', tls_key_file: x}\n":       "1: redis.tls_cert_file and redis.tls_key_f",
-		"snowflake: {worker: {mode: redis}}\n":                "1: snowflake.worker.mode is redis but redi",
 		"snowflake: {worker: {mode: local}}\n":                "1: snowflake.worker.mode is local but snow",
 		"snowflake: {worker: {mode: zk_normal}}\n":            "1: snowflake.worker.mode is zk but zookeep",
 		"snowflake:\n  seq_bits: 13\n":                        "2: snowflake.worker_bits and snowflake.seq",
