@@ -60,7 +60,7 @@ type Counts struct {
 	Dropped int64 // IDs given up since New
 	Held    int64 // IDs that can be issued now
 	Next    int64 // the first of them; nothing without one
-	Waits   int64 // calls that had to wait since New
+	Waits   int64 // calls that had to wait since the pool first held IDs
 	Waiting int   // callers that wait now
 }
 
@@ -72,6 +72,7 @@ type Pool struct {
 	ctx     context.Context // of the calls of the source, until Close
 	end     context.CancelFunc
 	wake    chan struct{} // ends a pause
+	began   atomic.Bool   // IDs were held
 
 	mu      sync.Mutex // guards current against changes, Options.Least and Most, and what follows
 	runs    []Run      // held beside the open part, in order
@@ -136,6 +137,9 @@ func New(opts Options) *Pool {
 	return p
 }
 
+// Began says whether the pool has held IDs. It takes no lock.
+func (p *Pool) Began() bool { return p.began.Load() }
+
 // Next is Take for one ID.
 func (p *Pool) Next(ctx context.Context) (int64, error) {
 	b := p.current.Load()
@@ -198,7 +202,9 @@ func (p *Pool) takeLocked(ctx context.Context, n int, dst []int64) ([]int64, err
 	}
 	w := &waiter{n: n, ids: dst, done: make(chan struct{})}
 	p.waiters = append(p.waiters, w)
-	p.counts.Waits++
+	if p.began.Load() {
+		p.counts.Waits++
+	}
 	p.startAsking()
 	p.mu.Unlock()
 
@@ -350,6 +356,7 @@ func (p *Pool) askSource() {
 		for _, keep := range p.keeps {
 			runs = p.keepRuns(runs, keep)
 		}
+		p.began.Store(true)
 		if p.setRuns(append(p.runs, runs...)); p.closed != nil {
 			p.dropRuns()
 		}

@@ -36,7 +36,7 @@ type ring struct {
 	last atomic.Int64             // last second that was put, in any term; 0 before the first
 
 	mu     sync.Mutex  // guards last against other fills, ended and err of the terms, and what follows
-	before hold.Counts // what counts beside this term: the others, and below 0 who waited for a first fill
+	before hold.Counts // of the other terms
 }
 
 // heldTerm is a worker ID's part of the ring. It is the source of its pool.
@@ -133,7 +133,7 @@ func (r *ring) fillUp() {
 // take takes IDs as Service.Next. Nobody is refused before the first fill.
 func (r *ring) take(ctx context.Context, count int, dst []int64) ([]int64, error) {
 	t := r.held.Load()
-	if r.refusal != nil && count <= r.patient && t.filled.Load() {
+	if r.refusal != nil && count <= r.patient && t.pool.Began() {
 		ctx = r.refusal
 	}
 	if count > 1 {
@@ -170,9 +170,7 @@ func (t *heldTerm) More(_ context.Context, n int64) (runs []hold.Run, err error)
 		return nil, err
 	}
 	t.last.Store(last)
-	if !t.filled.Swap(true) {
-		t.before.Waits -= t.pool.Counts().Waits
-	}
+	t.filled.Store(true)
 	t.put(last)
 	return runs, nil // an error comes again with the next fill
 }

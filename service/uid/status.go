@@ -52,7 +52,7 @@ func (s *Service) Status() Status {
 		RemainingSeconds: remaining(s.opts.Layout, now)}
 	if s.ring != nil {
 		c := s.ring.counts()
-		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, max(0, c.Waits)
+		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, c.Waits
 		out.RingSize, out.RingFill = s.ring.size, c.Held
 	}
 	t := s.term.Load()
