@@ -114,6 +114,29 @@ func TestNoIDTwice(t *testing.T) {
 	}
 }
 
+// Who comes before the pool has held an ID does not count as one who had to wait, not even while the first IDs are on
+// their way. All later ones do.
+func TestBeforeTheFirstIDs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool(t, &counter{most: 8, delay: time.Second}, func(o *Options) { o.Timeout = time.Minute })
+		var callers sync.WaitGroup
+		for range 2 { // the second comes while the source is being called
+			callers.Go(func() { _, _ = p.Next(t.Context()) })
+			time.Sleep(400 * time.Millisecond)
+			if got := p.Counts(); p.Began() || got.Waits != 0 || got.Waiting == 0 {
+				t.Errorf("before the first IDs: began is %t, %+v", p.Began(), got)
+			}
+		}
+		callers.Wait()
+		if got := p.Counts(); !p.Began() || got.Waits != 0 || got.Issued != 2 {
+			t.Errorf("after the first IDs: began is %t, %+v", p.Began(), got)
+		}
+		if _, err := p.Take(t.Context(), 100, nil); err != nil || p.Counts().Waits != 1 {
+			t.Errorf("who came later: %+v, %v", p.Counts(), err)
+		}
+	})
+}
+
 // Who waits is served in order, each with all or nothing, whatever is held meanwhile.
 func TestWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

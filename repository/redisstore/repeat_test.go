@@ -74,7 +74,7 @@ func TestARepeatChangesNothing(t *testing.T) {
 		}
 		at.loses.Store(0)
 
-		late := newHold()
+		late := &hold{make(chan struct{}), make(chan struct{})}
 		at.hold.Store(late)
 		req := model.PushRequest{Key: keys[0], Life: p.Life, Segment: model.Segment{First: 31, Last: 40}, Cap: 1000}
 		delayed := make(chan error)
@@ -109,11 +109,8 @@ type faults struct {
 	hold  atomic.Pointer[hold] // of the next script, or nil
 }
 
-// hold keeps back a script: sent is closed once it was sent, it arrives when arrive is closed, and answered is closed
-// when Redis has answered it.
-type hold struct{ sent, arrive, answered chan struct{} }
-
-func newHold() *hold { return &hold{make(chan struct{}), make(chan struct{}), make(chan struct{})} }
+// hold keeps back a script: sent is closed once it was sent, and it arrives when arrive is closed.
+type hold struct{ sent, arrive chan struct{} }
 
 // behindProxies has the sentinels name a proxy as the master, and every node of a cluster announce its own.
 func behindProxies(t *testing.T, at site) proxied {
@@ -156,22 +153,17 @@ func (f *faults) proxy(t *testing.T, to string) string {
 	t.Helper()
 	return testserver.Fake(t, func(client net.Conn) {
 		var muted atomic.Bool
-		var late atomic.Pointer[hold]
 		testserver.Forward(client, to, func(request []byte) []byte {
 			low := bytes.ToLower(request)
 			if bytes.Contains(low, []byte("\neval")) {
 				if h := f.hold.Swap(nil); h != nil {
 					close(h.sent)
 					<-h.arrive
-					late.Store(h)
 				}
 				muted.Store(f.loses.Add(-1) >= 0)
 			}
 			return request
 		}, func(reply []byte) []byte {
-			if h := late.Swap(nil); h != nil && len(reply) > 0 {
-				close(h.answered)
-			}
 			if !muted.Load() {
 				return reply
 			}

@@ -208,11 +208,9 @@ func rows() []row {
 					"it is filled, or it cannot be filled")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
-			if s.Worker == nil || s.Worker.State != worker.StateWaiting {
-				return message{}
-			}
-			return when(true, "snowflake issues nothing, because this replica holds no worker ID: %s",
-				cmp.Or(s.Worker.Error, "none has been acquired yet"))
+			w := s.worker()
+			return when(w.State == worker.StateWaiting, "snowflake issues nothing, because this replica holds no "+
+				"worker ID: %s", cmp.Or(w.Error, "none has been acquired yet"))
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
 			return when(s.rose(starves, "shardid_leases_none_free_total"), "stop holders that are not needed, or "+
@@ -220,11 +218,9 @@ func rows() []row {
 				fmt.Sprintf("name %q", s.NoneFreeOf))
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) message {
-			if s.Worker == nil || s.Worker.State != worker.StateOffline {
-				return message{}
-			}
-			return when(true, "bring the registry of worker IDs back. It is unreachable, and the worker file "+
-				"reserves time for %s more: %s", s.Worker.Trust.Round(time.Second), s.Worker.Error)
+			w := s.worker()
+			return when(w.State == worker.StateOffline, "bring the registry of worker IDs back. It is unreachable, "+
+				"and the worker file reserves time for %s more: %s", w.Trust.Round(time.Second), w.Error)
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) message {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
@@ -233,11 +229,9 @@ func rows() []row {
 				time.Duration(runway)*time.Second)
 		}},
 		{"ShardidClockOffset", Warning, func(s *sight) message {
-			if s.Worker == nil || s.Worker.ClockOffset.Abs() <= s.MaxOffset/2 {
-				return message{}
-			}
-			return when(true, "this clock is %s from the registry's, at most %s are allowed: set the clocks (NTP)",
-				s.Worker.ClockOffset.Round(time.Millisecond), s.MaxOffset)
+			offset := s.worker().ClockOffset
+			return when(offset.Abs() > s.MaxOffset/2, "set the clocks (NTP). This one is %s from the registry's, at "+
+				"most %s are allowed", offset.Round(time.Millisecond), s.MaxOffset)
 		}},
 		{"ShardidLifetime", Warning, func(s *sight) message {
 			var end []string
@@ -288,6 +282,14 @@ func (s *sight) sum(metrics ...string) (sum float64) {
 		sum += s.metrics[name]
 	}
 	return sum
+}
+
+// worker is the status of the worker ID, in no state when the snowflake mode is disabled.
+func (s *sight) worker() worker.Status {
+	if s.Worker == nil {
+		return worker.Status{}
+	}
+	return *s.Worker
 }
 
 func (s *sight) has(metric string) bool {

@@ -63,7 +63,6 @@ export const text = {
   },
 
   health: {
-    facts: (facts) => facts.join('; '),
     wrong: 'What is wrong', affected: 'What does not work now', working: 'What works',
     replica: 'replica',
     ready: 'ready', degraded: 'ready, degraded', notReady: 'not ready',

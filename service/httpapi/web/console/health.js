@@ -143,7 +143,7 @@ export class Health {
     const heading = title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name;
     setText(name, text.health.heading(cause.severity, heading));
     setText(meaning, words ?? '');
-    setText(message, tell ? tell(...cause.facts) : title ? text.health.facts(cause.facts) : cause.message);
+    setText(message, tell ? tell(...cause.facts) : title ? text.together(cause.facts) : cause.message);
     setAttribute(message, 'lang', tell ? undefined : 'en'); // the server's own words
     setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows.map((alarm) => text.alarms[alarm]?.[0] ?? alarm)) : '');
     setAttribute(link, 'href', cause.runbook);

@@ -58,8 +58,8 @@ export const text = {
       (indices, ids) => `列表跳过序号 ${indices} 个，标签跳过 ID ${ids} 个。`],
     ShardidConfirmationNeeded: ['等待人工确认', 'max_id 可能已回退，相关列表暂停发号。请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。',
       (apps, commands) => `${fact(apps)}：${commands}`],
-    ShardidAppLimit: ['应用的 ID 上限', '有分片剩余的序号不足一成，或已经用完、调用方收到 -5。请调高 max_limit_id，或为业务新建应用。'],
-    ShardidSetting: ['配置需要留意', '存储的配置不安全或不够理想，请运行 shardid doctor 查看；或应用的策略是 wrap，超过上限后 ID 会重复。'],
+    ShardidAppLimit: ['应用的 ID 上限', '有分片剩余的序号不足一成，或已经用完、调用方收到 -5。请调高 max_limit_id，或为业务新建应用。', fact],
+    ShardidSetting: ['配置需要留意', '存储的配置不安全或不够理想，请运行 shardid doctor 查看；或应用的策略是 wrap，超过上限后 ID 会重复。', fact],
     ShardidStoreAway: ['存储不可用', '存储暂时无法使用，只能发放手中已有的 ID。请尽快恢复。'],
     ShardidConditionFailing: ['补号或后台任务失败，或列表全空', '无法取得新的序号或号段；或有后台任务反复重试仍然失败；或某个应用用过的列表全空，下一个调用方要等补号。'],
     ShardidStarved: ['取号超时，或环取空', '有调用方没能及时取得序号、号段或 UID。请检查存储状态与补号耗时；UID 请看 uid.boost_power 与 uid.padding_factor。'],
@@ -106,7 +106,6 @@ export const text = {
   },
 
   health: {
-    facts: (facts) => facts.map(fact).join('；'),
     wrong: '异常与告警', affected: '当前不可用', working: '运行正常',
     replica: '本副本',
     ready: '就绪', degraded: '就绪（降级）', notReady: '未就绪',
