@@ -1,13 +1,12 @@
 //go:build unix
 
-// Tags of the segment mode, as Leaf has them, and their business numbers: replicas share one table.
+// Tags of the segment mode, as Leaf has them: replicas share one table.
 
 package stories_test
 
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,84 +79,4 @@ func tinyidRun(answer string) (ids []int64) {
 		ids = append(ids, id)
 	}
 	return ids
-}
-
-// TestTagsComeAndGo: tags are made in the table, used, and removed, while another one is asked for hard.
-func TestTagsComeAndGo(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
-	must(t, onMariaDB(dsn), "tags", "add", "--tag", "订单 & more", "--step", "10", "--max-id", "7")
-	replicas := serveReady(t, 2, onlySegments(dsn))
-	const oddGet = segmentGet + "%E8%AE%A2%E5%8D%95%20&%20more"
-	orders, odd, books := &ledger{}, &ledger{}, &ledger{}
-	var draws []draw
-	for _, d := range replicas {
-		draws = append(draws, draw{place: at(d), target: segmentGet + "orders", batch: 50, books: orders},
-			draw{place: at(d), target: oddGet, books: odd})
-	}
-	callers := gather(t, 8, draws...)
-	const late = segmentGet + "late"
-	for _, d := range replicas {
-		d.want(late, 404, -2)
-	}
-	query(t, dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('late', 1, 100)")
-	for _, d := range replicas {
-		eventually(t, startLimit, "the new tag works", func() bool {
-			ids, _, _ := d.take(late, 5)
-			books.Rise(0, ids...)
-			return ids != nil
-		})
-	}
-	query(t, dsn, "DELETE FROM leaf_alloc WHERE biz_tag = 'late'")
-	for _, d := range replicas {
-		eventually(t, startLimit, "the removed tag vanishes", func() bool {
-			d.want(segmentGet+"unknown", 404, -2) // has the tags read
-			return d.get(late).status == 404
-		})
-	}
-	reach(t, odd, 1000)
-	reach(t, orders, 10_000)
-	callers.Stop()
-	for what, books := range map[string]*ledger{"orders": orders, "odd": odd, "late": books} {
-		books.Settle(t, what)
-	}
-	wantTaken(t, dsn, "orders", orders)
-}
-
-// TestNumbers: two replicas issue business numbers. None comes twice, the day's first is 1, and who asks for
-// plain IDs of their tag is refused.
-func TestNumbers(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	replicas := serveReady(t, 2, onlySegments(dsn))
-	zone := "+00:00"
-	if time.Now().UTC().Hour()%23 == 0 { // the day must not end meanwhile
-		zone = "+12:00"
-	}
-	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "50",
-		"--pattern", "ORD-{yyyyMMdd}-{seq:6}", "--reset", "day", "--zone", zone)
-	shape, came := regexp.MustCompile(`^"ORD-\d{8}-(\d{6,})"$`), map[string]bool{}
-	for i := range 50 {
-		var a answer
-		eventually(t, startLimit, "numbers", func() bool {
-			a = replicas[i%2].get(fmt.Sprint("/v1/segment/orders/ids?count=", 1+i%7))
-			return a.status == 200
-		})
-		if len(a.IDs) != 1+i%7 {
-			t.Errorf("%d numbers, want %d: %s", len(a.IDs), 1+i%7, a.body)
-		}
-		for _, id := range a.IDs {
-			part := shape.FindStringSubmatch(string(id))
-			if part == nil || came[part[1]] {
-				t.Fatalf("%s is no number, or came twice", id)
-			}
-			came[part[1]] = true
-		}
-	}
-	if !came["000001"] {
-		t.Error("the day's first number is not 1")
-	}
-	replicas[0].want(segmentGet+"orders", 400, -6)
-	replicas[0].want("/v1/segment/orders/ids?ranges=true", 400, -6)
 }
