@@ -1,31 +1,22 @@
 //go:build unix
 
-// The console in depth, for `make test-all`: its widths, names and spaces, and both languages; and the pictures of it
-// that the pages show.
+// The console in depth, for `make test-all`: its widths, names and spaces, and both languages.
 
 package stories_test
 
 import (
-	"encoding/json"
-	"flag"
+	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
-	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -34,80 +25,35 @@ const beyond = `[...document.body.querySelectorAll('*')]
 	.filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth)
 	.map((e) => e.tagName + '#' + e.id + '.' + (e.getAttribute('class') ?? '')).slice(0, 12).join(' ')`
 
-// fits wants nothing wider than the window, at each of these widths.
+// hidden names the links of the navigation that cannot be seen, and what a finger does not hit on a phone.
+const hidden = `[...$$('.top nav a').filter((a) => {
+		const r = a.getBoundingClientRect(), n = a.parentElement.getBoundingClientRect();
+		return r.left < Math.max(0, n.left) || r.right > Math.min(innerWidth, n.right) || r.width === 0;
+	}).map((a) => a.textContent), ...$$('button, input, select').filter((e) =>
+		innerWidth === 390 && e.offsetParent && e.getBoundingClientRect().height < 38).map((e) => e.id)]`
+
+// fits wants nothing wider than the window, and nothing hidden, at each of these widths.
 func (b *tab) fits(theme string, widths ...int) {
 	b.t.Helper()
 	for _, width := range widths {
-		b.resize(width, 900, theme)
+		b.do(chromedp.EmulateViewport(int64(width), 900), prefers(theme))
 		wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`)
 		if wide > 0 {
 			b.t.Errorf("at %d pixels the page is %d too wide: %s", width, wide, eval[string](b, beyond))
 		}
+		if names := eval[[]string](b, hidden); len(names) > 0 {
+			b.t.Errorf("at %d pixels these are hidden, or too small: %q", width, names)
+		}
 	}
 }
 
-// TestConsoleNarrow: with 256 apps and names and messages of every length nothing is wider than the window, at the
-// width of a phone or another one. Every link of the navigation can be seen, and every button can be hit.
-func TestConsoleNarrow(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	d := serve(t, nil, "--demo")
-	d.ready()
-	target, err := url.Parse(d.url)
-	check.Must(t, err)
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	crowd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/status" {
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(manyApps()))
-	}))
-	t.Cleanup(crowd.Close)
-	b := browse(t, crowd.URL, 390)
-	if n := eval[int](b, `$$('#app-rows tr').length`); n != 256 {
-		t.Errorf("%d apps are shown, want 256", n)
+// prefers gives the system of the browser a theme.
+func prefers(theme string) chromedp.Action[chromedp.Void] {
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
+	return func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+		return chromedp.Void{}, err
 	}
-	for _, width := range []int{320, 390, 768, 1024, 1920} {
-		b.fits("light", width)
-		hidden := eval[[]string](b, `$$('.top nav a').filter((a) => {
-			const r = a.getBoundingClientRect(), n = a.parentElement.getBoundingClientRect();
-			return r.left < Math.max(0, n.left) || r.right > Math.min(innerWidth, n.right) || r.width === 0;
-		}).map((a) => a.textContent)`)
-		small := eval[[]string](b, `$$('button, input, select')
-			.filter((e) => innerWidth === 390 && e.offsetParent && e.getBoundingClientRect().height < 38)
-			.map((e) => e.id)`)
-		if len(hidden)+len(small) > 0 {
-			t.Errorf("at %d pixels the links %q cannot be seen, %q are too small for a finger", width, hidden, small)
-		}
-	}
-	b.clean()
-}
-
-// manyApps is a status with 256 apps, the 77th of which has an empty list, long texts and two alarms.
-func manyApps() string {
-	var apps []string
-	for app := range 256 {
-		depths := make([]string, 64)
-		for shard := range depths {
-			depths[shard] = strconv.Itoa(1 + (app*shard)%2000)
-		}
-		if app == 77 {
-			depths[5] = "0"
-		}
-		apps = append(apps, fmt.Sprintf(`{"appId":%d,"name":%q,"step":1000,"maxLimitId":0,
-			"maxLimitIdStr":"0","limitPolicy":"reject","depths":[%s]}`,
-			app, strings.Repeat("长名字W", app%30), strings.Join(depths, ",")))
-	}
-	const since = `"since":"2026-01-01T00:00:00Z"`
-	long := strings.Repeat("m", 300)
-	return `{"version":"` + long + `","startedAt":"2026-01-01T00:00:00Z","ready":false,"message":"` + long + `",
-		"modes":{"queue":{"enabled":true,"ready":false,"error":"` + long + `"}},
-		"stores":[{"name":"database","ok":false,"error":"` + long + `",` + since + `}],
-		"alarms":[{"name":"Two","severity":"info","message":"` + long + `",` + since + `},
-			{"name":"<b>One</b>","severity":"critical","message":"now",` + since + `}],
-		"queue":{"issued":1,"apps":[` + strings.Join(apps, ",") + `]}}`
 }
 
 // TestConsoleNamesAndSpaces: names with how much of each is leased, and the holders of the one that is chosen; spaces
@@ -283,64 +229,4 @@ func tour(b *tab, look func(view string)) {
 	b.run(`$$('#app-rows a')[1].click()`)
 	b.says("#app-name", "9 99")
 	look("an app with a limit")
-}
-
-// pictures is where TestConsolePictures writes.
-var pictures = flag.String("pictures", "", "write the console's pictures into this `folder`, in three minutes")
-
-// TestConsolePictures makes the pictures of README.md and README.zh-CN.md from a service under load:
-//
-//	go test ./scripts/stories -run TestConsolePictures -pictures ../../docs/images
-func TestConsolePictures(t *testing.T) {
-	if *pictures == "" {
-		t.Skip("no folder is given (-pictures)")
-	}
-	if fonts, err := exec.Command("fc-list", ":lang=zh").Output(); err != nil || len(fonts) == 0 {
-		t.Fatalf("install the Debian package fonts-noto-cjk: no font has Chinese characters (%v)", err)
-	}
-	d := prepared(t, onRedis(testserver.Redis(t).Addr),
-		[]string{"provision", "--app", "1", "--name", "orders"},
-		[]string{"provision", "--app", "2", "--name", "payments", "--step", "5000"},
-		[]string{"provision", "--app", "7", "--name", "customers"},
-		[]string{"provision", "--app", "40", "--name", "coupons (short codes)",
-			"--max-limit-id", "99999999999", "--limit-policy", "wrap"},
-		[]string{"tags", "add", "--tag", "invoices", "--step", "20000", "--max-id", exactLimit},
-		[]string{"tags", "add", "--tag", "returns", "--step", "500"})
-	d.ready()
-	for _, load := range [][]string{
-		{"--app", "1", "--rate", "300"}, {"--app", "2", "--rate", "250"}, {"--app", "40", "--rate", "15"},
-		{"--mode", "segment", "--tag", "invoices", "--rate", "60"}, {"--mode", "snowflake", "--rate", "180"},
-		{"--mode", "uid", "--rate", "90"},
-	} {
-		bench := exec.CommandContext(t.Context(), rig.Binary(t),
-			append([]string{"bench", "--url", d.url, "--duration", "10m"}, load...)...)
-		if err := bench.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = bench.Wait() }) // the end of the test's context stops it
-	}
-	eventually(t, 5*time.Minute, "30 samples for the charts", func() bool {
-		var chart struct {
-			Times []int64 `json:"times"`
-		}
-		return json.Unmarshal([]byte(d.get("/api/history").body), &chart) == nil && len(chart.Times) >= 30
-	})
-	b := browse(t, d.url, 1440)
-	take := func(name, theme string, width, height int) {
-		b.resize(width, height, theme)
-		b.do(chromedp.Sleep(6 * time.Second)) // everything is polled once, and the charts follow the width
-		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(*pictures, fmt.Sprintf("console-%s.png", name)), png, 0o644)
-		}
-		if limit := 300 << 10; err != nil || len(png) > limit { // the repository keeps each for ever
-			t.Errorf("picture %s of %d bytes, at most %d are wanted: %v", name, len(png), limit, err)
-		}
-	}
-	take("light", "light", 1440, 1400)
-	take("dark", "dark", 1440, 1400)
-	b.click("#language")
-	b.until("the page is Chinese", `document.documentElement?.lang === 'zh-CN'`)
-	take("zh", "light", 1440, 1340)
-	b.clean()
 }

@@ -21,7 +21,6 @@ import (
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -502,15 +501,4 @@ func (b *tab) fill(selector, value string) {
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.CSS(selector)))
-}
-
-// resize gives the page another width, and the system another theme.
-func (b *tab) resize(width, height int, theme string) {
-	b.t.Helper()
-	scheme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
-	b.do(chromedp.EmulateViewport(int64(width), int64(height)),
-		func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
-			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: scheme})
-			return chromedp.Void{}, err
-		})
 }
