@@ -13,7 +13,7 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-for package in python3-redis php-cli php-redis php-predis redis-tools prometheus-redis-exporter haproxy curl; do
+for package in python3-redis php-cli php-redis php-predis redis-tools haproxy curl; do
 	if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
 	echo "test-clients: installs $package"
 	as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
@@ -35,6 +35,6 @@ done
 
 status=0
 SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -timeout 60m -parallel 4 -v \
-	-run "${1:-^Test(Programs|ClientTable|HAProxy|Examples|JavaClient)$}" ./scripts/stories || status=$?
+	-run "${1:-^Test(Programs|RedisLibraries|Examples|JavaClient)$}" ./scripts/stories || status=$?
 if [ -n "$lacking" ]; then echo "NOT INSTALLED:$lacking"; fi
 exit "$status"

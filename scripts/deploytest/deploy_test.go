@@ -86,6 +86,18 @@ func TestAlertRules(t *testing.T) {
 	check.OK(t, err, out)
 }
 
+// TestHAProxy: HAProxy takes the configuration of docs/api.md.
+func TestHAProxy(t *testing.T) {
+	check.Deep(t)
+	_, text, _ := strings.Cut(read(t, "docs/api.md"), "\n```haproxy\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	check.Has(t, text, "\nbackend shardid\n")
+	path := filepath.Join(t.TempDir(), "haproxy.cfg")
+	check.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	out, err := run("", found(t, "haproxy"), "-c", "-f", path)
+	check.OK(t, err, out)
+}
+
 // TestCompose: what docker compose reads its file with takes it. TestCompose runs what it says.
 func TestCompose(t *testing.T) {
 	check.Deep(t)

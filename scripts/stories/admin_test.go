@@ -161,7 +161,7 @@ func TestConfirmReplacesALostDatabase(t *testing.T) {
 // deploymentOf is the ID of a database, as errors name it.
 func deploymentOf(t *testing.T, dsn string) string {
 	t.Helper()
-	return word(t, dsn, "SELECT deployment FROM shardid_deployment")
+	return valueOf[string](t, dsn, "SELECT deployment FROM shardid_deployment")
 }
 
 // What operators get wrong, and how they are told: by the log, by doctor, and by what callers are answered.

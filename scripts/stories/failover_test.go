@@ -62,7 +62,7 @@ func TestDatabaseRestored(t *testing.T) {
 	s.db.Kill()
 	mustCopy(t, kept, live)
 	s.db.Restart()
-	if maxID, highest := number(t, s.dsn, aliceMaxID), books.Last()>>14; highest <= maxID {
+	if maxID, highest := valueOf[int64](t, s.dsn, aliceMaxID), books.Last()>>14; highest <= maxID {
 		t.Fatalf("max_id is %d and no index above %d was issued: the row is not old", maxID, highest)
 	}
 	fresh := serve(t, s.settings().With(direct()))

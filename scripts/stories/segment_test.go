@@ -52,7 +52,7 @@ func TestLeafSegmentReplicas(t *testing.T) {
 	}
 	callers.Stop()
 	books.Settle(t)
-	next := number(t, dsn, "SELECT max_id FROM leaf_alloc WHERE biz_tag = 'orders'")
+	next := valueOf[int64](t, dsn, "SELECT max_id FROM leaf_alloc WHERE biz_tag = 'orders'")
 	if highest := books.Last(); highest >= next {
 		t.Errorf("ID %d was issued, max_id is %d", highest, next)
 	}

@@ -167,30 +167,17 @@ func migrated(t *testing.T) (dsn string) {
 // query runs statements one by one; they must succeed.
 var query = rig.Query
 
-// scan reads the one row that a query gives.
-func scan(t *testing.T, dsn, statement string, into ...any) {
+// valueOf is the one that a query gives.
+func valueOf[T any](t *testing.T, dsn, statement string) (value T) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
 	if err == nil {
-		err = errors.Join(db.QueryRowContext(t.Context(), statement).Scan(into...), db.Close())
+		err = errors.Join(db.QueryRowContext(t.Context(), statement).Scan(&value), db.Close())
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
-}
-
-// number is the one number that a query gives.
-func number(t *testing.T, dsn, statement string) (n int64) {
-	t.Helper()
-	scan(t, dsn, statement, &n)
-	return n
-}
-
-// word is the one text that a query gives.
-func word(t *testing.T, dsn, statement string) (text string) {
-	t.Helper()
-	scan(t, dsn, statement, &text)
-	return text
+	return value
 }
 
 // mariadb runs a statement through the command line client, as an operator

@@ -70,8 +70,9 @@ func (d *daemon) uidWorker() int64 {
 // nodeRows are the rows of WORKER_NODE: ID, host, port, type and day of the start.
 func nodeRows(t *testing.T, dsn string) []string {
 	t.Helper()
-	return strings.Split(word(t, dsn, `SELECT GROUP_CONCAT(CONCAT_WS(' ', ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE)
-		ORDER BY ID SEPARATOR '\n') FROM WORKER_NODE`), "\n")
+	rows := valueOf[string](t, dsn, `SELECT GROUP_CONCAT(CONCAT_WS(' ', ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE)
+		ORDER BY ID SEPARATOR '\n') FROM WORKER_NODE`)
+	return strings.Split(rows, "\n")
 }
 
 // TestUIDReplicas: two replicas share a database and nothing else. No UID comes twice, each has the worker
@@ -107,7 +108,7 @@ func TestUIDReplicas(t *testing.T) {
 		if workers[worker] == 0 {
 			t.Errorf("no UID is of worker %d: %v", worker, workers)
 		}
-		mark := number(t, dsn, fmt.Sprint("SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = ", worker))
+		mark := valueOf[int64](t, dsn, fmt.Sprint("SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = ", worker))
 		if last := bits.lastSecond(books); mark < last {
 			t.Errorf("replica %d: the mark %d is below %d, which was issued", i, mark, last)
 		}

@@ -3,11 +3,8 @@ module example.com/golang
 go 1.26.0
 
 require (
-	github.com/bwmarrin/snowflake v0.3.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/sony/sonyflake v1.2.0
-	github.com/yitter/idgenerator-go v1.3.3
 )
 
 require (
