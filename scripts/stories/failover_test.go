@@ -81,7 +81,7 @@ func TestDatabaseFailover(t *testing.T) {
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
 	must(t, s, "tags", "add", "--tag", "orders", "--step", "1000")
-	f := newFleet(t, s)
+	f := newFleet(t, s, aliceGet, segmentGet+"orders", snowflakeGet, uidGet)
 	f.add(2)
 	f.serves(startLimit)
 	time.Sleep(3 * time.Second) // it issues
@@ -167,15 +167,18 @@ func (m movingDatabase) leadTo(s *testserver.MariaDBServer) { m.proxy.Switch(s.A
 type fleet struct {
 	t        *testing.T
 	settings settings
+	release  string             // of the replicas that are added, as of a place
 	books    map[string]*ledger // by what is asked for
 	places   []*place
 	callers  []*rig.Callers
 }
 
-func newFleet(t *testing.T, s settings) *fleet {
-	return &fleet{t: t, settings: s, books: map[string]*ledger{
-		aliceGet: {}, segmentGet + "orders": {}, snowflakeGet: {}, uidGet: {},
-	}}
+func newFleet(t *testing.T, s settings, targets ...string) *fleet {
+	f := &fleet{t: t, settings: s, books: map[string]*ledger{}}
+	for _, target := range targets {
+		f.books[target] = &ledger{}
+	}
+	return f
 }
 
 // add starts replicas with a caller for each mode, who asks to the end.
@@ -184,6 +187,7 @@ func (f *fleet) add(n int) {
 	for range n {
 		own := address(len(f.places) + 1)
 		p := newPlace(f.t, own, f.settings.With(settings{"SNOWFLAKE_ADVERTISE": own}))
+		p.release = f.release
 		p.start()
 		f.places = append(f.places, p)
 		for target, books := range f.books {
@@ -200,7 +204,7 @@ func (f *fleet) serves(limit time.Duration) {
 		for target, books := range f.books {
 			eventually(f.t, limit, p.name+" serves "+target, func() bool {
 				ids, _, _ := p.now.Load().take(target, 100)
-				books.Rise(0, ids...)
+				books.Add("", plain, ids...)
 				return ids != nil
 			})
 		}

@@ -31,6 +31,7 @@ type place struct {
 	dir      string
 	settings settings
 	args     []string               // of serve
+	release  string                 // the binary of 0.3.0; "" is the present version
 	now      atomic.Pointer[daemon] // nil while there is no process to ask
 }
 
@@ -49,7 +50,11 @@ func at(d *daemon) *place {
 // start runs a process, which need not be ready.
 func (p *place) start() *daemon {
 	p.t.Helper()
-	d := serveIn(p.t, p.dir, p.settings, p.args...)
+	cmd := command(p.t, p.dir, p.settings, serving(p.args)...)
+	if p.release != "" {
+		cmd = ofRelease(p.release, p.dir, p.settings, "serve")
+	}
+	d := listening(launch(p.t, cmd))
 	p.now.Store(d)
 	return d
 }
@@ -70,7 +75,7 @@ type draw struct {
 	batch    int // IDs in a request; 0 is one
 	books    *ledger
 	pause    time.Duration // of a caller after an answer; 0 is a millisecond
-	anyOrder bool          // the IDs of a caller need not rise, over the lives of the process
+	anyOrder bool          // the IDs of a caller need not rise
 	looks    func([]int64) // at the IDs of a process that still lives; nil: nobody
 }
 
@@ -89,7 +94,10 @@ func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 			lives := w.place.now.Load() == d
 			switch {
 			case ids != nil:
-				if w.books.Rise(last, ids...); !w.anyOrder {
+				if w.anyOrder {
+					w.books.Add("", plain, ids...)
+				} else {
+					w.books.Rise(last, ids...)
 					last = ids[len(ids)-1]
 				}
 				if lives && w.looks != nil {
