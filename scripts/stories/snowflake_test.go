@@ -14,39 +14,53 @@ import (
 	"testing"
 	"time"
 
-	"shardid/scripts/check"
-	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
-// TestLeafReplicas: three instances with each kind of registry, one of which is
-// killed under load and comes back. The command lists them. The deployments run at the
-// same time, as they wait most of it.
+// TestLeafReplicas: three instances with each kind of registry, one of which is killed under load and comes back in its
+// folder and at its address. One that gets its worker ID back issues nothing of the time that its earlier life has
+// reserved.
 func TestLeafReplicas(t *testing.T) {
 	story(t)
-	const enough = 20_000
-	var all []*deployment
 	for _, r := range registries(t) {
-		all = append(all, newDeployment(t, r, 3))
-	}
-	for _, d := range all {
-		for _, i := range d.instances {
-			i.start()
-		}
-	}
-	for _, d := range all {
-		d.serves(t)
-	}
-	for _, d := range all {
-		d.loseOne(t, enough/3)
-	}
-	for _, d := range all {
-		d.comesBack(t)
-	}
-	for _, d := range all {
-		eventually(t, time.Minute, d.mode+": all the IDs", func() bool { return d.books.Count() >= enough })
-		d.callers.Stop()
-		d.books.Settle(t, d.mode)
+		t.Run(r.mode, func(t *testing.T) {
+			t.Parallel()
+			const enough = 20_000
+			s, books := onMariaDB(migrated(t)).With(closeClocks()).With(r.settings), &ledger{}
+			var all []*instance
+			for n := range 3 {
+				all = append(all, newInstance(t, fmt.Sprint("instance ", n), address(n), books, s))
+				all[n].start()
+			}
+			serve := func(instances ...*instance) {
+				t.Helper()
+				for _, i := range instances {
+					worker := i.serves()
+					for _, other := range all {
+						if other != i && other.worker.Load() == worker {
+							t.Errorf("%s and %s both have worker ID %d", i.name, other.name, worker)
+						}
+					}
+				}
+			}
+			serve(all...)
+			callers := gather(t, 2, flakes(all...)...)
+			reach(t, books, enough/3)
+			lost := all[0]
+			before, reserved := lost.worker.Load(), lost.now.Load().flakeStatus().ReservedUntil
+			lost.kill()
+			lost.start()
+			serve(lost)
+			if after := lost.worker.Load(); r.keeps && after != before {
+				t.Errorf("worker ID %d before kill -9, %d after", before, after)
+			}
+			if at := timeOf(lost.last); r.keeps && !at.After(reserved) {
+				t.Errorf("an ID of %v, and the time up to %v was reserved before", at, reserved)
+			}
+			reach(t, books, enough)
+			callers.Stop()
+			books.Settle(t)
+		})
 	}
 }
 
@@ -60,13 +74,13 @@ func TestLeafFolderTaken(t *testing.T) {
 	second := newInstance(t, "second", address(1), first.books, onMariaDB(dsn))
 	second.dir = first.dir
 	first.start()
-	worker := first.serves(takeover)
+	worker := first.serves()
 	second.start()
 	second.waits("another process uses the folder", filepath.Join("data", "shardid", "8080"))
 	eventuallyID(t, second.now.Load(), aliceGet)
 	first.flake()
 	first.stop()
-	if got := second.serves(takeover); got != worker {
+	if got := second.serves(); got != worker {
 		t.Errorf("worker ID %d, want %d, which the first one had", got, worker)
 	}
 	first.books.Settle(t)
@@ -95,46 +109,33 @@ func (i *instance) waits(reasons ...string) {
 // care. When the registry is back, all continue where they were.
 func TestLeafRegistriesDie(t *testing.T) {
 	story(t)
-	for _, c := range []struct {
-		name   string
-		deep   bool
-		leased bool // it may not continue without its registry
-		start  func(*testing.T) (server, settings)
-	}{
-		{name: "zookeeper", start: zooVictim("zk")},
-		{name: "zookeeper, recycled", deep: true, start: zooVictim("zk_recycle")},
-		{name: "zookeeper, ephemeral", leased: true, start: zooVictim("zk_ephemeral")},
-		{name: "database", deep: true, start: databaseVictim},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.deep {
-				check.Deep(t)
-			}
+	for mode, isLeased := range map[string]bool{"zk": false, "zk_ephemeral": true} {
+		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			registry, s := c.start(t)
-			i := newInstance(t, c.name, address(1), nil, s.With(closeClocks()))
-			i.args = demo(i.settings)
+			registry := testserver.ZooKeeper(t)
+			i := newInstance(t, mode, address(1), nil, onZooKeeper(mode, registry.Addr()).With(closeClocks()))
+			i.args = []string{"--demo"}
 			i.start()
-			worker := i.serves(takeover)
+			worker := i.serves()
 			for _, target := range []string{segmentGet + demoTag, aliceGet} {
 				eventuallyID(t, i.now.Load(), target)
 			}
 			callers := gather(t, 1, flakes(i)...)
 			registry.Kill()
 			var fresh *instance
-			if store, _, _ := strings.Cut(c.name, ","); c.leased {
+			if isLeased { // it may not continue without its registry
 				i.fallsSilent()
 			} else {
 				i.goesOn()
-				fresh = i.startsAgain(worker, store)
+				fresh = i.startsAgain(worker)
 			}
 			registry.Restart()
 			if fresh != nil {
-				fresh.serves(takeover)
+				fresh.serves()
 				fresh.books.Settle(t, fresh.name)
 			}
 			i.worker.Store(-1) // a lease may be of another one now
-			if got := i.serves(takeover); !c.leased && got != worker {
+			if got := i.serves(); !isLeased && got != worker {
 				t.Errorf("worker ID %d, want %d, as before", got, worker)
 			}
 			eventually(t, takeover, "the registry confirms, and all is well", func() bool {
@@ -145,38 +146,6 @@ func TestLeafRegistriesDie(t *testing.T) {
 			i.books.Settle(t)
 		})
 	}
-}
-
-// server is what a story takes away.
-type server interface {
-	Kill()
-	Restart()
-}
-
-// The victims have embedded stores beside their registry, but that of the database, which has all in one.
-
-func zooVictim(mode string) func(*testing.T) (server, settings) {
-	return func(t *testing.T) (server, settings) {
-		zoo := testserver.ZooKeeper(t)
-		return zoo, onZooKeeper(mode, zoo.Addr())
-	}
-}
-
-// demo is what fills embedded stores; a database has been filled.
-func demo(s settings) []string {
-	if s["DATABASE_DSN"] != "" {
-		return nil
-	}
-	return []string{"--demo"}
-}
-
-func databaseVictim(t *testing.T) (server, settings) {
-	db := testserver.MariaDB(t)
-	s := onMariaDB(db.NewDatabase(t))
-	must(t, s, "migrate")
-	must(t, s, "provision", "--app", "1", "--name", "test")
-	must(t, s, "tags", "add", "--tag", demoTag)
-	return db, s
 }
 
 // fallsSilent: the lease runs out, which the health endpoints tell, and the other modes continue.
@@ -221,18 +190,18 @@ func (i *instance) tells(state string) {
 }
 
 // startsAgain: the worker file is enough for its instance after kill -9; a fresh one, without a file, waits.
-func (i *instance) startsAgain(worker int64, store string) (fresh *instance) {
+func (i *instance) startsAgain(worker int64) (fresh *instance) {
 	i.t.Helper()
 	i.kill()
 	i.start()
-	if got := i.serves(takeover); got != worker || i.now.Load().flakeStatus().State != "offline" {
+	if got := i.serves(); got != worker || i.now.Load().flakeStatus().State != "offline" {
 		i.t.Errorf("after kill -9: worker ID %d, want %d: %+v", got, worker, i.now.Load().flakeStatus())
 	}
 	elsewhere := i.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(2)})
 	fresh = newInstance(i.t, i.name+", fresh", address(2), nil, elsewhere)
 	fresh.args = i.args
 	fresh.start()
-	fresh.waits(store)
+	fresh.waits("zookeeper")
 	return fresh
 }
 
@@ -276,76 +245,6 @@ func registries(t *testing.T) []registry {
 		{"zk_ephemeral", onZooKeeper("zk_ephemeral", zoo), false},
 		{"mysql", settings{"SNOWFLAKE_WORKER_MODE": "mysql"}, true},
 		{"local", local, true},
-	}
-}
-
-// deployment is instances that share a registry and a database.
-type deployment struct {
-	registry
-	dsn       string
-	books     *ledger
-	instances []*instance
-	workers   []int64 // theirs
-	callers   *rig.Callers
-	reserved  time.Time // by the instance that was killed
-}
-
-func newDeployment(t *testing.T, r registry, size int) *deployment {
-	t.Helper()
-	d := &deployment{registry: r, dsn: migrated(t), books: &ledger{}, workers: make([]int64, size)}
-	s := onMariaDB(d.dsn).With(closeClocks()).With(r.settings)
-	for n := range size {
-		d.instances = append(d.instances, newInstance(t, fmt.Sprintf("%s %d", r.mode, n), address(n), d.books, s))
-	}
-	return d
-}
-
-// apart fails the test when two instances have one worker ID.
-func (d *deployment) apart(t *testing.T) {
-	t.Helper()
-	holder := map[int64]int{}
-	for n, worker := range d.workers {
-		if other, taken := holder[worker]; taken {
-			t.Errorf("%s: instances %d and %d both have worker ID %d", d.mode, other, n, worker)
-		}
-		holder[worker] = n
-	}
-}
-
-// serves waits until all instances do, and begins to ask them.
-func (d *deployment) serves(t *testing.T) {
-	t.Helper()
-	for n, i := range d.instances {
-		d.workers[n] = i.serves(takeover)
-	}
-	d.apart(t)
-	d.callers = gather(t, 2, flakes(d.instances...)...)
-}
-
-// loseOne kills the first instance in the middle of its work.
-func (d *deployment) loseOne(t *testing.T, after int) {
-	t.Helper()
-	eventually(t, time.Minute, d.mode+": the first IDs", func() bool { return d.books.Count() > after })
-	d.reserved = d.instances[0].now.Load().flakeStatus().ReservedUntil
-	d.instances[0].kill()
-}
-
-// comesBack starts it again, in its folder and at its address. One that gets its
-// worker ID back issues nothing of the time that its earlier life has reserved.
-func (d *deployment) comesBack(t *testing.T) {
-	t.Helper()
-	before, i := d.workers[0], d.instances[0]
-	i.start()
-	d.workers[0] = i.serves(takeover)
-	d.apart(t)
-	if !d.keeps {
-		return
-	}
-	if d.workers[0] != before {
-		t.Errorf("%s: worker ID %d before kill -9, %d after", d.mode, before, d.workers[0])
-	}
-	if at := timeOf(i.last); !at.After(d.reserved) {
-		t.Errorf("%s: an ID of %v, and the time up to %v was reserved before", d.mode, at, d.reserved)
 	}
 }
 
@@ -393,12 +292,12 @@ func (i *instance) flake() (answer, bool) {
 
 // serves waits until the process issues snowflakes, and gives the worker ID in
 // them, which /api/status tells too.
-func (i *instance) serves(limit time.Duration) int64 {
+func (i *instance) serves() int64 {
 	i.t.Helper()
-	took := eventually(i.t, limit, i.name+" serves", func() bool { _, ok := i.flake(); return ok })
+	took := eventually(i.t, takeover, i.name+" serves", func() bool { _, ok := i.flake(); return ok })
 	worker := workerOf(i.last)
 	// The first ID comes before the step that made it possible has ended, which says so.
-	eventually(i.t, limit, fmt.Sprintf("%s: /api/status has worker ID %d", i.name, worker), func() bool {
+	eventually(i.t, takeover, fmt.Sprintf("%s: /api/status has worker ID %d", i.name, worker), func() bool {
 		s := i.now.Load().flakeStatus()
 		return s.WorkerID == worker && s.Address == i.settings["SNOWFLAKE_ADVERTISE"]
 	})
