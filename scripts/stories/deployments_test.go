@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -74,12 +73,12 @@ func TestUpgradeSideBySide(t *testing.T) {
 	f := newFleet(t, s, aliceGet, helloGet, hiddenGet, segmentGet+"orders", snowflakeGet, uidGet)
 	f.release = old
 	f.add(2)
-	f.serves(time.Minute)
+	f.serves()
 	must(t, s, "migrate")
-	f.serves(time.Minute)
+	f.serves()
 	f.release = ""
 	f.add(2)
-	f.serves(time.Minute)
+	f.serves()
 	for command, says := range map[string]string{"apps": "orders", "tags": "orders", "doctor": "database", "migrate": ""} {
 		check.Has(t, byOld(command), says, command, "of 0.3.0")
 	}
@@ -98,21 +97,21 @@ func TestUpgradeSideBySide(t *testing.T) {
 		p.start()
 	}
 	again(one, old)
-	f.serves(time.Minute)
+	f.serves()
 
 	redis.Kill()
 	database.Kill()
 	database.Restart()
 	redis.Restart()
-	f.serves(time.Minute)
+	f.serves()
 	again(one, "")
 	two.kill()
 	again(two, "")
-	f.serves(time.Minute)
+	f.serves()
 	again(two, old) // one goes back
-	f.serves(time.Minute)
+	f.serves()
 	again(two, "")
-	f.serves(time.Minute)
+	f.serves()
 	f.settle()
 	if out := must(t, s, "doctor"); strings.Contains(out, "unsafe") || strings.Contains(out, "warn") {
 		t.Errorf("doctor: %s", out)

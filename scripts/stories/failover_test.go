@@ -83,16 +83,16 @@ func TestDatabaseFailover(t *testing.T) {
 	must(t, s, "tags", "add", "--tag", "orders", "--step", "1000")
 	f := newFleet(t, s, aliceGet, segmentGet+"orders", snowflakeGet, uidGet)
 	f.add(2)
-	f.serves(startLimit)
+	f.serves()
 	time.Sleep(3 * time.Second) // it issues
 	db.CatchUp()
 	db.Lag()
 	f.add(1)
-	f.serves(startLimit)
+	f.serves()
 	db.Failover()
 	db.leadTo(db.Primary)
 	f.add(2)
-	f.serves(time.Minute)
+	f.serves()
 	time.Sleep(3 * time.Second) // and issues
 	f.settle()
 }
@@ -198,11 +198,11 @@ func (f *fleet) add(n int) {
 }
 
 // serves returns when every replica answers in all modes.
-func (f *fleet) serves(limit time.Duration) {
+func (f *fleet) serves() {
 	f.t.Helper()
 	for _, p := range f.places {
 		for target, books := range f.books {
-			eventually(f.t, limit, p.name+" serves "+target, func() bool {
+			eventually(f.t, time.Minute, p.name+" serves "+target, func() bool {
 				ids, _, _ := p.now.Load().take(target, 100)
 				books.Add("", plain, ids...)
 				return ids != nil
