@@ -47,7 +47,7 @@ func MariaDB(t testing.TB, args ...string) *MariaDBServer {
 // Safe for concurrent use.
 func SharedMariaDB(t testing.TB) *MariaDBServer {
 	t.Helper()
-	return sharedMariaDB.lend(t)
+	return sharedMariaDB(t)
 }
 
 // DSN returns the data source name of a database for go-sql-driver/mysql; ""

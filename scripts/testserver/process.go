@@ -224,15 +224,6 @@ func (p *process) launch() error {
 	return fmt.Errorf("start %s: %w%s", filepath.Base(p.argv[0]), err, p.logTail())
 }
 
-// restart stops the server if it runs and starts it with the same arguments.
-// Its port was free for a moment: a program that took it gets a second to go away.
-func (p *process) restart() error {
-	if err := p.stop(); err != nil {
-		return err
-	}
-	return check.Within(time.Second, p.launch)
-}
-
 // start runs argv in the folder, with its output appended to the log.
 func (p *process) start(argv []string) error {
 	log, err := os.OpenFile(p.path("server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -285,55 +276,6 @@ func (p *process) logTail() string {
 	lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
 	lines = lines[max(0, len(lines)-keep):]
 	return "\nend of the server's log:\n\t" + strings.Join(lines, "\n\t")
-}
-
-// kill ends the server at once; nil when it is not running.
-func (p *process) kill() error {
-	if p.stopped = false; p.life != nil {
-		p.life.Kill()
-	}
-	return nil
-}
-
-// stop asks the server to end (SIGTERM) and waits; one that does not end
-// within stopLimit is killed, which is an error.
-func (p *process) stop() error {
-	if !p.alive() {
-		return nil
-	}
-	p.stopped = false
-	if err := errors.Join(p.life.Send(syscall.SIGTERM), p.life.Send(syscall.SIGCONT)); err != nil && p.alive() {
-		return err
-	}
-	select {
-	case <-p.life.ended:
-		return nil
-	case <-time.After(stopLimit):
-		return errors.Join(errors.New("stop server: still running"), p.kill())
-	}
-}
-
-// pause returns when every thread of the server stands still: SIGSTOP alone
-// would let it answer for a moment longer.
-func (p *process) pause() error {
-	if p.stopped {
-		return nil
-	}
-	if err := p.life.Send(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	select {
-	case <-p.life.halted:
-	case <-p.life.ended:
-		return fmt.Errorf("pause server: %w", errExited)
-	}
-	p.stopped = true
-	return nil
-}
-
-func (p *process) resume() error {
-	p.stopped = false
-	return p.life.Send(syscall.SIGCONT)
 }
 
 // watchdogScript learns the server's process ID (0: none) line by line. When

@@ -42,16 +42,16 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 // stopped or paused. Safe for concurrent use.
 func SharedRedis(t testing.TB) *RedisServer {
 	t.Helper()
-	return sharedRedis.lend(t)
+	return sharedRedis(t)
 }
 
 // RedisReplica starts a replica of master and returns when it has caught up.
 // It takes about 1 s.
-func RedisReplica(t testing.TB, master *RedisServer, args ...string) *RedisServer {
+func RedisReplica(t testing.TB, master *RedisServer) *RedisServer {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master.Addr)
 	check.Must(t, err)
-	s := Redis(t, append([]string{"--replicaof", host, port}, args...)...)
+	s := Redis(t, "--replicaof", host, port)
 	check.Must(t, check.Within(startLimit, func() error { return inSync(master.Addr, s.Addr) }))
 	return s
 }
@@ -339,9 +339,9 @@ func Cluster(t testing.TB, args ...string) *ClusterSetup {
 
 // Join starts one more master, which owns no slot, and returns when all know it. WaitOK
 // cannot be used afterwards.
-func (c *ClusterSetup) Join(args ...string) *RedisServer {
+func (c *ClusterSetup) Join() *RedisServer {
 	c.t.Helper()
-	node := startNode(c.t, args)
+	node := startNode(c.t, nil)
 	check.Must(c.t, meet(c.Addrs[0], node))
 	id := node.NodeID(c.t)
 	for _, addr := range c.Addrs {

@@ -48,7 +48,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"shardid/scripts/check"
 
@@ -58,9 +60,14 @@ import (
 
 // One server of a kind per test process, whichever test asks first.
 var (
-	sharedRedis     = lazily(func() (*RedisServer, error) { return startRedis() })
-	sharedMariaDB   = lazily(func() (*MariaDBServer, error) { return startMariaDB() })
-	sharedZooKeeper = lazily(func() (*ZooKeeperServer, error) { return startZooKeeper() })
+	sharedRedis     = shared(func() (*RedisServer, error) { return startRedis() })
+	sharedMariaDB   = shared(func() (*MariaDBServer, error) { return startMariaDB() })
+	sharedZooKeeper = shared(startZooKeeper)
+
+	sharedServers struct { // that were started
+		sync.Mutex
+		remove []func() error
+	}
 )
 
 // Main runs a package's tests, stops the shared servers, fails on goroutines
@@ -76,51 +83,36 @@ type suite struct{ m *testing.M }
 // Run stops the shared servers before goleak counts.
 func (s suite) Run() int {
 	code := s.m.Run()
-	err := errors.Join(sharedRedis.shutdown(), sharedMariaDB.shutdown(), sharedZooKeeper.shutdown())
-	if err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, "testserver: stop shared servers:", err)
-		return 1
+	for _, remove := range sharedServers.remove {
+		if err := remove(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, "testserver: stop shared servers:", err)
+			code = 1
+		}
 	}
 	return code
 }
 
-// lazy starts a server on first use and remembers a failure, so that a broken
-// installation costs one timeout and not one per test.
-type lazy[S any, P kind[S]] struct {
-	start func() (P, error)
-
-	mu     sync.Mutex
-	done   bool
-	server P
-	err    error
-}
-
-func lazily[S any, P kind[S]](start func() (P, error)) *lazy[S, P] { return &lazy[S, P]{start: start} }
-
-// lend gives the server to t, for use and not for control.
-func (l *lazy[S, P]) lend(t testing.TB) P {
-	t.Helper()
-	skipShort(t)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.done {
-		l.server, l.err = l.start()
-		l.done = true
+// shared gives a test the server that start starts on first use, for use and not for control. It remembers a failure,
+// so that a broken installation costs one timeout and not one per test.
+func shared[S any, P kind[S]](start func() (P, error)) func(testing.TB) P {
+	once := sync.OnceValues(func() (P, error) {
+		s, err := start()
+		if err == nil {
+			sharedServers.Lock()
+			defer sharedServers.Unlock()
+			sharedServers.remove = append(sharedServers.remove, s.remove)
+		}
+		return s, err
+	})
+	return func(t testing.TB) P {
+		t.Helper()
+		skipShort(t)
+		server, err := once()
+		check.Must(t, err)
+		s := *server
+		P(&s).borrow(t)
+		return &s
 	}
-	check.Must(t, l.err)
-	s := *l.server
-	P(&s).borrow(t)
-	return &s
-}
-
-func (l *lazy[S, P]) shutdown() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.done || l.err != nil {
-		return nil
-	}
-	l.done = false
-	return l.server.remove()
 }
 
 // server is what servers of all kinds can do, in the name of one test.
@@ -134,14 +126,31 @@ type server struct {
 // A server that is not running stays so.
 func (s *server) Kill() {
 	s.t.Helper()
-	s.control("kill", s.kill)
+	s.isPrivate()
+	if s.stopped = false; s.life != nil {
+		s.life.Kill()
+	}
 }
 
 // Stop ends the server in an orderly way (SIGTERM) and waits, 20 s at most,
 // for its end. A paused server is resumed for it.
 func (s *server) Stop() {
 	s.t.Helper()
-	s.control("stop", s.stop)
+	s.isPrivate()
+	if !s.alive() {
+		return
+	}
+	s.stopped = false
+	err := errors.Join(s.life.Send(syscall.SIGTERM), s.life.Send(syscall.SIGCONT))
+	if err != nil && s.alive() {
+		s.t.Fatal("testserver: stop: ", err)
+	}
+	select {
+	case <-s.life.ended:
+	case <-time.After(stopLimit):
+		s.life.Kill()
+		s.t.Fatal("testserver: the server does not stop")
+	}
 }
 
 // Restart starts the server again on the same port and in the same folder, and
@@ -150,29 +159,41 @@ func (s *server) Stop() {
 // "--appendonly", "yes".
 func (s *server) Restart() {
 	s.t.Helper()
-	s.control("restart", s.restart)
+	s.Stop()
+	// Its port was free for a moment: a program that took it gets a second to go away.
+	check.Must(s.t, check.Within(time.Second, s.launch))
 }
 
-// Pause freezes the server (SIGSTOP): connections stay open, connects succeed,
-// nothing is answered. It returns when the server stands still.
+// Pause freezes the server (SIGSTOP): connections stay open, connects succeed, nothing is answered.
+// It returns when every thread stands still: SIGSTOP alone would let it answer for a moment longer.
 func (s *server) Pause() {
 	s.t.Helper()
-	s.control("pause", s.pause)
+	s.isPrivate()
+	if s.stopped {
+		return
+	}
+	check.Must(s.t, s.life.Send(syscall.SIGSTOP))
+	select {
+	case <-s.life.halted:
+	case <-s.life.ended:
+		s.t.Fatal("testserver: pause: ", errExited)
+	}
+	s.stopped = true
 }
 
 // Resume ends a Pause (SIGCONT).
 func (s *server) Resume() {
 	s.t.Helper()
-	s.control("resume", s.resume)
+	s.isPrivate()
+	s.stopped = false
+	check.Must(s.t, s.life.Send(syscall.SIGCONT))
 }
 
-func (s *server) control(what string, f func() error) {
+// isPrivate ends the test where it would take a server from others.
+func (s *server) isPrivate() {
 	s.t.Helper()
 	if s.shared {
-		s.t.Fatalf("testserver: %s: this server is shared with other tests, take a private one", what)
-	}
-	if err := f(); err != nil {
-		s.t.Fatalf("testserver: %s: %v", what, err)
+		s.t.Fatal("testserver: this server is shared with other tests, take a private one")
 	}
 }
 

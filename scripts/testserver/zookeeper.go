@@ -28,49 +28,30 @@ type ZooKeeperServer struct {
 }
 
 // ZooKeeper starts a private, empty ZooKeeper. Sessions may last 0.4…60 s. What
-// was committed survives Kill and Restart; see Wipe for the opposite. settings
-// are further lines of zoo.cfg, for example "maxClientCnxns=2", and win over the
-// defaults. It is ready in 1–2 s.
-func ZooKeeper(t testing.TB, settings ...string) *ZooKeeperServer {
+// was committed survives Kill and Restart. It is ready in 1–2 s.
+func ZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	return private(t, func() (*ZooKeeperServer, error) { return startZooKeeper(settings...) })
+	return private(t, startZooKeeper)
 }
 
 // SharedZooKeeper returns the one ZooKeeper of this test process, started on
 // first use, for tests that each take a subtree of their own. It cannot be
-// stopped, paused or wiped. Safe for concurrent use.
+// stopped or paused. Safe for concurrent use.
 func SharedZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	return sharedZooKeeper.lend(t)
+	return sharedZooKeeper(t)
 }
 
 // Addr is host:port; it stays the same over a Restart. Safe for concurrent use.
 func (s *ZooKeeperServer) Addr() string { return s.addr }
 
-// Wipe removes all data of a server that was killed or stopped: what a Restart
-// brings back has never seen anything.
-func (s *ZooKeeperServer) Wipe() {
-	s.t.Helper()
-	s.control("wipe", s.wipe)
-}
-
-func (s *ZooKeeperServer) wipe() error {
-	if s.alive() {
-		return errors.New("still running")
-	}
-	if err := os.RemoveAll(s.path("data")); err != nil {
-		return fmt.Errorf("remove data: %w", err)
-	}
-	return nil
-}
-
 // startZooKeeper starts a ZooKeeper that belongs to no test yet.
-func startZooKeeper(settings ...string) (*ZooKeeperServer, error) {
+func startZooKeeper() (*ZooKeeperServer, error) {
 	s := &ZooKeeperServer{}
-	return s, s.start(plan{ready: s.isReady}, settings)
+	return s, s.start(plan{ready: s.isReady}, nil)
 }
 
-// start adds to the plan what all have.
+// start adds to the plan what all have; settings are further lines of zoo.cfg.
 func (s *ZooKeeperServer) start(p plan, settings []string) error {
 	java, err := edition{}.program("openjdk-17-jre-headless", "java")
 	if err != nil {
