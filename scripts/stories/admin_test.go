@@ -308,7 +308,12 @@ func TestErrorTable(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	story(t)
 	good := func(t *testing.T) settings { return provisioned(t).With(onRedis(testserver.Redis(t).Addr)) }
-	unsafe := func(t *testing.T) settings { s, _ := onUnsafe(t); return s }
+	unsafe := func(t *testing.T) settings { // they lose commits in a power cut, and evict lists
+		s := onMariaDB(testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2").NewDatabase(t))
+		must(t, s, "migrate")
+		must(t, s, "provision", "--app", "1", "--name", "test")
+		return s.With(onRedis(testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru").Addr))
+	}
 	without := func(away settings) func(*testing.T) settings {
 		return func(t *testing.T) settings { return good(t).With(away) }
 	}
@@ -365,14 +370,4 @@ func TestDoctor(t *testing.T) {
 			}
 		})
 	}
-}
-
-// onUnsafe are stores that lose commits in a power cut and evict lists.
-func onUnsafe(t *testing.T) (settings, *testserver.RedisServer) {
-	t.Helper()
-	s := onMariaDB(testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2").NewDatabase(t))
-	must(t, s, "migrate")
-	must(t, s, "provision", "--app", "1", "--name", "test")
-	r := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
-	return s.With(onRedis(r.Addr)), r
 }

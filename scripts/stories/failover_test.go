@@ -75,8 +75,10 @@ func TestDatabaseRestored(t *testing.T) {
 // all modes issued and a replica of shardid started. Two more start after it.
 func TestDatabaseFailover(t *testing.T) {
 	story(t)
-	db := newMovingDatabase(t)
-	s := db.settings().With(onRedis(testserver.Redis(t).Addr))
+	db := testserver.MariaDBReplicated(t)
+	proxy := testserver.NewProxy(t, db.Primary.Addr()) // the database's address, which stays
+	query(t, db.Primary.DSN(""), "CREATE DATABASE shardid")
+	s := onMariaDB("root@tcp(" + proxy.Addr + ")/shardid").With(onRedis(testserver.Redis(t).Addr))
 	s = s.With(settings{"QUEUE_PREFETCH_MAX": "1"})
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
@@ -90,7 +92,7 @@ func TestDatabaseFailover(t *testing.T) {
 	f.add(1)
 	f.serves()
 	db.Failover()
-	db.leadTo(db.Primary)
+	proxy.Switch(db.Primary.Addr())
 	f.add(2)
 	f.serves()
 	time.Sleep(3 * time.Second) // and issues
@@ -141,27 +143,6 @@ func mustCopy(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
-
-// movingDatabase is a replicated pair behind an address that stays the same.
-type movingDatabase struct {
-	*testserver.MariaDBPair
-	proxy *testserver.Proxy
-}
-
-func newMovingDatabase(t *testing.T) movingDatabase {
-	t.Helper()
-	pair := testserver.MariaDBReplicated(t)
-	proxy := testserver.NewProxy(t, pair.Primary.Addr())
-	query(t, pair.Primary.DSN(""), "CREATE DATABASE shardid")
-	return movingDatabase{pair, proxy}
-}
-
-func (m movingDatabase) settings() settings {
-	return onMariaDB("root@tcp(" + m.proxy.Addr + ")/shardid")
-}
-
-// leadTo is where the address leads from now on.
-func (m movingDatabase) leadTo(s *testserver.MariaDBServer) { m.proxy.Switch(s.Addr()) }
 
 // fleet is replicas that share stores and are asked for all modes, and what came of each.
 type fleet struct {

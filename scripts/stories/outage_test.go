@@ -33,16 +33,12 @@ type stores struct {
 	dsn   string
 }
 
-func privateStores(t *testing.T, more ...settings) stores {
+func privateStores(t *testing.T) stores {
 	t.Helper()
 	s := stores{db: testserver.MariaDB(t), redis: testserver.Redis(t)}
 	s.dsn = s.db.NewDatabase(t)
-	by := onMariaDB(s.dsn)
-	for _, m := range more {
-		by = by.With(m)
-	}
-	must(t, by, "migrate")
-	must(t, by, "provision", "--app", "1", "--name", "test")
+	must(t, onMariaDB(s.dsn), "migrate")
+	must(t, onMariaDB(s.dsn), "provision", "--app", "1", "--name", "test")
 	return s
 }
 
