@@ -57,15 +57,14 @@ func TestRedisClients(t *testing.T) {
 			for range 50 {
 				id, err := c.Incr(ctx, "queue:1:"+pass).Result()
 				texts, err2 := c.LPopCount(ctx, "queue:1:"+pass, 20).Result()
-				a, err3 := d.do(http.MethodGet, form{count: 2}.target(1, pass))
-				ids, err4 := form{count: 2}.parse(a)
+				ids, _, err3 := d.take(queueGet(1, pass), 2)
 				books.Queue("", 1, pass, append(ids, id)...)
 				for _, text := range texts {
 					id, _ := strconv.ParseInt(text, 10, 64)
 					books.Queue("", 1, pass, id)
 				}
 				if len(texts) != 20 {
-					books.Complain("%d IDs, want 20: %v, %v, %v, %v", len(texts), err, err2, err3, err4)
+					books.Complain("%d IDs, want 20: %v, %v, %v", len(texts), err, err2, err3)
 				}
 			}
 		})

@@ -121,7 +121,7 @@ func reach(t *testing.T, books *ledger, ids int) {
 // comesAgain says whether a refusal tells the caller to try again.
 func (a answer) comesAgain() bool { return a.status == 503 && a.header.Get("Retry-After") != "" }
 
-// load is callers that ask all replicas for queue IDs in every form, until they are told to stop.
+// load is callers that ask all replicas for IDs of apps, of any list, until they are told to stop.
 type load struct {
 	replicas []*daemon
 	books    *ledger
@@ -142,85 +142,24 @@ func (l *load) start(t *testing.T, callers int) {
 
 func (l *load) stop() { l.callers.Stop() }
 
-// ask makes one request of a random form and checks its answer.
+// queueGet asks for IDs of an app.
+func queueGet(app int64, pass string) string {
+	return fmt.Sprintf("/get?appId=%d&gatePass=%s", app, url.QueryEscape(pass))
+}
+
+// ask asks for some IDs of a random list and checks that they are of it.
 func (l *load) ask(rnd *rand.Rand) {
 	d, app := l.replicas[rnd.IntN(len(l.replicas))], l.apps[rnd.IntN(len(l.apps))]
-	pass, f := rig.RandomPass(rnd), randomForm(rnd)
-	a, err := d.do(http.MethodGet, f.target(app, pass), f.header()...)
-	if err == nil && a.status == http.StatusOK {
-		ids, err := f.parse(a)
-		if err != nil {
-			l.books.Complain("%s: %v: %s", f.target(app, pass), err, a.body)
-		}
+	pass := rig.RandomPass(rnd)
+	ids, a, err := d.take(queueGet(app, pass), 1+rnd.IntN(40))
+	if ids != nil {
 		l.books.Queue("", app, pass, ids...)
 		return
 	}
 	if l.trouble == nil || !l.trouble(err) {
-		l.books.Complain("%s: %v, %d %.300s", f.target(app, pass), err, a.status, a.body)
+		l.books.Complain("app %d, %q: %v, %d %.300s", app, pass, err, a.status, a.body)
 	}
 	time.Sleep(20 * time.Millisecond)
-}
-
-// form is how IDs are asked for: count 0 is a single one.
-type form struct {
-	count           int
-	text, stringify bool
-}
-
-func randomForm(rnd *rand.Rand) form {
-	f := form{text: rnd.IntN(3) == 0, stringify: rnd.IntN(4) == 0}
-	if rnd.IntN(2) == 0 {
-		f.count = 1 + rnd.IntN(40)
-	}
-	return f
-}
-
-func (f form) target(app int64, pass string) string {
-	target := fmt.Sprintf("/get?appId=%d&gatePass=%s", app, url.QueryEscape(pass))
-	if f.count > 0 {
-		target += "&count=" + strconv.Itoa(f.count)
-	}
-	if f.stringify {
-		target += "&stringify=true"
-	}
-	return target
-}
-
-func (f form) header() []string {
-	if f.text {
-		return []string{"Accept", "text/plain"}
-	}
-	return nil
-}
-
-// parse gives the IDs of an answer, which must be exactly as many as asked for.
-func (f form) parse(a answer) (ids []int64, err error) {
-	texts := []string{a.IDStr}
-	switch {
-	case f.text:
-		texts = strings.Split(strings.TrimSuffix(a.body, "\n"), "\n")
-	case f.count > 0:
-		texts = texts[:0]
-		for _, raw := range a.IDs {
-			texts = append(texts, strings.TrimSuffix(strings.TrimPrefix(string(raw), `"`), `"`))
-		}
-	case strconv.FormatInt(a.ID, 10) != a.IDStr:
-		return nil, fmt.Errorf("id and idStr differ")
-	}
-	if len(texts) != max(1, f.count) {
-		return nil, fmt.Errorf("%d IDs, want %d", len(texts), max(1, f.count))
-	}
-	if f.count > 0 && !f.text && f.stringify != (a.IDs[0][0] == '"') {
-		return nil, fmt.Errorf("strings where numbers were asked for, or the reverse")
-	}
-	for _, text := range texts {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
 }
 
 // What clients of Leaf ask for.

@@ -50,15 +50,11 @@ func (s stores) settings() settings {
 // batch asks for count IDs of app 1 and enters them; it gives the answer.
 func batch(d *daemon, books *ledger, pass string, count int) answer {
 	d.t.Helper()
-	f := form{count: count}
-	a := d.get(f.target(1, pass))
-	if a.status == http.StatusOK {
-		ids, err := f.parse(a)
-		if err != nil {
-			d.t.Fatalf("%v: %s", err, a.body)
-		}
-		books.Queue("", 1, pass, ids...)
+	ids, a, err := d.take(queueGet(1, pass), count)
+	if err != nil {
+		d.t.Fatalf("%v: %.300s", err, a.body)
 	}
+	books.Queue("", 1, pass, ids...)
 	return a
 }
 
