@@ -37,6 +37,16 @@ type (
 	nothing struct {
 		ID int64 `shardid:"nothing"`
 	}
+	nameless struct {
+		ID int64 `shardid:"segment:"`
+	}
+	passless struct {
+		ID int64 `shardid:"queue:1"`
+	}
+	highApp struct {
+		ID    int64 `shardid:"queue:256:Email"`
+		Email string
+	}
 )
 
 // open is a gorm without a database, whose rows are filled all the same.
@@ -81,6 +91,10 @@ func TestWhatIsNotFilled(t *testing.T) {
 		"no tag":             db.Create(&nothing{}).Error,
 		"a map":              db.Model(&signed{}).Create(map[string]any{"other": "x"}).Error,
 		"no gatePass":        db.Create(&sharded{}).Error,
+		"a nil row":          db.Create([]*sharded{nil}).Error,
+		"a nameless tag":     db.Create(&nameless{}).Error,
+		"no gatePass field":  db.Create(&passless{}).Error,
+		"an app above 255":   db.Create(&highApp{}).Error,
 	} {
 		if err == nil || !strings.Contains(err.Error(), "gormid: ") {
 			t.Errorf("%s: %v", what, err)
