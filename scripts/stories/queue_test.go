@@ -91,11 +91,8 @@ func twoReplicas(t *testing.T, redis settings) *load {
 		})
 	}
 	starters.Wait()
-	for _, call := range []string{"1, 'test', NULL", "7, '订单', 'orders'", "255, 'last', ''"} {
-		if out, err := mariadb(t, dsn, "CALL alloc_initData("+call+")"); err != nil {
-			t.Fatalf("alloc_initData(%s): %v: %s", call, err, out)
-		}
-	}
+	query(t, dsn, "CALL alloc_initData(1, 'test', NULL)", "CALL alloc_initData(7, '订单', 'orders')",
+		"CALL alloc_initData(255, 'last', '')")
 	must(t, onMariaDB(dsn), "provision", "--app", "8", "--name", "hidden", "--scramble")
 	s := onMariaDB(dsn).With(redis).With(settings{"SERVER_REQUEST_TIMEOUT": "10s"})
 	return &load{apps: []int64{1, 7, 255}, books: &ledger{}, replicas: serveReady(t, 2, s)}

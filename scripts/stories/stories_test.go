@@ -26,8 +26,6 @@ import (
 
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
@@ -178,27 +176,6 @@ func valueOf[T any](t *testing.T, dsn, statement string) (value T) {
 		t.Fatalf("%s: %v", statement, err)
 	}
 	return value
-}
-
-// mariadb runs a statement through the command line client, as an operator
-// would, and gives what it printed.
-func mariadb(t *testing.T, dsn, statement string) (string, error) {
-	t.Helper()
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, err := net.SplitHostPort(cfg.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := testserver.MariaDBClient()
-	if client == "" {
-		t.Fatal("no mariadb client: install the Debian package mariadb-client")
-	}
-	out, err := exec.Command(client, "--no-defaults", "--protocol=tcp", "--default-character-set=utf8mb4",
-		"-h", host, "-P", port, "-u", cfg.User, cfg.DBName, "-e", statement).CombinedOutput()
-	return string(out), err
 }
 
 // A daemon: how it is started, asked and stopped, and what it says of itself.

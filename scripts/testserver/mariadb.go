@@ -330,15 +330,6 @@ func BypassReadOnly() string {
 	return "READ_ONLY ADMIN, SUPER"
 }
 
-// IgnoreCheck returns the statement after which the CHECK of a table no longer holds
-// for the same connection.
-func IgnoreCheck(table, name string) string {
-	if OnMySQL() {
-		return "ALTER TABLE " + table + " ALTER CHECK " + name + " NOT ENFORCED"
-	}
-	return "SET check_constraint_checks = 0"
-}
-
 // SemiSync returns what a private server is started with so that it can take part
 // in semi-synchronous replication, and what the primary is told to wait for a replica.
 func SemiSync() (primaryArgs, replicaArgs []string, wait string) {
