@@ -513,10 +513,4 @@ func (g *gopher) verify(w *world) {
 	})
 }
 
-// someGopher is nil where there are none: the plain design serves no Go clients.
-func (w *world) someGopher() *gopher {
-	if len(w.gophers) == 0 {
-		return nil
-	}
-	return w.gophers[w.rnd.IntN(len(w.gophers))]
-}
+func (w *world) someGopher() *gopher { return w.gophers[w.rnd.IntN(len(w.gophers))] }

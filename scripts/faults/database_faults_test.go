@@ -141,7 +141,7 @@ func databaseAway(w *world) {
 		db.Kill()
 		w.later(db.Restart)
 	}
-	if w.hasRedis() && w.gophers != nil { // the plain design continues numbering
+	if w.hasRedis() {
 		for _, p := range w.procs {
 			w.stopsNumbering(p, "database")
 		}
@@ -323,9 +323,6 @@ func splitFailsOver(w *world) {
 
 // noRedisFailsOver: the same while a process has no Redis.
 func noRedisFailsOver(w *world) {
-	if w.gophers == nil {
-		return // the plain design cannot do without
-	}
 	w.followDatabase()
 	p := w.someProc()
 	env := p.server.env
@@ -380,9 +377,6 @@ func (w *world) lagFor(p *proc) {
 // madeAgain: an app, a tag and a space are deleted and made again, and the database fails over to a replica that
 // does not know it. There they are made again where they are missing.
 func madeAgain(w *world) {
-	if w.gophers == nil {
-		return // the plain design has no commands
-	}
 	w.followDatabase()
 	w.db.Lag()
 	w.deleteYoung()

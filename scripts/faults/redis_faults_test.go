@@ -120,9 +120,7 @@ func redisAway(w *world) {
 	n := w.somePair().leader()
 	n.Kill()
 	w.later(n.Restart)
-	if slices.Contains(w.watched(), ordersList) {
-		w.beyond(map[rig.List]int64{ordersList: w.row(ordersList)})
-	}
+	w.beyond(map[rig.List]int64{ordersList: w.row(ordersList)})
 }
 
 // redisSleeps: Redis answers nothing for a while.

@@ -222,9 +222,6 @@ func allRestart(w *world) {
 
 func clientKilled(w *world) {
 	g := w.someGopher()
-	if g == nil {
-		return
-	}
 	g.kill()
 	w.later(g.start)
 	w.linger(time.Second)
@@ -234,9 +231,6 @@ func clientKilled(w *world) {
 // that wait for it.
 func clientSleeps(w *world) {
 	g := w.someGopher()
-	if g == nil {
-		return
-	}
 	g.process.Signal(syscall.SIGSTOP)
 	w.later(func() { g.process.Signal(syscall.SIGCONT) })
 	w.linger(4 * time.Second) // longer than a fetch may take

@@ -360,7 +360,7 @@ func (w *world) rest() {
 			return fmt.Errorf("%d s", seconds)
 		})
 	}
-	if !w.hasRedis() || w.gophers == nil { // the plain design has no witness
+	if !w.hasRedis() {
 		return
 	}
 	rig.Until(w.t, patience, "each store knows what the other has", func() error {
