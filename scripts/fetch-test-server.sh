@@ -7,7 +7,7 @@ recipe=1 # raise it when the way a server is unpacked changes: what is there is 
 
 usage() {
 	cat <<TEXT
-usage: scripts/fetch-test-server.sh [--plan] NAME…
+usage: scripts/fetch-test-server.sh NAME…
 
 Puts servers that this release of Debian does not have beside the installed ones,
 each with all of its libraries, in a folder of its own. Nothing is installed, and
@@ -21,9 +21,8 @@ nothing outside that folder changes; it needs apt-get and dpkg, but not root.
   redis-8.0      13                 23 MB        42 MB
   valkey-9.1     unstable           28 MB        49 MB
 
---plan only says what is missing. Each takes about a quarter of a minute, once; one that is installed in that version is
-not fetched. The tests take one when DB or KV names
-it: DB=mysql-9.7 KV=valkey-9.1 go test ./...
+Each takes about a quarter of a minute, once; one that is installed in that version is not fetched. The tests take one
+when DB or KV names it: DB=mysql-9.7 KV=valkey-9.1 go test ./...
 
 The folders are in
   $cache
@@ -197,20 +196,8 @@ provide() {
 	return 1
 }
 
-plan() {
-	for name in "$@"; do
-		describe "$name"
-		if installed || present; then continue; fi
-		echo "make test: fetches $name from Debian's $suite into $cache, 15 to 60 s, once"
-	done
-}
-
 case "${1:-}" in
 -h | --help) usage; exit 0 ;;
---plan)
-	shift
-	plan "$@"
-	exit 0 ;;
 '') usage >&2; exit 2 ;;
 esac
 for name in "$@"; do describe "$name"; done

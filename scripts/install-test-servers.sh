@@ -136,7 +136,6 @@ plan() {
 	else
 		echo "make test: cannot install $lacking here and will say what to do"
 	fi
-	"${0%/*}/fetch-test-server.sh" --plan "$@"
 }
 
 # fetch_others gets the servers of other versions.
@@ -150,8 +149,7 @@ case "${1:-}" in
 	exit 0
 	;;
 --plan)
-	shift
-	plan "$@"
+	plan
 	exit 0
 	;;
 -*)
