@@ -108,9 +108,6 @@ var (
 	// ErrLifeChanged: the list is in another life than the one that was named; the
 	// segment must be dropped.
 	ErrLifeChanged = errors.New("the list began another life")
-	// ErrHistoryHidden: the store does not tell its history, so nothing it holds
-	// can be trusted.
-	ErrHistoryHidden = errors.New("replication ID cannot be read")
 	// ErrNotAboveHighWater: a segment starts at or below an index pushed before;
 	// it must be dropped.
 	ErrNotAboveHighWater = errors.New("segment is not above the high-water mark")
