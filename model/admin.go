@@ -81,9 +81,6 @@ type AppChange struct {
 	LimitPolicy *LimitPolicy
 	// MinIndex raises max_id of every shard that is below it. Nothing lowers one.
 	MinIndex *int64
-	// MaxRate is how many indices a second each list hands out at most, 0 for
-	// queue.max_list_rate, which it only lowers.
-	MaxRate *int64
 	// Confirm is the app's name. A switch to the wrap policy must
 	// give it, because the app's IDs repeat from its limit on.
 	Confirm string
@@ -104,9 +101,6 @@ func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 	}
 	if c.MinIndex != nil && (*c.MinIndex < 0 || *c.MinIndex >= MaxIndex) {
 		return App{}, fmt.Errorf("%w: minIndex %d is not in 0…%d", ErrInvalidArgument, *c.MinIndex, MaxIndex-1)
-	}
-	if err := checkRate(c.MaxRate, MaxListRate); err != nil {
-		return App{}, err
 	}
 	if next.Limit.Policy == LimitWrap && app.Limit.Policy != LimitWrap && c.Confirm != app.Name {
 		return App{}, fmt.Errorf("%w: with the wrap policy IDs repeat once they pass the limit: confirm it with the "+
@@ -156,22 +150,6 @@ type TagChange struct {
 	Step        *int64
 	Description *string
 	MaxID       *int64 // the first ID to hand out; it only rises
-	// MaxRate is how many IDs a second the tag hands out at most, 0 for segment.max_rate,
-	// which it only lowers.
-	MaxRate *int64
-}
-
-// The highest rates that may be configured, numbers a second.
-const (
-	MaxListRate = 10_000_000
-	MaxTagRate  = 1_000_000_000
-)
-
-func checkRate(rate *int64, highest int64) error {
-	if rate != nil && (*rate < 0 || *rate > highest) {
-		return fmt.Errorf("%w: maxRate %d is not in 0…%d: 0 is the configured one", ErrInvalidArgument, *rate, highest)
-	}
-	return nil
 }
 
 // Apply gives the tag as it is after the change, which is still to be checked for
@@ -182,7 +160,7 @@ func (c TagChange) Apply(tag Tag) (Tag, error) {
 		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued",
 			ErrRefused, tag.Name, tag.MaxID)
 	}
-	if err := cmp.Or(checkRate(c.MaxRate, MaxTagRate), checkText(c.Description)); err != nil {
+	if err := checkText(c.Description); err != nil {
 		return Tag{}, err
 	}
 	set(&tag.Step, c.Step)

@@ -318,7 +318,6 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 	add(change.LimitPolicy != nil, "limit_policy = ?", string(next.Limit.Policy))
 	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END",
 		change.MinIndex, change.MinIndex)
-	add(change.MaxRate != nil, "max_rate = ?", change.MaxRate)
 	return sets, args
 }
 

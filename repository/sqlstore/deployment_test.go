@@ -565,28 +565,8 @@ func TestConfirm(t *testing.T) {
 	confirm("test", model.Shards) // what is confirmed is what this change left
 }
 
-// A rate of its own, and a step, only lower the common one.
-func TestOwnRate(t *testing.T) {
-	t.Parallel()
-	s := mariaDB(t, Options{})
-	for _, c := range []struct{ rate, list, tag int64 }{{0, DefaultListRate, DefaultTagRate}, {5000, 5000, 5000},
-		{5_000_000, DefaultListRate, DefaultTagRate}} {
-		check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &c.rate})))
-		check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &c.rate})))
-		run(t, s, "UPDATE id_alloc SET step = 1000000, current_step = 1000000, taken_at = 0",
-			"UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
-		if a := one(s, key(1, 0), 0); a.Err != nil || a.Segment.Len() != c.list {
-			t.Errorf("%d: list %+v", c.rate, a)
-		}
-		if seg := nextTag(t, s); seg.End-seg.First != c.tag {
-			t.Errorf("%d: tag %+v", c.rate, seg)
-		}
-	}
-	check.Is(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))})),
-		model.ErrInvalidArgument, "an impossible rate")
-}
-
-// A higher configured rate counts a minute after a heartbeat has stored it.
+// A segment is no longer than a second of the configured rate. A higher one counts a minute after a heartbeat has
+// stored it.
 func TestRaisedRate(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
@@ -597,6 +577,9 @@ func TestRaisedRate(t *testing.T) {
 		if a := one(raised, key(1, 0), 0); a.Err != nil || a.Segment.Len() != want {
 			t.Errorf("%d, %v, want %d", a.Segment.Len(), a.Err, want)
 		}
+		run(t, s, "UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
+		seg := nextTag(t, raised)
+		check.Equal(t, seg.End-seg.First, DefaultTagRate, "of a tag")
 		run(t, s, "UPDATE shardid_deployment SET rates_from = rates_from - 60000")
 	}
 	// It is lowered once no replica has it any more.

@@ -49,7 +49,7 @@ const numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
 
 // tagColumns are those of leaf_alloc as t. The time is in seconds since 1970, which no time zone changes.
 func (s *Store) tagColumns() string {
-	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, t.max_rate, " +
+	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, " +
 		"t.own_max_id, " + s.either("UNIX_TIMESTAMP(t.update_time)", "CAST(strftime('%s', t.update_time) AS INTEGER)") +
 		" AS updated"
 }
@@ -384,13 +384,8 @@ func (s *Store) ChangeTag(
 		if err := m.checkRaise(current, next.MaxID); err != nil {
 			return err
 		}
-		rate := row.Counter.MaxRate
-		if change.MaxRate != nil {
-			rate = *change.MaxRate
-		}
-		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, max_rate = ?, "+
-			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
-			next.MaxID, next.Step, next.Description, rate, name)
+		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, "+
+			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?", next.MaxID, next.Step, next.Description, name)
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
 			err = s.raiseMarks(ctx, &m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}

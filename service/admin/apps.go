@@ -31,8 +31,6 @@ var AppKind = Kind{One: "app", Many: "apps", Path: "apps", Fields: []Field{
 		"though the database may have gone back in time", Value: text, Add: May},
 	{Name: "minIndex", Usage: "raise max_id of every shard to this `index`",
 		Value: number(0, model.MaxIndex-1), Set: May},
-	{Name: "maxRate", Usage: "most `indices` a second of each shard, at most queue.max_list_rate, 0 for that one",
-		Value: number(0, model.MaxListRate), Set: May},
 }}
 
 // AppItem is an app as it is shown. Numbers that may be above 2^53 also come as strings. ID is the older name of
@@ -105,11 +103,7 @@ func (s *Service) apps() Resource {
 				MaxLimitID:  pointer[int64](g, "maxLimitId"),
 				LimitPolicy: (*model.LimitPolicy)(pointer[string](g, "limitPolicy")),
 				MinIndex:    pointer[int64](g, "minIndex"),
-				MaxRate:     pointer[int64](g, "maxRate"),
 				Confirm:     confirm,
-			}
-			if err := lowers(change.MaxRate, "queue.max_list_rate", s.opts.ListRate); err != nil {
-				return done{}, err
 			}
 			before, after, err := store.ChangeApp(ctx, appID(key), change)
 			return done{before: newAppItem(before), after: newAppItem(after)}, err

@@ -374,7 +374,7 @@ func badAdminRequests() (all []exchange) {
 	}
 	add(patch, appTarget, "unknown field", `{"id":8}`)
 	add(patch, appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, "+
-		"limitPolicy, minIndex, maxRate", `{}`)
+		"limitPolicy, minIndex", `{}`)
 	add(patch, appTarget+"?confirm=%zz", "percent-encoded", stepBody)
 	add(patch, appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
 	add(get, "/admin/apps/+7", "id must be", "")
