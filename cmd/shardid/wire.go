@@ -321,7 +321,6 @@ func (a *App) checkLayouts(ctx context.Context) error {
 	if err := a.db.CheckRegion(ctx); errors.Is(err, model.ErrLayoutChanged) {
 		return err
 	}
-	var changed *model.LayoutChangedError
 	for record, enabled := range map[model.LayoutRecord]bool{
 		snowflakeRecord(a.cfg): a.cfg.Snowflake.Enabled,
 		uidRecord(a.cfg):       a.cfg.UID.Enabled,
@@ -329,8 +328,8 @@ func (a *App) checkLayouts(ctx context.Context) error {
 		if !enabled {
 			continue
 		}
-		if _, err := a.db.HasLayout(ctx, record); errors.As(err, &changed) {
-			return changed
+		if _, err := a.db.HasLayout(ctx, record); errors.Is(err, model.ErrLayoutChanged) {
+			return err
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -239,11 +238,8 @@ func TestWorkerClaims(t *testing.T) {
 		refused := func(what, token, registry string, watched bool) {
 			t.Helper()
 			_, err := claim(token, registry, now+60_000, watched)
-			var use *model.RegistryInUseError
-			if !errors.As(err, &use) || !errors.Is(err, model.ErrRegistryInUse) || use.Registry == registry ||
-				use.Mine != registry || use.WorkerID != 7 {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.Is(t, err, model.ErrRegistryInUse, what)
+			check.Has(t, fmt.Sprint(err), fmt.Sprintf("asks %q, and another one may use worker ID 7 of", registry))
 		}
 		granted("the first", "a", "mysql 1", now+20_000, false)
 		granted("another of the registry", "b", "mysql 1", now+30_000, false)
