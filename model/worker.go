@@ -35,9 +35,6 @@ type Lease struct {
 	// is called, and an ID that it made at random and keeps. Only leases of one
 	// registry are kept apart by it; see WorkerClaim.
 	Registry string
-	// Node is where the registry keeps the lease (a path, a key); the registry
-	// alone reads it.
-	Node string
 
 	After    int64 // IDs carry a later time than this
 	Reserved int64 // IDs carry at most this time

@@ -163,8 +163,7 @@ func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, e
 }
 
 func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {
-	return workerid.Slot{Record: row.record(), ID: w.workerID(id), Path: fmt.Sprintf("%s/%d", workerTable, id),
-		Read: row}
+	return workerid.Slot{Record: row.record(), ID: w.workerID(id), Read: row}
 }
 
 // Take runs take in a transaction that no other one of those runs beside.

@@ -144,12 +144,6 @@ type instance struct {
 // open opens a store, of this world where nothing else is said.
 func (w world) open(o zkstore.Options) instance {
 	w.t.Helper()
-	n := &network{}
-	return instance{w.openOver(o, n.dial), n}
-}
-
-func (w world) openOver(o zkstore.Options, dial zk.Dialer) *zkstore.Store {
-	w.t.Helper()
 	if o.Addrs == nil {
 		o.Addrs = []string{w.addr}
 	}
@@ -157,10 +151,11 @@ func (w world) openOver(o zkstore.Options, dial zk.Dialer) *zkstore.Store {
 	o.Log = slog.New(slog.DiscardHandler)
 	o.SessionTimeout, o.ReclaimMargin = cmp.Or(o.SessionTimeout, 10*time.Second), cmp.Or(o.ReclaimMargin, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
-	s, err := zkstore.NewOver(o, dial)
+	n := &network{}
+	s, err := zkstore.NewOver(o, n.dial)
 	check.Must(w.t, err)
 	w.t.Cleanup(func() { check.OK(w.t, errors.Join(s.Close(), s.Close())) })
-	return s
+	return instance{s, n}
 }
 
 func (w world) mode(mode string) instance {
