@@ -14,17 +14,6 @@ type Beginning struct {
 	Waits bool
 }
 
-// CheckFresh refuses, with ErrInvalidArgument, the word that something new was never used when that
-// names another thing.
-func CheckFresh(what, fresh, name string) error {
-	if fresh == "" || fresh == name {
-		return nil
-	}
-	return fmt.Errorf("%w: fresh is %q and the %s is called %q: give the same name, if nothing was ever "+
-		"issued under it",
-		ErrInvalidArgument, fresh, what, name)
-}
-
 // Notice says where a new app begins, and why, when the database may lack another of its ID; "" else.
 func (a AppSummary) Notice() string {
 	switch {
@@ -37,7 +26,7 @@ func (a AppSummary) Notice() string {
 	case a.Skipped > 0:
 		return fmt.Sprintf("its shards begin above index %d, as the database may have gone back in time and "+
 			"lack an app of this ID: if none was ever used, run `shardid confirm --app %d --name %q` "+
-			"before its first ID, or add the next one with fresh (--fresh NAME)", a.HighestIndex, a.ID, a.Name)
+			"before its first ID", a.HighestIndex, a.ID, a.Name)
 	}
 	return ""
 }
@@ -54,8 +43,8 @@ func (t Tag) Notice() string {
 			"to leave out", t.Name, t.Skipped)
 	case t.Skipped > 0:
 		return fmt.Sprintf("the %d IDs before that are left out, as the database may have gone back in time and "+
-			"lack a tag of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID, "+
-			"or add the next one with fresh (--fresh NAME)", t.Skipped, t.Name)
+			"lack a tag of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID",
+			t.Skipped, t.Name)
 	}
 	return ""
 }

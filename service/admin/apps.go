@@ -27,8 +27,6 @@ var AppKind = Kind{One: "app", Many: "apps", Path: "apps", Fields: []Field{
 		Default: string(model.LimitReject), Add: May, Set: May},
 	{Name: "scramble", Usage: "IDs show neither their order nor how many there are",
 		Value: yesNo, Default: false, Add: May},
-	{Name: "fresh", Usage: "the `name` again, to say that no app of this ID was ever used: it begins at index 1, " +
-		"though the database may have gone back in time", Value: text, Add: May},
 	{Name: "minIndex", Usage: "raise max_id of every shard to this `index`",
 		Value: number(0, model.MaxIndex-1), Set: May},
 }}
@@ -91,7 +89,6 @@ func (s *Service) apps() Resource {
 					MaxID: get[int64](g, "maxLimitId"), Policy: model.LimitPolicy(get[string](g, "limitPolicy")),
 				},
 				Scramble: get[bool](g, "scramble"),
-				Fresh:    get[string](g, "fresh"),
 			})
 			return done{after: newAppItem(app)}, err
 		},

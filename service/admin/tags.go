@@ -26,8 +26,6 @@ var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai",
 		Value: text, Add: May},
 	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
-	{Name: "fresh", Usage: "the `name` again, to say that no tag of this name was ever used: it begins at --max-id, " +
-		"though the database may have gone back in time", Value: text, Add: May},
 }}
 
 // TagItem is a tag as it is shown.
@@ -73,7 +71,7 @@ func (s *Service) tags() Resource {
 		create: func(ctx context.Context, g Given) (done, error) {
 			tag, err := store.CreateTag(ctx, model.Tag{
 				Name: get[string](g, "tag"), Step: get[int64](g, "step"), MaxID: get[int64](g, "maxId"),
-				Description: get[string](g, "description"), Fresh: get[string](g, "fresh"),
+				Description: get[string](g, "description"),
 				Numbering: model.Numbering{
 					Pattern: get[string](g, "pattern"), Reset: model.Reset(get[string](g, "reset")),
 					Zone: get[string](g, "zone"), Overflow: model.Overflow(get[string](g, "overflow")),
