@@ -14,17 +14,6 @@ type Beginning struct {
 	Waits bool
 }
 
-// CheckFresh refuses, with ErrInvalidArgument, the word that something new was never used when that
-// names another thing.
-func CheckFresh(what, fresh, name string) error {
-	if fresh == "" || fresh == name {
-		return nil
-	}
-	return fmt.Errorf("%w: fresh is %q and the %s is called %q: give the same name, if nothing was ever "+
-		"issued under it",
-		ErrInvalidArgument, fresh, what, name)
-}
-
 // Notice says where a new app begins, and why, when the database may lack another of its ID; "" else.
 func (a AppSummary) Notice() string {
 	switch {
@@ -37,7 +26,7 @@ func (a AppSummary) Notice() string {
 	case a.Skipped > 0:
 		return fmt.Sprintf("its shards begin above index %d, as the database may have gone back in time and "+
 			"lack an app of this ID: if none was ever used, run `shardid confirm --app %d --name %q` "+
-			"before its first ID, or add the next one with fresh (--fresh NAME)", a.HighestIndex, a.ID, a.Name)
+			"before its first ID", a.HighestIndex, a.ID, a.Name)
 	}
 	return ""
 }
@@ -54,8 +43,8 @@ func (t Tag) Notice() string {
 			"to leave out", t.Name, t.Skipped)
 	case t.Skipped > 0:
 		return fmt.Sprintf("the %d IDs before that are left out, as the database may have gone back in time and "+
-			"lack a tag of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID, "+
-			"or add the next one with fresh (--fresh NAME)", t.Skipped, t.Name)
+			"lack a tag of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID",
+			t.Skipped, t.Name)
 	}
 	return ""
 }
@@ -81,9 +70,6 @@ type AppChange struct {
 	LimitPolicy *LimitPolicy
 	// MinIndex raises max_id of every shard that is below it. Nothing lowers one.
 	MinIndex *int64
-	// MaxRate is how many indices a second each list hands out at most, 0 for
-	// queue.max_list_rate, which it only lowers.
-	MaxRate *int64
 	// Confirm is the app's name. A switch to the wrap policy must
 	// give it, because the app's IDs repeat from its limit on.
 	Confirm string
@@ -104,9 +90,6 @@ func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 	}
 	if c.MinIndex != nil && (*c.MinIndex < 0 || *c.MinIndex >= MaxIndex) {
 		return App{}, fmt.Errorf("%w: minIndex %d is not in 0…%d", ErrInvalidArgument, *c.MinIndex, MaxIndex-1)
-	}
-	if err := checkRate(c.MaxRate, MaxListRate); err != nil {
-		return App{}, err
 	}
 	if next.Limit.Policy == LimitWrap && app.Limit.Policy != LimitWrap && c.Confirm != app.Name {
 		return App{}, fmt.Errorf("%w: with the wrap policy IDs repeat once they pass the limit: confirm it with the "+
@@ -156,22 +139,6 @@ type TagChange struct {
 	Step        *int64
 	Description *string
 	MaxID       *int64 // the first ID to hand out; it only rises
-	// MaxRate is how many IDs a second the tag hands out at most, 0 for segment.max_rate,
-	// which it only lowers.
-	MaxRate *int64
-}
-
-// The highest rates that may be configured, numbers a second.
-const (
-	MaxListRate = 10_000_000
-	MaxTagRate  = 1_000_000_000
-)
-
-func checkRate(rate *int64, highest int64) error {
-	if rate != nil && (*rate < 0 || *rate > highest) {
-		return fmt.Errorf("%w: maxRate %d is not in 0…%d: 0 is the configured one", ErrInvalidArgument, *rate, highest)
-	}
-	return nil
 }
 
 // Apply gives the tag as it is after the change, which is still to be checked for
@@ -182,7 +149,7 @@ func (c TagChange) Apply(tag Tag) (Tag, error) {
 		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued",
 			ErrRefused, tag.Name, tag.MaxID)
 	}
-	if err := cmp.Or(checkRate(c.MaxRate, MaxTagRate), checkText(c.Description)); err != nil {
+	if err := checkText(c.Description); err != nil {
 		return Tag{}, err
 	}
 	set(&tag.Step, c.Step)

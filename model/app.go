@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
 	"unicode"
 	"unicode/utf8"
@@ -72,9 +71,6 @@ type App struct {
 	Limit       Limit
 	// Scramble: IDs show neither order nor volume, see Scrambler. It never changes.
 	Scramble bool
-	// Fresh is the name again, of a new app: an operator's word that no app of this ID was ever
-	// used, so that it begins at index 1 whatever the database may lack. "" is without it.
-	Fresh string
 }
 
 // MaxStep is the longest segment that is ever taken, in indices: Leaf's bound.
@@ -102,7 +98,7 @@ func (a App) Validate() error {
 		}
 	}
 	_, err := ParseLimitPolicy(string(a.Limit.Policy))
-	return cmp.Or(err, CheckFresh("app", a.Fresh, a.Name))
+	return err
 }
 
 // CheckScramble refuses, with ErrInvalidArgument, a limit of a scrambled app.

@@ -88,20 +88,3 @@ type LayoutRecord struct {
 	// epoch.
 	Layout string
 }
-
-// LayoutChangedError says that IDs of another layout have been issued. It wraps
-// ErrLayoutChanged.
-type LayoutChangedError struct {
-	Kind           string
-	Recorded, Want string
-}
-
-// Error says what to do.
-func (e *LayoutChangedError) Error() string {
-	return fmt.Sprintf("%v: %s IDs have been issued with %s, the configuration says %s: IDs of both could be equal. "+
-		"Set the recorded values again; only where IDs of both never meet in one column, or cannot be equal "+
-		"(docs/uid.md), delete the row of %s in id_layout", ErrLayoutChanged, e.Kind, e.Recorded, e.Want, e.Kind)
-}
-
-// Unwrap returns ErrLayoutChanged.
-func (e *LayoutChangedError) Unwrap() error { return ErrLayoutChanged }

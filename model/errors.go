@@ -72,13 +72,11 @@ var (
 	ErrLeaseLost = errors.New("the worker ID was lost")
 	// ErrNoWorkerID: every worker ID is taken.
 	ErrNoWorkerID = errors.New("no worker ID is free")
-	// ErrAddressTaken: another program uses the address; see AddressTakenError.
+	// ErrAddressTaken: another program, a Java Leaf, reports from the owner's address.
 	ErrAddressTaken = errors.New("the address is taken")
-	// ErrRegistryInUse: others have worker IDs of another registry; see
-	// RegistryInUseError.
+	// ErrRegistryInUse: others issue IDs with worker IDs of another registry, or may still do so.
 	ErrRegistryInUse = errors.New("another registry of worker IDs is in use")
-	// ErrLayoutChanged: IDs of another layout or epoch have been issued; see
-	// LayoutChangedError.
+	// ErrLayoutChanged: IDs of another layout or epoch have been issued.
 	ErrLayoutChanged = errors.New("the layout of issued IDs may not change")
 	// ErrTagExists: the segment tag has been provisioned before.
 	ErrTagExists = errors.New("tag is already provisioned")
@@ -108,9 +106,6 @@ var (
 	// ErrLifeChanged: the list is in another life than the one that was named; the
 	// segment must be dropped.
 	ErrLifeChanged = errors.New("the list began another life")
-	// ErrHistoryHidden: the store does not tell its history, so nothing it holds
-	// can be trusted.
-	ErrHistoryHidden = errors.New("replication ID cannot be read")
 	// ErrNotAboveHighWater: a segment starts at or below an index pushed before;
 	// it must be dropped.
 	ErrNotAboveHighWater = errors.New("segment is not above the high-water mark")

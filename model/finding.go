@@ -62,10 +62,13 @@ type Check[T any] struct {
 func (c Check[T]) Finding(to T) Finding {
 	f := Finding{Setting: c.Setting, Want: c.Want, Value: c.Ask(to)}
 	if f.Value == "" {
-		return Unread(f, c.Hidden)
+		f.Level, f.Why = LevelUnknown, c.Hidden
+		return f
 	}
-	level := c.Level(f.Value)
-	return Judged(f, level == LevelOK, level, c.Advice)
+	if f.Level = c.Level(f.Value); f.Level != LevelOK {
+		f.Why = c.Advice
+	}
+	return f
 }
 
 // Unless is the level for values that are none of the good ones.
@@ -76,21 +79,6 @@ func Unless(level Level, good ...string) func(value string) Level {
 		}
 		return level
 	}
-}
-
-// Judged is the finding for a value that was read: ok, or level for the reason.
-func Judged(f Finding, ok bool, level Level, why string) Finding {
-	f.Level = LevelOK
-	if !ok {
-		f.Level, f.Why = level, why
-	}
-	return f
-}
-
-// Unread is the finding for a value that the server does not tell.
-func Unread(f Finding, why string) Finding {
-	f.Level, f.Why = LevelUnknown, why
-	return f
 }
 
 // Observe begins to watch a call of a store, for metrics and traces. The call continues with the context

@@ -19,9 +19,6 @@ type Tag struct {
 	UpdatedAt   time.Time
 	Numbering   // how its IDs are shown; zero as they are
 	Region      Region
-	// Fresh is the name again, of a new tag: an operator's word that no tag of the name was ever
-	// used, so that it begins at its MaxID whatever the database may lack. "" is without it.
-	Fresh string
 	// Beginning is that of a tag that was just made, whose MaxID it accounts for.
 	Beginning
 }

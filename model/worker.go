@@ -1,9 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // SnowflakeWorkers is the most worker IDs that a registry gives out, 0…1023. With fewer
 // worker bits there are fewer, see SnowflakeLayout.
@@ -38,9 +35,6 @@ type Lease struct {
 	// is called, and an ID that it made at random and keeps. Only leases of one
 	// registry are kept apart by it; see WorkerClaim.
 	Registry string
-	// Node is where the registry keeps the lease (a path, a key); the registry
-	// alone reads it.
-	Node string
 
 	After    int64 // IDs carry a later time than this
 	Reserved int64 // IDs carry at most this time
@@ -84,27 +78,6 @@ type ClaimGrant struct {
 	Kept time.Duration
 }
 
-// RegistryInUseError says that others issue IDs with the leases of another registry,
-// or may still do so. It wraps ErrRegistryInUse.
-type RegistryInUseError struct {
-	Registry string // the other one
-	Mine     string
-	WorkerID int
-	Until    time.Time // when its last claim ends unless it is renewed
-}
-
-// Error says what to do.
-func (e *RegistryInUseError) Error() string {
-	return fmt.Sprintf("%v: this instance asks %q, and another one may use worker ID %d of %q until %s: "+
-		"stop all instances of that one, or correct snowflake.worker.mode, snowflake.name and the addresses here; "+
-		"an instance that was stopped in order gives its claim up, for those that were killed wait, or "+
-		"run `shardid confirm --registry`",
-		ErrRegistryInUse, e.Mine, e.WorkerID, e.Registry, e.Until.UTC().Format(time.RFC3339))
-}
-
-// Unwrap returns ErrRegistryInUse.
-func (e *RegistryInUseError) Unwrap() error { return ErrRegistryInUse }
-
 // WorkerPeer is another instance's last report.
 type WorkerPeer struct {
 	Address  string
@@ -112,23 +85,3 @@ type WorkerPeer struct {
 	Reported int64 // its own clock then, Unix ms
 	Seen     int64 // the registry's clock then, Unix ms
 }
-
-// AddressTakenError says that another program, a Java Leaf, reports from the owner's
-// address. It wraps ErrAddressTaken.
-type AddressTakenError struct {
-	Address  string
-	WorkerID int
-	// Until is when the other counts as gone unless it reports again, by the
-	// registry's clock.
-	Until time.Time
-}
-
-// Error says what to do.
-func (e *AddressTakenError) Error() string {
-	return fmt.Sprintf("%v: another program has reported worker ID %d from %s and is believed to live until %s: "+
-		"stop it, or give this instance its own snowflake.advertise", ErrAddressTaken, e.WorkerID, e.Address,
-		e.Until.UTC().Format(time.RFC3339))
-}
-
-// Unwrap returns ErrAddressTaken.
-func (e *AddressTakenError) Unwrap() error { return ErrAddressTaken }

@@ -345,8 +345,8 @@ func (o *order[T]) add(
 // what cannot be changed.
 func (o *order[T]) isSame(there answered[T], body map[string]any) bool {
 	for _, field := range o.Fields {
-		if field.Add == admin.Never || field.Add == admin.May && field.Set != admin.Never || field.Name == "fresh" {
-			continue // the last is no property of a thing
+		if field.Add == admin.Never || field.Add == admin.May && field.Set != admin.Never {
+			continue
 		}
 		want, has := body[field.Name], there.fields[field.Name]
 		if want == nil {

@@ -19,7 +19,6 @@ func TestIfMissing(t *testing.T) {
 	}{
 		"the same":            {map[string]any{"tag": "a", "pattern": "{seq:4}", "zone": "UTC"}, true},
 		"another step":        {map[string]any{"tag": "a", "pattern": "{seq:4}", "step": 7, "maxId": 5}, true},
-		"never used":          {map[string]any{"tag": "a", "pattern": "{seq:4}", "fresh": "a"}, true},
 		"another pattern":     {map[string]any{"tag": "a", "pattern": "{seq:5}"}, false},
 		"none, which is told": {map[string]any{"tag": "a"}, false},
 		"another zone":        {map[string]any{"tag": "a", "pattern": "{seq:4}", "zone": "+08:00"}, false},

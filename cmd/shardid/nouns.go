@@ -21,7 +21,6 @@ func (c *cli) provision() *cobra.Command {
 		Example: `  shardid provision --app 1 --name test
   shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295
   shardid provision --app 8 --name invoices --scramble
-  shardid provision --app 9 --name carts --fresh carts    # app ID 9 was never used
   shardid provision --file apps.yaml              # such as - {id: 1, name: orders, step: 5000}
   shardid provision --if-missing --app 1 --name test    # in a script that runs again`,
 		Args: cobra.NoArgs,
@@ -74,7 +73,6 @@ is given, where max_id only rises; or delete one, of which is remembered what it
   shardid tags add --tag orders --step 2000
   shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
   shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"
-  shardid tags add --tag carts --fresh carts                # no tag of that name was ever used
   shardid tags add --tag bills --step 100 --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai
   shardid tags set --tag orders --max-id 1000000
   shardid tags set --tag bills --after ORD-20261122-00000500

@@ -96,7 +96,8 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		ask.url = url
 		status, _, err := ask.status(ctx, cfg)
 		if err != nil {
-			found = append(found, model.Unread(f, oneLine(err)))
+			f.Level, f.Why = model.LevelUnknown, oneLine(err)
+			found = append(found, f)
 			continue
 		}
 		theirs := model.Region{}

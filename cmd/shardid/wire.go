@@ -301,10 +301,7 @@ func (a *App) admin() *admin.Service {
 
 // adminOptions are those of every administration of a database.
 func adminOptions(cfg Config, db *sqlstore.Store, log *slog.Logger) admin.Options {
-	return admin.Options{
-		Store: db, Log: log, OwnName: cfg.Snowflake.Name,
-		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
-	}
+	return admin.Options{Store: db, Log: log, OwnName: cfg.Snowflake.Name}
 }
 
 // layoutTimeout bounds the question at the start; a database that is unreachable is asked
@@ -324,7 +321,6 @@ func (a *App) checkLayouts(ctx context.Context) error {
 	if err := a.db.CheckRegion(ctx); errors.Is(err, model.ErrLayoutChanged) {
 		return err
 	}
-	var changed *model.LayoutChangedError
 	for record, enabled := range map[model.LayoutRecord]bool{
 		snowflakeRecord(a.cfg): a.cfg.Snowflake.Enabled,
 		uidRecord(a.cfg):       a.cfg.UID.Enabled,
@@ -332,8 +328,8 @@ func (a *App) checkLayouts(ctx context.Context) error {
 		if !enabled {
 			continue
 		}
-		if _, err := a.db.HasLayout(ctx, record); errors.As(err, &changed) {
-			return changed
+		if _, err := a.db.HasLayout(ctx, record); errors.Is(err, model.ErrLayoutChanged) {
+			return err
 		}
 	}
 	return nil

@@ -39,7 +39,6 @@ func Run(t *testing.T, newStore func(t *testing.T) Store) {
 		{"another life or lower indices are refused", testRefused},
 		{"a push that comes again or late changes nothing", testRepeats},
 		{"delete keeps the high-water mark", testDelete},
-		{"a segment of 25 000", testLong},
 		{"the highest indices are exact", testHighest},
 		{"2 500 lists in order", testMany},
 		{"16 goroutines never meet", testConcurrent},

@@ -14,9 +14,6 @@ func explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if has(err, "HISTORYHIDDEN") {
-		err = fmt.Errorf("%w: %w", model.ErrHistoryHidden, err)
-	}
 	if has(err, "FOREIGN") {
 		err = fmt.Errorf("%w: %w", model.ErrForeign, err)
 	}

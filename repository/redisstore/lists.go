@@ -102,8 +102,7 @@ func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []m
 // we have filled.
 var errMalformed = errors.New("unexpected content")
 
-// fields reads blank-separated words from a reply, without copying it. The
-// first malformed one sticks in bad.
+// fields reads words from a reply, each of which one blank follows. A malformed one sticks in bad.
 type fields struct {
 	rest string
 	bad  bool
@@ -116,20 +115,10 @@ func (f *fields) word() string {
 	return word
 }
 
-// number reads an integer in 0…model.MaxIndex in plain digits.
-func (f *fields) number() int64 {
-	var n int64
-	i := 0
-	for ; i < len(f.rest) && f.rest[i] != ' '; i++ {
-		digit := f.rest[i] - '0'
-		if digit > 9 || n > model.MaxIndex/10 {
-			f.bad = true
-			return 0
-		}
-		n = n*10 + int64(digit)
-	}
-	f.bad = f.bad || i == 0 || n > model.MaxIndex || f.rest[0] == '0' && i > 1
-	f.rest = f.rest[min(i+1, len(f.rest)):]
+// number reads an integer in 0…most.
+func (f *fields) number(most int64) int64 {
+	n, err := strconv.ParseInt(f.word(), 10, 64)
+	f.bad = f.bad || err != nil || n < 0 || n > most
 	return n
 }
 
@@ -137,25 +126,21 @@ func (f *fields) number() int64 {
 func decodePopped(reply string) (model.Popped, error) {
 	f := fields{rest: reply}
 	// A clone, as the life is kept and the reply may be long.
-	p := model.Popped{Life: strings.Clone(f.word()), Purged: f.number(), Len: f.number()}
-	more := f.number()
+	p := model.Popped{Life: strings.Clone(f.word()), Purged: f.number(model.MaxIndex), Len: f.number(model.MaxIndex)}
+	more := f.number(MaxPop - 1)
 	if f.rest != "" && !f.bad {
-		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1)
+		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1+int(more))
 	}
 	for f.rest != "" && !f.bad {
-		index := f.number()
+		index := f.number(model.MaxIndex - more)
 		f.bad = f.bad || index == 0
 		p.Indices = append(p.Indices, index)
 	}
-	if more > 0 { // they are the so many after the one that is given
-		f.bad = f.bad || len(p.Indices) != 1 || more >= MaxPop || p.Indices[0] > model.MaxIndex-more
-	}
-	if f.bad || strings.HasSuffix(reply, " ") {
+	if f.bad || more > 0 && len(p.Indices) != 1 {
 		return model.Popped{}, fmt.Errorf("%w: pop answered %.80q", errMalformed, reply)
 	}
-	p.Indices = slices.Grow(p.Indices, int(more))
-	for i := range more {
-		p.Indices = append(p.Indices, p.Indices[0]+1+i)
+	for range more { // they are the so many after the one that is given
+		p.Indices = append(p.Indices, p.Indices[len(p.Indices)-1]+1)
 	}
 	return p, nil
 }
@@ -173,7 +158,8 @@ func decodeStates(reply string, states []model.ListState) error {
 		}
 		f := fields{rest: line}
 		life := strings.Clone(f.word())
-		states[i] = model.ListState{Life: life, Len: f.number(), HighWater: f.number(), Purged: f.number()}
+		const most = model.MaxIndex
+		states[i] = model.ListState{Life: life, Len: f.number(most), HighWater: f.number(most), Purged: f.number(most)}
 		if f.bad || f.rest != "" {
 			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
 		}

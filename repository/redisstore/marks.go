@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -70,14 +71,11 @@ func (m Marks) values(ctx context.Context, op, life string, count int, args []an
 	if err != nil {
 		return nil, err
 	}
-	words := strings.Fields(rest)
-	values := make([]int64, len(words))
-	for i, word := range words {
-		if values[i], err = strconv.ParseInt(word, 10, 64); err != nil || values[i] < 0 || len(words) != count {
-			return nil, malformedMarks(op, rest)
-		}
+	f, values := fields{rest: rest}, make([]int64, count)
+	for i := range values {
+		values[i] = f.number(math.MaxInt64)
 	}
-	if len(words) != count {
+	if f.bad || f.rest != "" {
 		return nil, malformedMarks(op, rest)
 	}
 	return values, nil
@@ -114,10 +112,7 @@ func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []mode
 	return marks, next, nil
 }
 
-func (m Marks) key() string {
-	deployment := m.store.deploymentID()
-	return marksKey(deployment)
-}
+func (m Marks) key() string { return marksKey(m.store.deploymentID()) }
 
 func marksKey(deployment string) string { return "id.gen.marks_{" + deployment + "}" }
 

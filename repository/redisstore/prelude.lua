@@ -31,7 +31,7 @@ end
 if not replid or not string.find(replid, '[^0]') then
   local why = type(info) == 'table' and info.err
     or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
-  return redis.error_reply('HISTORYHIDDEN ' .. why)
+  return redis.error_reply('HISTORYHIDDEN replication ID cannot be read: ' .. why)
 end
 
 -- own ends the script when the hash belongs to another deployment. A hash of version

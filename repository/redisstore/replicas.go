@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"shardid/model"
 )
 
 // Replicas keeps a short-lived record of each replica of the deployment, in one hash.
@@ -43,7 +45,7 @@ func (r *Replicas) All(ctx context.Context, lasts time.Duration) (map[string]tim
 	ages := map[string]time.Duration{}
 	for line := range strings.Lines(rest) {
 		f := fields{rest: strings.TrimSuffix(line, "\n")}
-		age := time.Duration(f.number()) * time.Millisecond
+		age := time.Duration(f.number(model.MaxIndex)) * time.Millisecond
 		if f.bad {
 			return nil, explain("read the replicas' records", fmt.Errorf("%w: %.80q", errMalformed, line))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"shardid/model"
@@ -95,7 +94,8 @@ func decodeSections(reply string, states []model.SectionState) error {
 		line, reply, _ = strings.Cut(reply, "\n")
 		f := fields{rest: line}
 		server, life := strings.Clone(f.word()), strings.Clone(f.word())
-		states[i] = model.SectionState{Server: server, Life: life, Term: f.sequence(), Bound: f.sequence()}
+		const most = model.MaxSequence
+		states[i] = model.SectionState{Server: server, Life: life, Term: f.number(most), Bound: f.number(most)}
 		if f.bad || f.rest != "" || len(server) > maxLife || len(life) > maxLife {
 			return fmt.Errorf("%w: state line %.80q of a section", errMalformed, line)
 		}
@@ -104,15 +104,6 @@ func decodeSections(reply string, states []model.SectionState) error {
 		return fmt.Errorf("%w: state answered %.80q for %d sections", errMalformed, reply, len(states))
 	}
 	return nil
-}
-
-// sequence reads an integer in 0…model.MaxSequence.
-func (f *fields) sequence() int64 {
-	word, rest, _ := strings.Cut(f.rest, " ")
-	f.rest = rest
-	n, err := strconv.ParseUint(word, 10, 63)
-	f.bad = f.bad || err != nil || n > model.MaxSequence
-	return int64(n)
 }
 
 // Next gives numbers, and answers in order. Asks of one key are answered in order.
@@ -170,16 +161,15 @@ func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAn
 			continue
 		}
 		f := fields{rest: line}
-		answers[i] = model.SectionAnswer{Bound: f.sequence(), Last: make([]int64, len(a.Asks))}
+		answers[i] = model.SectionAnswer{Bound: f.number(model.MaxSequence), Last: make([]int64, len(a.Asks))}
 		for j, ask := range a.Asks {
 			answers[i].Last[j] = model.NoNumber
 			if rest, none := strings.CutPrefix(f.rest, "-"); none {
 				f.rest = strings.TrimPrefix(rest, " ")
 				continue
 			}
-			last := f.sequence()
-			f.bad = f.bad || last > answers[i].Bound || last < ask.Count
-			answers[i].Last[j] = last
+			answers[i].Last[j] = f.number(answers[i].Bound)
+			f.bad = f.bad || answers[i].Last[j] < ask.Count
 		}
 		if f.bad || f.rest != "" {
 			return fmt.Errorf("%w: numbers of section %s: %.80q", errMalformed, a.Key, line)

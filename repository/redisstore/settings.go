@@ -60,15 +60,24 @@ func redisChecks() []model.Check[facts] {
 				"or Valkey itself instead of a proxy or a server that only speaks its protocol",
 		}, {
 			Setting: "role", Want: "master", Hidden: hiddenInfo,
-			Level: model.Unless(unsafe, "master", "active-replica"),
 			Ask: func(f facts) string {
-				if f["scripts"] == "READONLY" || f["role"] == "slave" {
+				switch {
+				case f["scripts"] == "READONLY" || f["role"] == "slave":
 					return "replica"
+				case f["role"] == "master" && f["mvcc_depth"] != "": // of two that are active one may say so
+					return "master of KeyDB"
 				}
-				return f["role"] // KeyDB's active-replica is a check of its own
+				return f["role"]
 			},
-			Advice: "a replica is refused: give the master's address in redis.url, or let it name " +
-				"sentinels or a cluster, which follow it",
+			Level: func(role string) model.Level {
+				if role == "master of KeyDB" {
+					return warn
+				}
+				return model.Unless(unsafe, "master")(role)
+			},
+			Advice: "a replica is refused, and of two KeyDB servers that are active both pop the same list, so " +
+				"IDs repeat: give the address of the one master in redis.url, or let it name sentinels or a " +
+				"cluster, which follow it, and use neither active-replica nor multi-master",
 		}, {
 			Setting: "version", Want: "6.2 or newer", Hidden: hiddenInfo,
 			Ask: func(f facts) string { return f["redis_version"] }, // Valkey tells here the Redis that it replaces
@@ -98,27 +107,6 @@ func redisChecks() []model.Check[facts] {
 			Advice: "a list that is evicted is a gap, and so is the mark w that keeps IDs from repeating when the " +
 				"database goes back in time; volatile-* evicts locks, which costs work: CONFIG SET maxmemory-policy " +
 				"noeviction",
-		}, {
-			Setting: "active-active", Want: "no", Hidden: hiddenInfo,
-			Ask: func(f facts) string {
-				switch {
-				case f["role"] == "active-replica":
-					return "yes"
-				case f["mvcc_depth"] != "": // of two such servers one may say role:master
-					return "KeyDB"
-				case f["role"] == "":
-					return ""
-				}
-				return "no"
-			},
-			Level: func(value string) model.Level {
-				if value == "KeyDB" {
-					return warn
-				}
-				return model.Unless(unsafe, "no")(value)
-			},
-			Advice: "two servers pop the same list, so IDs repeat: use a server that has one master, without " +
-				"active-replica and multi-master",
 		},
 	}
 }

@@ -139,7 +139,7 @@ func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.Lis
 	var found []allocRow
 	err := tx.Table(table + s.either(" FORCE INDEX (PRIMARY)", "")).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, taken_at, " +
-			"last_max_id, doubt, last_change, tokens, max_rate").
+			"last_max_id, doubt, last_change, tokens").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("lock rows: %w", err)

@@ -165,9 +165,8 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 // CreateApp makes the shards of an app, all or none, and answers what it made, and where it
 // begins: an app that was deleted before continues above what it had issued, and one that the
 // database may lack above that. Errors: model.ErrInvalidArgument, model.ErrAppExists when the app
-// has any shard, model.ErrRefused for a limit below IDs of a deleted app, for one that was
-// scrambled and shall not be, or the reverse, and for a fresh one that was used;
-// *model.StoreError.
+// has any shard, model.ErrRefused for a limit below IDs of a deleted app and for one that was
+// scrambled and shall not be, or the reverse, *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
 	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description),
@@ -198,7 +197,8 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 }
 
 // insertApp makes the rows of an app, above its tombstones, and says where it begins. The error may be
-// model.ErrRefused for a limit below what was issued, and for a fresh app that was used.
+// model.ErrRefused for a limit below what was issued. A new row accounts for no change of the server, as the database
+// may lack another of the ID.
 func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.AppSummary, err error) {
 	reqs := wholeApp(app.ID)
 	before, err := tombstones(tx, reqs)
@@ -210,7 +210,6 @@ func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.
 		rows[i] = allocRow{
 			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
 			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
-			Counter: counterRow{LastChange: m.accountedFor(app.Fresh)},
 		}
 		counted[i] = rows[i].counted(m)
 	}
@@ -224,9 +223,6 @@ func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.
 	summary = model.AppSummary{App: app, Shards: model.Shards}
 	for i, req := range reqs {
 		c := counters[i].Raise(marks[i])
-		if c.Last > 0 && app.Fresh != "" {
-			return summary, errUsed(fmt.Sprint("app ID ", app.ID), c.Last)
-		}
 		if err := app.Limit.Check(req.Key, c.Last); err != nil {
 			return summary, err
 		}
@@ -318,7 +314,6 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 	add(change.LimitPolicy != nil, "limit_policy = ?", string(next.Limit.Policy))
 	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END",
 		change.MinIndex, change.MinIndex)
-	add(change.MaxRate != nil, "max_rate = ?", change.MaxRate)
 	return sets, args
 }
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -565,28 +564,8 @@ func TestConfirm(t *testing.T) {
 	confirm("test", model.Shards) // what is confirmed is what this change left
 }
 
-// A rate of its own, and a step, only lower the common one.
-func TestOwnRate(t *testing.T) {
-	t.Parallel()
-	s := mariaDB(t, Options{})
-	for _, c := range []struct{ rate, list, tag int64 }{{0, DefaultListRate, DefaultTagRate}, {5000, 5000, 5000},
-		{5_000_000, DefaultListRate, DefaultTagRate}} {
-		check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &c.rate})))
-		check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &c.rate})))
-		run(t, s, "UPDATE id_alloc SET step = 1000000, current_step = 1000000, taken_at = 0",
-			"UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
-		if a := one(s, key(1, 0), 0); a.Err != nil || a.Segment.Len() != c.list {
-			t.Errorf("%d: list %+v", c.rate, a)
-		}
-		if seg := nextTag(t, s); seg.End-seg.First != c.tag {
-			t.Errorf("%d: tag %+v", c.rate, seg)
-		}
-	}
-	check.Is(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))})),
-		model.ErrInvalidArgument, "an impossible rate")
-}
-
-// A higher configured rate counts a minute after a heartbeat has stored it.
+// A segment is no longer than a second of the configured rate. A higher one counts a minute after a heartbeat has
+// stored it.
 func TestRaisedRate(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
@@ -597,6 +576,9 @@ func TestRaisedRate(t *testing.T) {
 		if a := one(raised, key(1, 0), 0); a.Err != nil || a.Segment.Len() != want {
 			t.Errorf("%d, %v, want %d", a.Segment.Len(), a.Err, want)
 		}
+		run(t, s, "UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
+		seg := nextTag(t, raised)
+		check.Equal(t, seg.End-seg.First, DefaultTagRate, "of a tag")
 		run(t, s, "UPDATE shardid_deployment SET rates_from = rates_from - 60000")
 	}
 	// It is lowered once no replica has it any more.
@@ -608,60 +590,48 @@ func TestRaisedRate(t *testing.T) {
 }
 
 // What is made in a database that may lack another of its name begins where the answer says. An
-// operator's word that there never was one makes it begin at 1, unless one is known.
+// operator's word before the first ID that there never was one makes it begin at 1.
 func TestBeginning(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
-	ctx := t.Context()
-	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC",
-		Overflow: model.OverflowRefuse}
-	make3 := func(id uint8, fresh bool) (a model.AppSummary, plain, dated model.Tag) {
-		t.Helper()
-		word := func(name string) string { return map[bool]string{true: name}[fresh] }
-		app, name := app(id), fmt.Sprint("n", id)
-		app.Limit, app.Fresh = model.Limit{MaxID: 1<<32 - 1, Policy: model.LimitReject}, word(app.Name)
-		a, err := s.CreateApp(ctx, app)
-		check.Must(t, err)
-		plain, err = s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: word(name)})
-		check.Must(t, err)
-		dated, err = s.CreateTag(ctx, model.Tag{Name: name + "d", Step: 100, MaxID: 1, Numbering: day,
-			Fresh: word(name + "d")})
-		check.Must(t, err)
-		return a, plain, dated
-	}
-	gives := func(tag model.Tag) (int64, error) {
-		numbers, err := tag.Numbers()
-		check.Must(t, err)
-		seg, err := s.AllocateTag(ctx, model.TagRequest{Tag: tag.Name, Numbers: numbers})
-		return seg.First, err
-	}
-	begins := func(a model.AppSummary, plain, dated model.Tag) {
-		t.Helper()
-		first, err := gives(plain)
-		if err != nil || first != 1 || plain.MaxID != 1 || plain.Notice()+dated.Notice()+a.Notice() != "" {
-			t.Errorf("%d, %v; %+v, %+v, %+v", first, err, plain, dated, a)
-		}
-		check.OK(t, check.Err(gives(dated)))
-		wantSegment(t, one(s, key(a.ID, 0), 0), 1, 1000)
-	}
-	begins(make3(2, false))
-
+	s, ctx := mariaDB(t, Options{Witness: w}), t.Context()
 	w.lose("r2") // nobody vouches
 	anotherServer(t, s, 10*time.Second)
-	a, plain, dated := make3(3, false)
-	first, err := gives(plain)
-	if err != nil || first < 1_000_000 || plain.MaxID != first || plain.Skipped != first-1 ||
-		!strings.Contains(plain.Notice(), "shardid confirm --tag n3") {
-		t.Errorf("tag %+v, %q, begins at %d, %v", plain, plain.Notice(), first, err)
+	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC",
+		Overflow: model.OverflowRefuse}
+	numbers, err := day.Numbers()
+	check.Must(t, err)
+	narrow := func(id uint8) (model.AppSummary, error) {
+		a := app(id)
+		a.Limit = model.Limit{MaxID: 1<<32 - 1, Policy: model.LimitReject}
+		return s.CreateApp(ctx, a)
 	}
-	if _, err := gives(dated); !errors.Is(err, model.ErrUnconfirmed) || !dated.Waits ||
-		!strings.Contains(dated.Notice(), "shardid confirm --tag n3d") {
+	tag := func(name string, n model.Numbering) (model.Tag, error) {
+		return s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Numbering: n})
+	}
+	first := func(name string, n *model.Numbers) (int64, error) {
+		seg, err := s.AllocateTag(ctx, model.TagRequest{Tag: name, Numbers: n})
+		return seg.First, err
+	}
+
+	plain, err := tag("plain", model.Numbering{})
+	check.Must(t, err)
+	begins, err := first("plain", nil)
+	if err != nil || begins < 1_000_000 || plain.MaxID != begins || plain.Skipped != begins-1 ||
+		!strings.Contains(plain.Notice(), "shardid confirm --tag plain") {
+		t.Errorf("tag %+v, %q, begins at %d, %v", plain, plain.Notice(), begins, err)
+	}
+	dated, err := tag("dated", day)
+	check.Must(t, err)
+	if _, err := first("dated", numbers); !errors.Is(err, model.ErrUnconfirmed) || !dated.Waits ||
+		!strings.Contains(dated.Notice(), "shardid confirm --tag dated") {
 		t.Errorf("dated tag %+v, %q, %v", dated, dated.Notice(), err)
 	}
-	if got := one(s, key(3, 0), 0); !errors.Is(got.Err, model.ErrUnconfirmed) || !a.Waits ||
-		!strings.Contains(a.Notice(), `shardid confirm --app 3 --name "test"`) {
-		t.Errorf("app %+v, %q, %v", a, a.Notice(), got.Err)
+	small, err := narrow(3)
+	check.Must(t, err)
+	if got := one(s, key(3, 0), 0); !errors.Is(got.Err, model.ErrUnconfirmed) || !small.Waits ||
+		!strings.Contains(small.Notice(), `shardid confirm --app 3 --name "test"`) {
+		t.Errorf("app %+v, %q, %v", small, small.Notice(), got.Err)
 	}
 	wide, err := s.CreateApp(ctx, app(4))
 	got := one(s, key(4, 0), 0)
@@ -669,23 +639,16 @@ func TestBeginning(t *testing.T) {
 		!strings.Contains(wide.Notice(), "begin above index") {
 		t.Errorf("wide app %+v, %q, %v, begins with %+v", wide, wide.Notice(), err, got)
 	}
-	begins(make3(5, true))
 
-	_, err = s.DeleteTag(ctx, "n5")
-	check.Must(t, err)
-	freshTag := func(name, fresh string) error {
-		return check.Err(s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: fresh}))
+	check.Must(t, check.Err(narrow(5)))
+	check.Must(t, check.Err(tag("new", model.Numbering{})))
+	check.Must(t, check.Err(s.ConfirmApp(ctx, 5, "test")))
+	for _, name := range []string{"dated", "new"} {
+		check.Must(t, check.Err(s.ConfirmTag(ctx, name)))
 	}
-	check.Is(t, freshTag("n5", "n5"), model.ErrRefused, "a tag that was deleted")
-	check.Is(t, freshTag("n6", "n5"), model.ErrInvalidArgument, "another name")
-	_, err = s.DeleteApp(ctx, 5, "test")
-	check.Must(t, err)
-	used := app(5)
-	used.Fresh = "test"
-	check.Is(t, check.Err(s.CreateApp(ctx, used)), model.ErrRefused, "an app that was deleted")
-	_, err = w.Raise(ctx, "r2", []model.Mark{{Counter: "t:marked", Value: 7}, {Counter: "l:6_0", Value: 7}})
-	check.Must(t, err)
-	check.Is(t, freshTag("marked", "marked"), model.ErrRefused, "a tag that Redis knows")
-	used.ID = 6
-	check.Is(t, check.Err(s.CreateApp(ctx, used)), model.ErrRefused, "an app that Redis knows")
+	wantSegment(t, one(s, key(5, 0), 0), 1, 1000)
+	begins, err = first("new", nil)
+	check.OK(t, err)
+	check.Equal(t, begins, 1, "a tag that was confirmed")
+	check.OK(t, check.Err(first("dated", numbers)))
 }

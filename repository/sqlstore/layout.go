@@ -16,7 +16,7 @@ const maxLayout = 255
 // LayoutOnce records the layout of a kind of IDs unless one is recorded; already
 // says that an equal one was. Of several starters at once with different layouts
 // one wins. A record is never changed, so a call that failed may be repeated.
-// Errors: *model.LayoutChangedError when another one is recorded,
+// Errors: model.ErrLayoutChanged when another one is recorded,
 // model.ErrInvalidArgument, *model.StoreError.
 func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (already bool, err error) {
 	const op = "record the layout"
@@ -37,14 +37,14 @@ func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (alread
 }
 
 // HasLayout says whether the layout is recorded, and records nothing. Errors:
-// *model.LayoutChangedError when another one is, *model.StoreError.
+// model.ErrLayoutChanged when another one is, *model.StoreError.
 func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
 	found, err := s.hasLayout(ctx, want)
 	return found, s.answer(ctx, "read the layout", err)
 }
 
 // hasLayout says whether a layout is recorded; the error is
-// *model.LayoutChangedError when it is another.
+// model.ErrLayoutChanged when it is another.
 func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
 	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT layout FROM "+layoutTable+" WHERE kind = ?",
 		want.Kind)
@@ -52,7 +52,10 @@ func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 	case err != nil || len(found) == 0:
 		return false, err
 	case found[0] != want.Layout:
-		return false, &model.LayoutChangedError{Kind: want.Kind, Recorded: found[0], Want: want.Layout}
+		return false, fmt.Errorf("%w: %s IDs have been issued with %s, the configuration says %s: IDs of both "+
+			"could be equal. Set the recorded values again; only where IDs of both never meet in one column, or "+
+			"cannot be equal (docs/uid.md), delete the row of %[2]s in id_layout",
+			model.ErrLayoutChanged, want.Kind, found[0], want.Layout)
 	}
 	return true, nil
 }

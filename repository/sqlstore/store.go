@@ -172,7 +172,7 @@ func (s *Store) Close() error {
 
 // probe reads every column that is used, and no row.
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
-	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens, max_rate FROM " +
+	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens FROM " +
 	table +
 	" WHERE 1 = 0" +
 	" AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ")" +

@@ -49,7 +49,7 @@ const numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
 
 // tagColumns are those of leaf_alloc as t. The time is in seconds since 1970, which no time zone changes.
 func (s *Store) tagColumns() string {
-	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, t.max_rate, " +
+	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, " +
 		"t.own_max_id, " + s.either("UNIX_TIMESTAMP(t.update_time)", "CAST(strftime('%s', t.update_time) AS INTEGER)") +
 		" AS updated"
 }
@@ -149,7 +149,7 @@ func checkTagStep(step int64) error {
 // checkNewTag refuses, with model.ErrInvalidArgument, what the table could not
 // hold and a tag that has no segment left.
 func checkNewTag(tag model.Tag) error {
-	err := cmp.Or(model.CheckTag(tag.Name), checkTagStep(tag.Step), model.CheckFresh("tag", tag.Fresh, tag.Name))
+	err := cmp.Or(model.CheckTag(tag.Name), checkTagStep(tag.Step))
 	switch {
 	case err != nil:
 		return err
@@ -260,7 +260,7 @@ func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
 // CreateTag makes a tag and answers it, and where it begins: at MaxID, above what a tag of the name
 // had issued before it was deleted, or above what one that the database lacks may have. Errors:
 // model.ErrInvalidArgument, model.ErrTagExists, model.ErrRefused for other numbers than the
-// tag had before and for a fresh one that was used, *model.StoreError.
+// tag had before, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
 	op, needs := fmt.Sprintf("add tag %q", tag.Name), []need{toShare, toDecide}
 	tag.Region = s.opts.Region
@@ -268,9 +268,8 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
 	}
 	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (made model.Tag, err error) {
-		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description, last_change) "+
-			"VALUES (?, ?, ?, ?, ?)",
-			tag.Name, tag.MaxID, tag.Step, tag.Description, m.accountedFor(tag.Fresh)).Error
+		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
 		if isDuplicate(err) {
 			return made, model.ErrTagExists
 		}
@@ -290,21 +289,17 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 		}
 		made = tag
 		made.MaxID, made.UpdatedAt = max(tag.MaxID, kept.Buried), m.now.Truncate(time.Second)
-		return made, s.beginTag(tx, m, &made, kept.Buried)
+		return made, s.beginTag(tx, m, &made)
 	})
 }
 
 // beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.
-// before is the first ID that a tag of the name had not issued before it was deleted.
-func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, before int64) error {
+// Its row accounts for no change of the server, as the database may lack another of the name.
+func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag) error {
 	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Numbering: made.Numbering}
-	row.Counter.LastChange = m.accountedFor(made.Fresh)
 	c, mark, err := s.readCounter(tx, m, row.counted(m))
 	if err != nil {
 		return err
-	}
-	if used := max(before-1, mark); used > 0 && made.Fresh != "" {
-		return errUsed("tag "+strconv.Quote(made.Name), used)
 	}
 	if c.Doubt == 0 && mark < made.MaxID {
 		return nil
@@ -384,13 +379,8 @@ func (s *Store) ChangeTag(
 		if err := m.checkRaise(current, next.MaxID); err != nil {
 			return err
 		}
-		rate := row.Counter.MaxRate
-		if change.MaxRate != nil {
-			rate = *change.MaxRate
-		}
-		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, max_rate = ?, "+
-			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
-			next.MaxID, next.Step, next.Description, rate, name)
+		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, "+
+			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?", next.MaxID, next.Step, next.Description, name)
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
 			err = s.raiseMarks(ctx, &m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}

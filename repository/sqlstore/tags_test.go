@@ -228,10 +228,9 @@ func TestLayoutOnce(t *testing.T) {
 		check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
 		check.Is(t, check.Err(s.HasLayout(t.Context(), other)), model.ErrLayoutChanged)
 		check.OK(t, check.Err(s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "snowflake", Layout: one.Layout})))
-		changed, _ := errors.AsType[*model.LayoutChangedError](check.Err(s.LayoutOnce(t.Context(), other)))
-		if changed == nil || changed.Recorded != one.Layout || changed.Want != other.Layout {
-			t.Errorf("changed: %v", changed)
-		}
+		changed := check.Err(s.LayoutOnce(t.Context(), other))
+		check.Is(t, changed, model.ErrLayoutChanged)
+		check.Has(t, fmt.Sprint(changed), "issued with "+one.Layout+", the configuration says "+other.Layout)
 		for _, bad := range []model.LayoutRecord{{Layout: "x"}, {Kind: "x"},
 			{Kind: "x", Layout: strings.Repeat("l", 256)}} {
 			check.Is(t, check.Err(s.LayoutOnce(t.Context(), bad)), model.ErrInvalidArgument, bad)

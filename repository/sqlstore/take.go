@@ -31,7 +31,6 @@ type counterRow struct {
 	LastChange int64 // of the server that Doubt accounts for
 	Tokens     int64
 	TakenAt    int64 // 0 before the first allocation
-	MaxRate    int64 // 0: as all
 }
 
 // countedRow is the locked row of a counter.
@@ -52,13 +51,9 @@ func (m *moment) listCounted(row counterRow, last int64, mark string) countedRow
 	return countedRow{counterRow: row, last: last, mark: mark, rate: m.listRate, rateBefore: rateBefore}
 }
 
-// counter is what the row says at a moment that has read the changes since it was used. The row's own rate only
-// lowers the one of all.
+// counter is what the row says at a moment that has read the changes since it was used.
 func (r countedRow) counter(m *moment) model.Counter {
-	rate, at, witness := r.rate, atMilli(r.TakenAt), m.Witness
-	if r.MaxRate > 0 {
-		rate = min(rate, r.MaxRate)
-	}
+	at, witness := atMilli(r.TakenAt), m.Witness
 	if r.unmarked {
 		witness = ""
 	}
@@ -69,7 +64,7 @@ func (r countedRow) counter(m *moment) model.Counter {
 		}
 	}
 	return model.Counter{
-		Last: r.last, Rate: rate, Tokens: r.Tokens, At: at, JumpFrom: atMilli(m.JumpFrom),
+		Last: r.last, Rate: r.rate, Tokens: r.Tokens, At: at, JumpFrom: atMilli(m.JumpFrom),
 		Doubt: model.Doubt(since, witness, r.rateBefore, at, r.Doubt), PeriodBits: r.periodBits,
 	}
 }

@@ -59,17 +59,3 @@ func (s *Store) bury(tx *gorm.DB, into, values string, rows ...[]any) error {
 		" ON CONFLICT DO UPDATE SET max_id = MAX(max_id, excluded.max_id), deleted_at = excluded.deleted_at"),
 		slices.Concat(rows...)...)
 }
-
-// accountedFor is the change up to which a new row accounts for: none, as the database may lack one
-// of its name, or all of them with an operator's word that there never was one.
-func (m moment) accountedFor(fresh string) int64 {
-	if fresh == "" {
-		return 0
-	}
-	return m.Changes
-}
-
-// errUsed refuses as fresh what is known to have been used.
-func errUsed(what string, last int64) error {
-	return fmt.Errorf("%w: add it without fresh: %s was used before, up to %d", model.ErrRefused, what, last)
-}

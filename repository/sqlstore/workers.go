@@ -163,8 +163,7 @@ func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, e
 }
 
 func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {
-	return workerid.Slot{Record: row.record(), ID: w.workerID(id), Path: fmt.Sprintf("%s/%d", workerTable, id),
-		Read: row}
+	return workerid.Slot{Record: row.record(), ID: w.workerID(id), Read: row}
 }
 
 // Take runs take in a transaction that no other one of those runs beside.
@@ -304,7 +303,7 @@ const claimKept = 86_400_000
 // ClaimWorker stores until when a process may issue IDs, and with which registry. A
 // claim that has not ended, or that is lowered to the past, is just stored. Another one
 // needs that no other registry is claimed: not now, and unless the caller has watched
-// for a while, not a moment ago. Errors: *model.RegistryInUseError, *model.StoreError.
+// for a while, not a moment ago. Errors: model.ErrRegistryInUse, *model.StoreError.
 func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant model.ClaimGrant, err error) {
 	const op = "claim a worker ID"
 	stored := false
@@ -344,9 +343,12 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 		if len(others) > 0 {
 			grant.After = others[0].UntilMs
 			if grant.After > at.Now || !c.Watched {
-				return &model.RegistryInUseError{Registry: others[0].Registry, Mine: c.Registry,
-					WorkerID: others[0].WorkerID,
-					Until:    time.UnixMilli(max(grant.After, at.Now))}
+				return fmt.Errorf("%w: this instance asks %q, and another one may use worker ID %d of %q until %s: "+
+					"stop all instances of that one, or correct snowflake.worker.mode, snowflake.name and the "+
+					"addresses here; an instance that was stopped in order gives its claim up, for those that were "+
+					"killed wait, or run `shardid confirm --registry`",
+					model.ErrRegistryInUse, c.Registry, others[0].WorkerID, others[0].Registry,
+					time.UnixMilli(max(grant.After, at.Now)).UTC().Format(time.RFC3339))
 			}
 		}
 		if err := write(tx, "remove old claims", "DELETE FROM "+claimTable+" WHERE token = ? OR until_ms <= ?",

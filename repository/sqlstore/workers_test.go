@@ -4,7 +4,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,25 +23,13 @@ func TestWorkersContract(t *testing.T) {
 				opts := b.empty(t)
 				s := openMigrated(t, opts)
 				waitUp(t, s)
-				instance := func(t *testing.T) workertest.Registry { return open(t, opts).Workers(WorkersOptions{}) }
-				return workertest.Backend{
-					New: instance, Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
-					Fill: func(t *testing.T) {
-						fillWorkers(t, s, func(int64) int64 { return time.Now().Add(time.Hour).UnixMilli() })
-					},
+				instance := func(t *testing.T) workertest.Registry {
+					return open(t, opts).Workers(WorkersOptions{Workers: workertest.Workers})
 				}
+				return workertest.Backend{New: instance, PerAddress: true, FixedIDs: true}
 			})
 		})
 	}
-}
-
-func TestFewWorkers(t *testing.T) {
-	onBothEmpty(t, func(t *testing.T, opts Options) {
-		openMigrated(t, opts)
-		workertest.Few(t, 4, func(t *testing.T) workertest.Registry {
-			return open(t, opts).Workers(WorkersOptions{Workers: 4})
-		})
-	})
 }
 
 // waitUp waits until the server is so old that its start, which it tells in whole
@@ -117,20 +104,6 @@ func TestWorkersTakeOver(t *testing.T) {
 			check.Equal(t, acquire(t, w, workertest.Owner(i)).WorkerID, want, "once it is ours")
 		}
 	})
-}
-
-// fillWorkers makes all rows, each last used at used(id), as leases that were lost.
-func fillWorkers(t testing.TB, s *Store, used func(id int64) int64) {
-	t.Helper()
-	var values []string
-	for id := int64(1); id <= model.SnowflakeWorkers; id++ {
-		at := used(id)
-		values = append(values, fmt.Sprintf("(%d, '10.9.0.1', '%d', '10.9.0.1:%d', %d, %d, 'gone', 'gone', %d, %d, 1)",
-			id, id, id, at, at, at-1, at))
-	}
-	run(t, s, "INSERT INTO leaf_workerid_alloc (id, ip, port, ip_port, max_timestamp, own_timestamp, "+
-		"identity, token, reserved_until, expires_at, made_at) VALUES "+
-		strings.Join(values, ", "))
 }
 
 // A row that is not as it was read, because its holder renewed it just then, is not given away.
@@ -265,11 +238,8 @@ func TestWorkerClaims(t *testing.T) {
 		refused := func(what, token, registry string, watched bool) {
 			t.Helper()
 			_, err := claim(token, registry, now+60_000, watched)
-			var use *model.RegistryInUseError
-			if !errors.As(err, &use) || !errors.Is(err, model.ErrRegistryInUse) || use.Registry == registry ||
-				use.Mine != registry || use.WorkerID != 7 {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.Is(t, err, model.ErrRegistryInUse, what)
+			check.Has(t, fmt.Sprint(err), fmt.Sprintf("asks %q, and another one may use worker ID 7 of", registry))
 		}
 		granted("the first", "a", "mysql 1", now+20_000, false)
 		granted("another of the registry", "b", "mysql 1", now+30_000, false)

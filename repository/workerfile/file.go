@@ -78,12 +78,9 @@ type record struct {
 }
 
 // Open locks the folder and reads the file. When there is none it makes an identity. It writes the file
-// in any case, which shows that it can. Errors, with the path and what to do: ErrLocked,
-// model.ErrInvalidArgument for options, those of the system, and that of a file that is not understood.
+// in any case, which shows that it can. Errors, with the path and what to do: ErrLocked, those of the
+// system, and that of a file that is not understood.
 func Open(o Options) (*File, error) {
-	if o.Dir == "" || o.Registry == "" || o.Address == "" || o.Layout.EpochMs < 0 || o.Layout.Check() != nil {
-		return nil, fmt.Errorf("%w: worker file %+v", model.ErrInvalidArgument, o)
-	}
 	if err := makeFolder(o.Dir); err != nil {
 		return nil, notWritable(o.Dir, err)
 	}
@@ -140,7 +137,18 @@ func parseRecord(text []byte) (record, error) {
 	if err := json.Compact(&plain, text); err != nil || !bytes.Equal(plain.Bytes(), r.text()) {
 		return record{}, errors.New("it lacks a key, or has another one, or in another order")
 	}
-	return r, r.check()
+	layout := r.layout()
+	switch {
+	case r.WorkerID == noWorker:
+		return r, nil
+	case layout.Check() != nil:
+		return r, layout.Check()
+	case r.WorkerID < 0 || r.WorkerID >= layout.Workers():
+		return r, fmt.Errorf("worker ID %d is not 0…%d", r.WorkerID, layout.Workers()-1)
+	case min(r.ReservedUntil, r.ExpiresAt, r.EpochMs) < 0:
+		return r, errors.New("a time is negative")
+	}
+	return r, nil
 }
 
 func (r record) text() []byte {
@@ -149,34 +157,6 @@ func (r record) text() []byte {
 		panic(err) // strings and numbers only
 	}
 	return text
-}
-
-// check refuses what no instance can have stored.
-func (r record) check() error {
-	identity, err := hex.DecodeString(r.Identity)
-	if err != nil || len(identity) != 16 {
-		return fmt.Errorf("identity %.40q is not 32 hex digits", r.Identity)
-	}
-	if min(r.ReservedUntil, r.ExpiresAt, r.EpochMs, r.SavedAt) < 0 {
-		return errors.New("a time is negative")
-	}
-	if r.WorkerID == noWorker {
-		if r != (record{Version: version, Identity: r.Identity, WorkerID: noWorker, SavedAt: r.SavedAt}) {
-			return errors.New("it has a reservation and no worker ID")
-		}
-		return nil
-	}
-	layout := r.layout()
-	if err := layout.Check(); err != nil {
-		return err
-	}
-	if r.WorkerID < 0 || r.WorkerID >= layout.Workers() {
-		return fmt.Errorf("worker ID %d is not 0…%d", r.WorkerID, layout.Workers()-1)
-	}
-	if r.Registry == "" || r.Address == "" {
-		return errors.New("registry or address is empty")
-	}
-	return nil
 }
 
 // layout is that of the IDs of the lease.
@@ -226,8 +206,7 @@ func (f *File) Load() (model.Lease, bool) {
 }
 
 // Store writes the lease durably: when it returns nil, a power cut does not undo it. After an error Load
-// gives what it gave before, and the disk may hold either. Errors: model.ErrInvalidArgument,
-// os.ErrClosed, those of the system.
+// gives what it gave before, and the disk may hold either. Errors: os.ErrClosed, those of the system.
 func (f *File) Store(lease model.Lease) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -242,14 +221,6 @@ func (f *File) Store(lease model.Lease) error {
 	}
 	if !f.o.Layout.IsLeaf() {
 		r.WorkerBits, r.SeqBits = f.o.Layout.WorkerBits, f.o.Layout.SeqBits
-	}
-	err := r.check()
-	if lease.Owner.Address != f.o.Address {
-		err = errors.New("the lease is of another address")
-	}
-	if err != nil {
-		return fmt.Errorf("%w: lease %+v in the worker file of %s: %w",
-			model.ErrInvalidArgument, lease, f.o.Address, err)
 	}
 	return f.save(r)
 }

@@ -152,16 +152,11 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestStoreRefuses what no instance has, and what comes after the end; the file keeps what it held.
-func TestStoreRefuses(t *testing.T) {
+// TestStoreFails: what was not written is not held, and nothing is after the end.
+func TestStoreFails(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, options(dir))
 	store(t, f, lease(7, 5000))
-	elsewhere := lease(7, 9000)
-	elsewhere.Owner.Address = "10.0.0.6:8080"
-	for _, bad := range []model.Lease{lease(-1, 9000), lease(-2, 9000), lease(1024, 9000), lease(7, -1), elsewhere} {
-		check.Is(t, f.Store(bad), model.ErrInvalidArgument, bad)
-	}
 	inTheWay := filepath.Join(dir, tempName)
 	check.Must(t, os.Mkdir(inTheWay, 0o700))
 	wantUnwritable(t, f.Store(lease(7, 9000)), dir)
@@ -174,13 +169,6 @@ func TestStoreRefuses(t *testing.T) {
 	check.Must(t, os.Mkdir(inTheWay, 0o700)) // it shows before the first lease
 	for range 2 {                            // and the lock is given back
 		wantUnwritable(t, check.Err(Open(options(dir))), dir)
-	}
-	o := options(t.TempDir())
-	narrow(&o)
-	check.Is(t, open(t, o).Store(lease(32, 5000)), model.ErrInvalidArgument, "worker ID 32 of 5 bits")
-	o.Layout.WorkerBits = 0
-	for _, bad := range []Options{o, {Dir: dir, Registry: "zk", Layout: options(dir).Layout}, {}} {
-		check.Is(t, check.Err(Open(bad)), model.ErrInvalidArgument, bad)
 	}
 }
 
@@ -229,25 +217,14 @@ func TestNotUnderstood(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":                  "",
 		"truncated":              good[:100],
-		"two objects":            good + good,
-		"no object":              "{}",
 		"later version":          change(`"version":1`, `"version":2`),
 		"worker ID 1024":         change(`"worker_id":7`, `"worker_id":1024`),
-		"worker ID -2":           change(`"worker_id":7`, `"worker_id":-2`),
-		"no worker ID, reserved": change(`"worker_id":7`, `"worker_id":-1`),
 		"negative reservation":   change(`5000`, `-5000`),
 		"reservation is missing": change(`"reserved_until":5000,`, ``),
 		"reservation is null":    change(`5000`, `null`),
-		"reservation is a half":  change(`5000`, `5000.5`),
-		"reservation too large":  change(`5000`, `99999999999999999999`),
 		"a key twice":            change(`"worker_id":7`, `"worker_id":7,"worker_id":7`),
 		"unknown key":            change(`"worker_id":7`, `"worker_id":7,"more":8`),
-		"short identity":         change(`00112233445566778899aabbccddeeff`, `0011`),
-		"no registry":            change(`"zk"`, `""`),
-		"no address":             change(`"10.0.0.5:8080"`, `""`),
 		"one width":              strings.Replace(wide, `"worker_bits":5,`, ``, 1),
-		"no room for 31":         strings.Replace(wide, `"worker_bits":5`, `"worker_bits":4`, 1),
-		"more than 63 bits":      strings.Replace(wide, `"seq_bits":7`, `"seq_bits":15`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -23,7 +23,7 @@ const (
 // Fixed is a registry of worker IDs that are known beforehand. It keeps nothing and has no clock: what an
 // instance reserved is in its worker file alone, so neither an address of the map nor a pod must move to a
 // machine without that file, and nobody but the operator keeps two of them from running at the same time.
-// Its calls fail with the error of the context. Safe for concurrent use.
+// Safe for concurrent use.
 type Fixed struct {
 	name string // of the registry
 	find func(address string) (id int, err error)
@@ -91,31 +91,22 @@ func (r *Fixed) Open(o Options, wait time.Duration) (*File, error) {
 
 // Acquire gives the worker ID of the owner's address or of this host. Errors: model.ErrNoWorkerID when
 // there is none.
-func (r *Fixed) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+func (r *Fixed) Acquire(_ context.Context, owner model.Owner) (model.Lease, error) {
 	id, err := r.find(owner.Address)
 	if err != nil {
 		return model.Lease{}, err
 	}
 	after := r.unknown.Load()
-	return r.Renew(ctx, model.Lease{
+	return model.Lease{
 		WorkerID: id, Owner: owner, Registry: r.name, After: after, Reserved: after, Expires: after,
-	})
+	}, nil
 }
 
 // Renew returns the lease as it is: no other instance can take it.
-func (r *Fixed) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	return lease, r.Release(ctx, lease)
-}
+func (r *Fixed) Renew(_ context.Context, lease model.Lease) (model.Lease, error) { return lease, nil }
 
 // Release does nothing.
-func (r *Fixed) Release(ctx context.Context, _ model.Lease) error {
-	if err := ctx.Err(); err != nil {
-		return &model.StoreError{Store: r.name, Op: "look up a worker ID", Err: err}
-	}
-	return nil
-}
+func (r *Fixed) Release(context.Context, model.Lease) error { return nil }
 
 // Peers knows none.
-func (r *Fixed) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	return nil, r.Release(ctx, model.Lease{})
-}
+func (r *Fixed) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }

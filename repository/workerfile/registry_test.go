@@ -7,27 +7,25 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/workertest"
 	"shardid/scripts/check"
 )
 
-// addresses is how many the map of the contract lists; the last is that of its successor.
-const addresses = 300
-
-func TestLocalContract(t *testing.T) {
-	ids := map[string]int{}
-	for i := range addresses {
-		ids[workertest.Address(i)] = model.SnowflakeWorkers - 1 - i
+// TestLocal: each address of the map has its worker ID, whose bounds nobody else keeps, and no other has one.
+func TestLocal(t *testing.T) {
+	const other = "10.0.0.6:8080"
+	registry := Local(map[string]int{address: 1023, other: 0})
+	for at, id := range map[string]int{address: 1023, other: 0} {
+		o := model.Owner{Address: at, Token: "t"}
+		lease, err := registry.Acquire(t.Context(), o)
+		check.Must(t, err)
+		check.Equal(t, lease, model.Lease{WorkerID: id, Owner: o, Registry: ModeLocal})
+		lease.Reserved, lease.Expires = 5, 7
+		renewed, err := registry.Renew(t.Context(), lease)
+		check.Must(t, err)
+		check.Equal(t, renewed, lease)
 	}
-	registry := Local(ids)
-	workertest.Run(t, func(*testing.T) workertest.Backend {
-		return workertest.Backend{
-			New:        func(*testing.T) workertest.Registry { return registry },
-			Max:        addresses,
-			Fill:       func(*testing.T) {}, // whoever is not listed finds it full
-			PerAddress: true, FixedIDs: true, Stateless: true,
-		}
-	})
+	unlisted := model.Owner{Address: "10.0.0.7:8080", Token: "t"}
+	check.Is(t, check.Err(registry.Acquire(t.Context(), unlisted)), model.ErrNoWorkerID)
 }
 
 func TestOrdinalOfAHost(t *testing.T) {

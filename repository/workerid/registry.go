@@ -169,7 +169,7 @@ func lost(l model.Lease) error {
 
 // leaseOf is the lease as its record has it now.
 func leaseOf(s Slot, r Record, m Moment, l model.Lease) model.Lease {
-	l.WorkerID, l.Node, l.Reserved, l.Expires, l.Reported = s.ID, s.Path, r.Reserved, r.Expires, r.Reported
+	l.WorkerID, l.Reserved, l.Expires, l.Reported = s.ID, r.Reserved, r.Expires, r.Reported
 	l.ServerTime, l.KeptSince = m.Now, m.KeptSince
 	if m.Registry != "" {
 		l.Registry = m.Registry

@@ -103,12 +103,11 @@ func (r registry) Peers(ctx context.Context) (peers []model.WorkerPeer, err erro
 
 func TestContract(t *testing.T) {
 	workertest.Run(t, func(*testing.T) workertest.Backend {
-		m := newMemory(model.SnowflakeWorkers, unixMilli)
+		m := newMemory(workertest.Workers, unixMilli)
 		open := func(*testing.T) workertest.Registry {
 			return registry{workerid.NewRegistry(m, 5*time.Second), m}
 		}
-		return workertest.Backend{New: open, Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
-			Fill: func(t *testing.T) { workertest.Fill(t, open, 0, model.SnowflakeWorkers) }}
+		return workertest.Backend{New: open, PerAddress: true, FixedIDs: true}
 	})
 }
 
@@ -142,6 +141,8 @@ func TestChoice(t *testing.T) {
 			[]record{live, at(live, 9).OfOthers("10.0.0.9:1", 1, 1, 2), live}, 1, 9},
 		"none that may live by another clock": {
 			[]record{at(live, now-margin), live, live}, -1, 0},
+		"none that its last holder keeps": {
+			[]record{live, {Address: "10.0.0.9:1", Reserved: 1, Expires: now + 1}, live}, -1, 0},
 		"none of another program": {[]record{live, record{}.OfOthers("10.0.0.9:1", 1, 1, now-margin), live}, -1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

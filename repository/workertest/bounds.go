@@ -33,13 +33,20 @@ func testRenew(t *testing.T, b Backend) {
 	Renew(t, r, got, got.Reserved, got.Expires) // a repeated call is no other one
 }
 
+// testReturn: also that the process before is told.
 func testReturn(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease := Acquire(t, r, Owner(0))
+	old := b.New(t)
+	lease := Acquire(t, old, Owner(0))
 	reserved, expires := now(lease)+second, now(lease)+hour // very much alive
-	Renew(t, r, lease, reserved, expires)
-	crash(t, b, r)
-	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
+	Renew(t, old, lease, reserved, expires)
+	crash(t, b, old)
+	r := b.New(t)
+	next := follow(t, r, reborn(Owner(0)), lease)
+	wantAfter(t, next, reserved, expires)
+	if !b.Session { // there the process before has no connection any more
+		WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
+	}
+	Renew(t, r, next, reserved+second, expires)
 }
 
 // testSilentHolder: the one in the middle crashes before its first Renew. What
@@ -56,30 +63,6 @@ func testSilentHolder(t *testing.T, b Backend) {
 	wantAfter(t, follow(t, b.New(t), reborn(next), lease), expires, now(lease))
 }
 
-func testForeign(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease, reserved, expires := held(t, r)
-	foreign := With(lease, now(lease)+hour, now(lease)+hour)
-	foreign.Owner.Token = "foreign"
-	WantLost(t, b.New(t), foreign)
-	release(t, b.New(t), foreign, now(lease)+hour)
-	Renew(t, r, lease, reserved, expires)
-	crash(t, b, r)
-	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
-}
-
-func testOldProcess(t *testing.T, b Backend) {
-	old := b.New(t)
-	lease, reserved, expires := held(t, old)
-	if b.Session {
-		lapse(t, b, old, lease) // its fence is its connection, which ends with it
-	}
-	r := b.New(t)
-	next := follow(t, r, reborn(Owner(0)), lease)
-	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
-	Renew(t, r, next, reserved+second, expires)
-}
-
 func testRelease(t *testing.T, b Backend) {
 	r := b.New(t)
 	lease := Acquire(t, r, Owner(0))
@@ -89,27 +72,6 @@ func testRelease(t *testing.T, b Backend) {
 	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
 	release(t, r, lease, issued) // no error
 	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), issued, now(lease))
-}
-
-// testReleaseKept: who releases may keep its worker ID for itself a while, so as to
-// come back to it without its registry: others start above that.
-func testReleaseKept(t *testing.T, b Backend) {
-	r := b.New(t)
-	lease := Acquire(t, r, Owner(0))
-	issued := now(lease) - minute
-	lease = Renew(t, r, lease, now(lease)-second, now(lease)+hour)
-	lease.Reserved, lease.Expires = issued, now(lease)+minute
-	check.Must(t, r.Release(t.Context(), lease))
-	if again := Acquire(t, b.New(t), Owner(1)); again.WorkerID == lease.WorkerID {
-		wantAfter(t, again, lease.Expires, lease.Expires+second)
-		return // it may be taken, above what is kept
-	}
-	stranger := Owner(2)
-	stranger.Address = Address(0)
-	if got := Acquire(t, b.New(t), stranger); got.WorkerID == lease.WorkerID {
-		t.Errorf("a stranger at the address got %+v", got)
-	}
-	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), issued, lease.Expires)
 }
 
 func testTakenOver(t *testing.T, b Backend) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 )
 
 // All tests count time from the registry's clock, in these steps of ms.
@@ -22,7 +21,7 @@ const (
 // callLimit bounds one call, far above what any takes on a busy machine.
 const callLimit = 4 * time.Minute
 
-// Address is that of Owner(i), for i in 0…9999: what a configured map must list.
+// Address is that of Owner(i), for i in 0…9999.
 func Address(i int) string { return fmt.Sprintf("10.0.%d.%d:8080", i/100, i%100) }
 
 // Owner is the i-th of owners that have nothing in common.
@@ -46,22 +45,6 @@ func successor(b Backend, of model.Owner) model.Owner {
 	return next
 }
 
-// Fill makes n owners, beginning with Owner(first), hold live leases, through a
-// few instances at a time.
-func Fill(t *testing.T, newRegistry func(t *testing.T) Registry, first, n int) {
-	t.Helper()
-	slots := make(chan struct{}, fillers)
-	inParallel(t, instancesOf(t, newRegistry, n), n, func(r Registry, i int) {
-		slots <- struct{}{}
-		defer func() { <-slots }()
-		lease, err := patient(r, t, Owner(first+i))
-		if err == nil {
-			_, err = r.Renew(t.Context(), With(lease, now(lease)+second, now(lease)+hour))
-		}
-		check.OK(t, err, "owner", first+i)
-	})
-}
-
 // patient acquires, and asks again for 20 s while the store is busy: on a slow machine
 // an answer of many at once may come too late.
 func patient(r Registry, t *testing.T, owner model.Owner) (lease model.Lease, err error) {
@@ -74,8 +57,8 @@ func patient(r Registry, t *testing.T, owner model.Owner) (lease model.Lease, er
 	}
 }
 
-// fillers is how many owners Fill has wait for an answer at the same time: it is
-// no race, and a registry that answers one by one has clients that time out.
+// fillers is how many owners wait for an answer at the same time where they do not race:
+// a registry that answers one by one has clients that time out.
 const fillers = 32
 
 // instances is how many connections share the work of many owners.
@@ -210,13 +193,8 @@ func wantAfter(t *testing.T, lease model.Lease, low, high int64) {
 	}
 }
 
-// now is the registry's clock, or ours where it has none.
-func now(lease model.Lease) int64 {
-	if lease.ServerTime != 0 {
-		return lease.ServerTime
-	}
-	return time.Now().UnixMilli()
-}
+// now is the registry's clock.
+func now(lease model.Lease) int64 { return lease.ServerTime }
 
 func crash(t *testing.T, b Backend, r Registry) {
 	t.Helper()

@@ -10,10 +10,6 @@ import (
 	"shardid/scripts/check"
 )
 
-// racers is how many owners race: all of them would take too long with the race
-// detector.
-const racers = 64
-
 func testFirst(t *testing.T, b Backend) {
 	r := b.New(t)
 	first := Acquire(t, r, Owner(0))
@@ -61,9 +57,8 @@ func testRaceSelf(t *testing.T, b Backend) {
 }
 
 func testRace(t *testing.T, b Backend) {
-	n := min(b.Max, racers)
-	leases := make([]model.Lease, n)
-	inParallel(t, instancesOf(t, b.New, n), n, func(r Registry, i int) {
+	leases := make([]model.Lease, Workers)
+	inParallel(t, instancesOf(t, b.New, Workers), Workers, func(r Registry, i int) {
 		lease, err := patient(r, t, Owner(i))
 		if err == nil {
 			lease, err = r.Renew(t.Context(), With(lease, now(lease)-hour, now(lease)+hour))
@@ -157,7 +152,7 @@ func testIdentity(t *testing.T, b Backend) {
 		"the registry of a renewed lease")
 	release(t, r, first, now(first))
 	check.Equal(t, Acquire(t, b.New(t), Owner(2)).Registry, first.Registry, "the registry")
-	if fresh := Acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry && !b.Stateless {
+	if fresh := Acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry {
 		t.Errorf("a registry that knows nothing is %q as well", fresh.Registry)
 	}
 }
@@ -206,12 +201,17 @@ func testPeers(t *testing.T, b Backend) {
 }
 
 func testFull(t *testing.T, b Backend) {
-	b.Fill(t)
-	r := b.New(t)
-	_, err := r.Acquire(t.Context(), Owner(6000))
-	if !errors.Is(err, model.ErrNoWorkerID) {
-		t.Fatalf("got error %v, want %v", err, model.ErrNoWorkerID)
-	}
+	slots := make(chan struct{}, fillers)
+	inParallel(t, instancesOf(t, b.New, Workers), Workers, func(r Registry, i int) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		lease, err := patient(r, t, Owner(i))
+		if err == nil {
+			_, err = r.Renew(t.Context(), With(lease, now(lease)+second, now(lease)+hour))
+		}
+		check.OK(t, err, "owner", i)
+	})
+	check.Is(t, check.Err(b.New(t).Acquire(t.Context(), Owner(6000))), model.ErrNoWorkerID)
 }
 
 func testCancelled(t *testing.T, b Backend) {

@@ -1,7 +1,6 @@
 // Package workertest is the contract that every registry of worker IDs keeps:
-// one test body, run over ZooKeeper in its three modes, MySQL, SQLite, Redis and
-// the configured map. What the bounds of a lease mean is said at model.Lease. It
-// is imported by tests only.
+// one test body, run over ZooKeeper in its three modes, MySQL and SQLite. What the
+// bounds of a lease mean is said at model.Lease. It is imported by tests only.
 package workertest
 
 import (
@@ -21,18 +20,19 @@ type Registry interface {
 	Peers(ctx context.Context) ([]model.WorkerPeer, error)
 }
 
+// Workers is how many worker IDs each registry of the contract gives out.
+const Workers = 64
+
 // Backend is one kind of registry, with state of its own that is empty at first.
 //
 // The cases let a lease run out by renewing it with an Expires a minute behind
 // the registry's clock. A registry that compares Expires with its clock needs no
 // hook for that, one with another fence has Lapse.
 type Backend struct {
-	// New returns an instance with a connection of its own to the state all share,
-	// as another process would have, and closes it when the test ends. Required.
+	// New returns an instance with a connection of its own to the state all share, of so
+	// many worker IDs as Workers says, as another process would have, and closes it when
+	// the test ends. Required.
 	New func(t *testing.T) Registry
-	// Max is how many owners with different addresses may hold a worker ID at the
-	// same time in these tests, 2…model.SnowflakeWorkers. Required.
-	Max int
 
 	// Crash ends an instance as kill -9 does: nothing is released. It may be
 	// called for one that New's cleanup closes later. nil: it is just not used
@@ -42,10 +42,6 @@ type Backend struct {
 	// makes its worker ID the one that the next other owner gets. r, the
 	// instance that got it, is used again afterwards. nil: nothing is needed.
 	Lapse func(t *testing.T, r Registry, lease model.Lease)
-	// Fill makes all worker IDs held by live owners; see the function Fill. nil:
-	// too costly, the case of the full registry is skipped.
-	Fill func(t *testing.T)
-
 	// Late gives an instance whose next write can be held on its way to the store. nil: as long as a write is
 	// under way, the store lets nobody else have the worker ID.
 	Late func(t *testing.T) (Registry, Hold)
@@ -58,9 +54,6 @@ type Backend struct {
 	// Session: a lease belongs to the connection of the instance that got it, and
 	// ends with it. Only the owner's own instance renews it.
 	Session bool
-	// Stateless: leases cannot be lost and no bound is kept; the registry has no
-	// clock either, and an address is all it knows. Only the configured map is so.
-	Stateless bool
 
 	fresh func(t *testing.T) Backend // another empty one
 }
@@ -83,25 +76,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 	}
 }
 
-// Few checks that a registry of n worker IDs gives out 0…n-1 and no other. newRegistry
-// opens one in an empty store, each time with a connection of its own.
-func Few(t *testing.T, n int, newRegistry func(t *testing.T) Registry) {
-	t.Helper()
-	seen := map[int]bool{}
-	for i := range n {
-		r := newRegistry(t)
-		lease := Acquire(t, r, Owner(i))
-		lease = Renew(t, r, lease, now(lease)+second, now(lease)+hour)
-		if lease.WorkerID >= n || seen[lease.WorkerID] {
-			t.Errorf("owner %d got worker ID %d of %d", i, lease.WorkerID, n)
-		}
-		seen[lease.WorkerID] = true
-	}
-	if lease, err := newRegistry(t).Acquire(t.Context(), Owner(n)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Errorf("one more got %+v, %v, want %v", lease, err, model.ErrNoWorkerID)
-	}
-}
-
 type subtest struct {
 	name string
 	skip func(Backend) bool // nil: for all
@@ -109,29 +83,24 @@ type subtest struct {
 }
 
 func contract() []subtest {
-	stateless := func(b Backend) bool { return b.Stateless }
-	moving := func(b Backend) bool { return !b.FixedIDs }
 	return []subtest{
-		{"an empty registry may have forgotten all", stateless, testFirst},
+		{"an empty registry may have forgotten all", nil, testFirst},
 		{"the same token gets the same lease", nil, testSameToken},
 		{"an owner that races itself gets one lease", nil, testRaceSelf},
 		{"racing first starts get different IDs", nil, testRace},
-		{"an address keeps its ID", moving, testFixed},
-		{"owners of one address differ", stateless, testSharedAddress},
-		{"owners are known by their folder", func(b Backend) bool { return b.Session || b.Stateless }, testSwapped},
+		{"an address keeps its ID", func(b Backend) bool { return !b.FixedIDs }, testFixed},
+		{"owners of one address differ", nil, testSharedAddress},
+		{"owners are known by their folder", func(b Backend) bool { return b.Session }, testSwapped},
 		{"a registry has an identity", nil, testIdentity},
-		{"without an identity only the token counts", stateless, testNoIdentity},
+		{"without an identity only the token counts", nil, testNoIdentity},
 		{"renew tells what is stored", nil, testRenew},
-		{"the same identity returns above Reserved", stateless, testReturn},
-		{"bounds outlive a holder that never renewed", stateless, testSilentHolder},
-		{"a foreign token changes nothing", stateless, testForeign},
-		{"the process before is told", stateless, testOldProcess},
-		{"released, another follows above Reserved", stateless, testRelease},
-		{"released and kept, only its identity follows above Reserved", stateless, testReleaseKept},
-		{"what was taken over is lost", stateless, testTakenOver},
+		{"the same identity returns above Reserved", nil, testReturn},
+		{"bounds outlive a holder that never renewed", nil, testSilentHolder},
+		{"released, another follows above Reserved", nil, testRelease},
+		{"what was taken over is lost", nil, testTakenOver},
 		{"a late release frees nothing", func(b Backend) bool { return b.Late == nil }, testReleaseLate},
-		{"peers are reported", stateless, testPeers},
-		{"a full registry refuses", func(b Backend) bool { return b.Fill == nil }, testFull},
+		{"peers are reported", nil, testPeers},
+		{"a full registry refuses", nil, testFull},
 		{"a cancelled call returns", nil, testCancelled},
 	}
 }

@@ -68,7 +68,9 @@ func (f forever) choices(ctx context.Context, o model.Owner, now int64, among in
 		case here && s.OwnedBy(o):
 			return []workerid.Slot{s}, nil
 		case here && s.OthersUntil > now:
-			taken = &model.AddressTakenError{Address: s.Address, WorkerID: s.ID, Until: time.UnixMilli(s.OthersUntil)}
+			taken = fmt.Errorf("%w: another program has reported worker ID %d from %s and is believed to live until "+
+				"%s: stop it, or give this instance its own snowflake.advertise", model.ErrAddressTaken, s.ID,
+				s.Address, time.UnixMilli(s.OthersUntil).UTC().Format(time.RFC3339))
 		}
 		slots, usable = append(slots, s), usable || s.OwnedBy(o) || s.LiveUntil() <= now
 	}

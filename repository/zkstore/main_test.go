@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"io"
 	"log/slog"
 	"net"
 	"path"
@@ -75,9 +74,8 @@ type network struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	cut   bool
-	// lose is called before each transaction is sent, and says whether its reply is lost, and the connection with it;
-	// nil: none is.
-	lose func() bool
+	// before is called before each transaction is sent; nil: nothing is.
+	before func()
 }
 
 func (n *network) dial(network, addr string, limit time.Duration) (net.Conn, error) {
@@ -91,7 +89,7 @@ func (n *network) dial(network, addr string, limit time.Duration) (net.Conn, err
 		return nil, err
 	}
 	n.conns = append(n.conns, conn)
-	return &lossy{Conn: conn, network: n}, nil
+	return watched{conn, n}, nil
 }
 
 // sever cuts the network: ZooKeeper notices nothing but silence.
@@ -110,48 +108,31 @@ func (n *network) mend() {
 	n.cut = false
 }
 
-// losing says of which transactions the reply is lost from now on.
-func (n *network) losing(lose func() bool) {
+// beforeNext calls f before the next transaction is sent, and no other.
+func (n *network) beforeNext(f func()) {
+	var first sync.Once
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lose = lose
+	n.before = func() { first.Do(f) }
 }
 
-// opMulti is the request of a transaction in ZooKeeper's protocol.
-const opMulti = 14
-
-func (n *network) loses(packet []byte) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	const head = 12 // length, number, opcode
-	return n.lose != nil && len(packet) > head && binary.BigEndian.Uint32(packet[8:head]) == opMulti && n.lose()
-}
-
-// lossy is a connection that reads a reply and keeps it to itself.
-type lossy struct {
+// watched is a connection of a network.
+type watched struct {
 	net.Conn
-	network *network
-	mu      sync.Mutex
-	lost    bool
+	*network
 }
 
-func (c *lossy) Write(p []byte) (int, error) {
-	if c.network.loses(p) {
+func (c watched) Write(packet []byte) (int, error) {
+	const multi, head = 14, 12 // the request of a transaction, after length, number and opcode
+	if len(packet) > head && binary.BigEndian.Uint32(packet[8:head]) == multi {
 		c.mu.Lock()
-		c.lost = true
+		before := c.before
 		c.mu.Unlock()
+		if before != nil {
+			before()
+		}
 	}
-	return c.Conn.Write(p)
-}
-
-func (c *lossy) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lost && err == nil {
-		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close())
-	}
-	return n, err
+	return c.Conn.Write(packet)
 }
 
 // instance is a store as a process has it.
@@ -163,12 +144,6 @@ type instance struct {
 // open opens a store, of this world where nothing else is said.
 func (w world) open(o zkstore.Options) instance {
 	w.t.Helper()
-	n := &network{}
-	return instance{w.openOver(o, n.dial), n}
-}
-
-func (w world) openOver(o zkstore.Options, dial zk.Dialer) *zkstore.Store {
-	w.t.Helper()
 	if o.Addrs == nil {
 		o.Addrs = []string{w.addr}
 	}
@@ -176,10 +151,11 @@ func (w world) openOver(o zkstore.Options, dial zk.Dialer) *zkstore.Store {
 	o.Log = slog.New(slog.DiscardHandler)
 	o.SessionTimeout, o.ReclaimMargin = cmp.Or(o.SessionTimeout, 10*time.Second), cmp.Or(o.ReclaimMargin, 5*time.Second)
 	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
-	s, err := zkstore.NewOver(o, dial)
+	n := &network{}
+	s, err := zkstore.NewOver(o, n.dial)
 	check.Must(w.t, err)
 	w.t.Cleanup(func() { check.OK(w.t, errors.Join(s.Close(), s.Close())) })
-	return s
+	return instance{s, n}
 }
 
 func (w world) mode(mode string) instance {
@@ -288,9 +264,6 @@ func eachMode(t *testing.T, test func(t *testing.T, w world, mode string)) {
 
 func owner(i int) model.Owner { return workertest.Owner(i) }
 
-// workers is how many worker IDs there are in the contract, which takes all of them.
-const workers = 64
-
 func TestContract(t *testing.T) {
 	for _, mode := range modes() {
 		t.Run(mode, func(t *testing.T) {
@@ -298,13 +271,11 @@ func TestContract(t *testing.T) {
 			workertest.Run(t, func(t *testing.T) workertest.Backend {
 				w := newWorld(t)
 				open := func(*testing.T) workertest.Registry {
-					return w.open(zkstore.Options{Mode: mode, Workers: workers})
+					return w.open(zkstore.Options{Mode: mode, Workers: workertest.Workers})
 				}
-				b := workertest.Backend{New: open, Max: workers, Late: w.late(mode), PerAddress: true,
-					FixedIDs: mode == zkstore.ModeForever,
-					Fill:     func(t *testing.T) { workertest.Fill(t, open, 0, workers) }}
-				if mode == zkstore.ModeEphemeral {
-					b.Session, b.PerAddress, b.Late = true, false, nil
+				b := workertest.Backend{New: open, Late: w.late(mode), PerAddress: mode != zkstore.ModeEphemeral,
+					FixedIDs: mode == zkstore.ModeForever, Session: mode == zkstore.ModeEphemeral}
+				if b.Session {
 					b.Crash = func(_ *testing.T, r workertest.Registry) { w.expire(r.(instance)) }
 					b.Lapse = func(t *testing.T, r workertest.Registry, _ model.Lease) {
 						w.expire(r.(instance))
@@ -324,13 +295,9 @@ func (w world) late(mode string) func(*testing.T) (workertest.Registry, workerte
 		s := w.mode(mode)
 		return s, func() (<-chan struct{}, func()) {
 			sent, arrive := make(chan struct{}), make(chan struct{})
-			var first sync.Once
-			s.losing(func() bool {
-				first.Do(func() {
-					close(sent)
-					<-arrive
-				})
-				return false
+			s.beforeNext(func() {
+				close(sent)
+				<-arrive
 			})
 			return sent, func() {
 				close(arrive)

@@ -26,31 +26,11 @@ func recycled(t *testing.T) (world, *zk.Conn, instance) {
 	t.Helper()
 	w, c, _ := alone(t, zkstore.ModeRecycle)
 	for id := range 8 {
-		w.hold(c, id, time.Now().UnixMilli()+hour)
+		w.write(c, path.Join(w.pool("inuse"), strconv.Itoa(id)), fmt.Sprintf(
+			`{"ip":"10.1.1.1","port":"%d","identity":"someone","token":"t","reserved":7,"expires":%d}`, id,
+			time.Now().UnixMilli()+hour))
 	}
 	return w, c, w.open(zkstore.Options{Mode: zkstore.ModeRecycle, Workers: 8, ReclaimMargin: time.Hour})
-}
-
-// hold makes a worker ID held until then.
-func (w world) hold(c *zk.Conn, id int, expires int64) {
-	w.t.Helper()
-	w.write(c, path.Join(w.pool("inuse"), strconv.Itoa(id)), fmt.Sprintf(
-		`{"ip":"10.1.1.1","port":"%d","identity":"someone","token":"t","reserved":7,"expires":%d}`, id, expires))
-}
-
-// Only one whose lease ran out longer than the margin ago loses its worker ID.
-func TestRecycleReclaims(t *testing.T) {
-	w, c, s := recycled(t)
-	now := time.Now().UnixMilli()
-	w.hold(c, 1, now-2*hour)                                 // expired long enough ago
-	w.hold(c, 2, now-hour/2)                                 // within the margin
-	w.write(c, path.Join(w.pool("inuse"), "3"), fmt.Sprintf( // acquired a moment ago
-		`{"ip":"10.1.1.1","port":"3","token":"t","acquired":%d}`, now))
-	lease := workertest.Acquire(t, s, owner(0))
-	if lease.WorkerID != 1 || lease.After != now-2*hour {
-		t.Errorf("%+v", lease)
-	}
-	check.Is(t, check.Err(s.Acquire(t.Context(), owner(1))), model.ErrNoWorkerID)
 }
 
 // A worker ID is in one pool or in none.
@@ -74,13 +54,8 @@ func TestRecyclePools(t *testing.T) {
 func TestRecycleSlowFirst(t *testing.T) {
 	w, c, s := recycled(t)
 	w.allow(c.Delete(path.Join(w.pool("inuse"), "7"), -1))
-	came := false
-	s.losing(func() bool {
-		if !came {
-			w.write(c, path.Join(w.pool("notuse"), "7"), `{"ip":"10.1.1.1","port":"7","reserved":9000,"expires":9000}`)
-		}
-		came = true
-		return false
+	s.beforeNext(func() {
+		w.write(c, path.Join(w.pool("notuse"), "7"), `{"ip":"10.1.1.1","port":"7","reserved":9000,"expires":9000}`)
 	})
 	lease := workertest.Acquire(t, s, owner(0))
 	if lease.WorkerID != 7 || lease.After != 9000 {
@@ -111,25 +86,6 @@ func TestEphemeralSmallest(t *testing.T) {
 	decodeLeaf(t, w.read(c, path.Join(w.root(), "0")))
 }
 
-// A session that ended is a lost lease. The process takes a worker ID anew, above
-// what it had reserved.
-func TestEphemeralSessionEnds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.mode(zkstore.ModeEphemeral)
-	lease := workertest.Acquire(t, s, owner(0))
-	reserved := lease.ServerTime + hour
-	lease = workertest.Renew(t, s, lease, reserved, reserved+second)
-	w.expire(s)
-	other := w.mode(zkstore.ModeEphemeral)
-	if next := workertest.Acquire(t, other, owner(1)); next.WorkerID != 0 || next.After != reserved+second {
-		t.Errorf("the next is %+v", next)
-	}
-	s.mend()
-	workertest.WantLost(t, s, lease)
-	check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 1, "again")
-}
-
 // A process that has a new session while its old one has not ended yet keeps its
 // worker ID, above what it had reserved.
 func TestEphemeralNewSession(t *testing.T) {
@@ -149,15 +105,4 @@ func TestEphemeralNewSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	workertest.Renew(t, s, next, reserved+second, reserved+hour)
-}
-
-// Removed by hand, the worker ID is lost, and another comes.
-func TestEphemeralRemovedByHand(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeEphemeral)
-	lease := workertest.Renew(t, s, workertest.Acquire(t, s, owner(0)), 1000, 2000)
-	w.allow(c.Delete(lease.Node, -1))
-	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed")
-	if next := workertest.Acquire(t, s, owner(0)); next.WorkerID != 0 || next.After != 1000 {
-		t.Errorf("%+v", next)
-	}
 }

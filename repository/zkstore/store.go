@@ -49,8 +49,7 @@ import (
 )
 
 // Store gives worker IDs, see the package documentation. Errors of its methods are those of
-// workerid.Registry, *model.StoreError, and in ModeForever *model.AddressTakenError. Safe for
-// concurrent use.
+// workerid.Registry, *model.StoreError, and in ModeForever model.ErrAddressTaken. Safe for concurrent use.
 type Store struct {
 	workerid.Registry
 	slots slots

@@ -70,7 +70,6 @@ func TestAdminChange(t *testing.T) {
 	for body, code := range map[string]int{
 		fmt.Sprintf(`{"maxLimitId":%d}`, issued):                            -13,
 		fmt.Sprintf(`{"maxLimitId":%d,"limitPolicy":"wrap"}`, int64(1)<<40): -6,
-		`{"maxRate":100001}`: -6,
 	} {
 		if a := here.administer("PATCH", "/admin/apps/1", body); a.Code != code {
 			t.Errorf("%s: %d %s", body, a.status, a.body)

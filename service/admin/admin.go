@@ -102,9 +102,6 @@ type Options struct {
 	// does not, as on the command line.
 	Queue   Replica
 	Segment Tags
-	// ListRate and TagRate are the configured rates, which that of an app or a tag may
-	// only lower; 0 is no bound.
-	ListRate, TagRate int64
 	// Forget drops what is kept beside the store of a space that was deleted; nil: nothing is.
 	Forget func(context.Context, model.Space) error
 	// OwnName is the space of worker IDs that the replicas use, which no other may be called.

@@ -89,7 +89,7 @@ func newRig(store Store) rig {
 	r := rig{queue: &fakeReplica{}, segment: &fakeReplica{}, log: &bytes.Buffer{}}
 	r.Service = New(Options{
 		Store: store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
-		Log: slog.New(slog.NewJSONHandler(r.log, nil)), ListRate: 1000, TagRate: 2000, OwnName: "shardid",
+		Log: slog.New(slog.NewJSONHandler(r.log, nil)), OwnName: "shardid",
 	})
 	return r
 }
@@ -268,23 +268,4 @@ func TestNothingReachesTheStore(t *testing.T) {
 	check.Is(t, err, model.ErrRefused)
 	check.Has(t, err.Error(), "the replicas: choose another name")
 	check.Has(t, r.log.String(), `"outcome":"refused"`)
-}
-
-// A rate of an app or a tag only lowers the configured one. The refusal names the key to
-// raise, reaches no store and leaves a line.
-func TestRateOnlyLowers(t *testing.T) {
-	r := newRig(newStore(t))
-	_, _, err := r.of("app").Add(t.Context(), actor, Given{"id": int64(7), "name": "orders"})
-	check.Must(t, err)
-	_, _, err = r.of("tag").Add(t.Context(), actor, Given{"tag": "a/b"})
-	check.Must(t, err)
-	for rate, isRefused := range map[int64][2]bool{0: {}, 1000: {}, 1001: {true}, 2000: {true}, 2001: {true, true}} {
-		for i, c := range [2][3]string{{"app", "7", "queue.max_list_rate"}, {"tag", "a/b", "segment.max_rate"}} {
-			_, _, err := r.of(c[0]).Change(t.Context(), actor, c[1], Given{"maxRate": rate}, "")
-			if errors.Is(err, model.ErrInvalidArgument) != isRefused[i] ||
-				isRefused[i] && !strings.Contains(err.Error(), "raise "+c[2]+" on all replicas") {
-				t.Errorf("%s to %d: %v", c[0], rate, err)
-			}
-		}
-	}
 }

@@ -27,12 +27,8 @@ var AppKind = Kind{One: "app", Many: "apps", Path: "apps", Fields: []Field{
 		Default: string(model.LimitReject), Add: May, Set: May},
 	{Name: "scramble", Usage: "IDs show neither their order nor how many there are",
 		Value: yesNo, Default: false, Add: May},
-	{Name: "fresh", Usage: "the `name` again, to say that no app of this ID was ever used: it begins at index 1, " +
-		"though the database may have gone back in time", Value: text, Add: May},
 	{Name: "minIndex", Usage: "raise max_id of every shard to this `index`",
 		Value: number(0, model.MaxIndex-1), Set: May},
-	{Name: "maxRate", Usage: "most `indices` a second of each shard, at most queue.max_list_rate, 0 for that one",
-		Value: number(0, model.MaxListRate), Set: May},
 }}
 
 // AppItem is an app as it is shown. Numbers that may be above 2^53 also come as strings. ID is the older name of
@@ -93,7 +89,6 @@ func (s *Service) apps() Resource {
 					MaxID: get[int64](g, "maxLimitId"), Policy: model.LimitPolicy(get[string](g, "limitPolicy")),
 				},
 				Scramble: get[bool](g, "scramble"),
-				Fresh:    get[string](g, "fresh"),
 			})
 			return done{after: newAppItem(app)}, err
 		},
@@ -105,11 +100,7 @@ func (s *Service) apps() Resource {
 				MaxLimitID:  pointer[int64](g, "maxLimitId"),
 				LimitPolicy: (*model.LimitPolicy)(pointer[string](g, "limitPolicy")),
 				MinIndex:    pointer[int64](g, "minIndex"),
-				MaxRate:     pointer[int64](g, "maxRate"),
 				Confirm:     confirm,
-			}
-			if err := lowers(change.MaxRate, "queue.max_list_rate", s.opts.ListRate); err != nil {
-				return done{}, err
 			}
 			before, after, err := store.ChangeApp(ctx, appID(key), change)
 			return done{before: newAppItem(before), after: newAppItem(after)}, err

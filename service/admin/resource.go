@@ -234,13 +234,3 @@ func remover[T, Item any](
 		return done{before: item(was)}, err
 	}
 }
-
-// lowers refuses, with model.ErrInvalidArgument, a rate above the configured one: what a
-// copy of the database may lack is computed with that.
-func lowers(rate *int64, key string, configured int64) error {
-	if rate == nil || configured == 0 || *rate <= configured {
-		return nil
-	}
-	return fmt.Errorf("%w: maxRate %d is above %s, which is %d: it can only lower that; raise %[3]s on all replicas, "+
-		"and it counts a minute after the last one has it", model.ErrInvalidArgument, *rate, key, configured)
-}

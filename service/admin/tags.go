@@ -26,10 +26,6 @@ var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai",
 		Value: text, Add: May},
 	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
-	{Name: "fresh", Usage: "the `name` again, to say that no tag of this name was ever used: it begins at --max-id, " +
-		"though the database may have gone back in time", Value: text, Add: May},
-	{Name: "maxRate", Usage: "most `IDs` a second, at most segment.max_rate, 0 for that one",
-		Value: number(0, model.MaxTagRate), Set: May},
 }}
 
 // TagItem is a tag as it is shown.
@@ -75,7 +71,7 @@ func (s *Service) tags() Resource {
 		create: func(ctx context.Context, g Given) (done, error) {
 			tag, err := store.CreateTag(ctx, model.Tag{
 				Name: get[string](g, "tag"), Step: get[int64](g, "step"), MaxID: get[int64](g, "maxId"),
-				Description: get[string](g, "description"), Fresh: get[string](g, "fresh"),
+				Description: get[string](g, "description"),
 				Numbering: model.Numbering{
 					Pattern: get[string](g, "pattern"), Reset: model.Reset(get[string](g, "reset")),
 					Zone: get[string](g, "zone"), Overflow: model.Overflow(get[string](g, "overflow")),
@@ -84,14 +80,10 @@ func (s *Service) tags() Resource {
 			return done{after: newTagItem(tag)}, err
 		},
 		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
-			change := model.TagChange{
+			before, after, err := store.ChangeTag(ctx, name, model.TagChange{
 				Step: pointer[int64](g, "step"), MaxID: pointer[int64](g, "maxId"),
-				Description: pointer[string](g, "description"), MaxRate: pointer[int64](g, "maxRate"),
-			}
-			if err := lowers(change.MaxRate, "segment.max_rate", s.opts.TagRate); err != nil {
-				return done{}, err
-			}
-			before, after, err := store.ChangeTag(ctx, name, change)
+				Description: pointer[string](g, "description"),
+			})
 			return done{before: newTagItem(before), after: newTagItem(after)}, err
 		},
 	}

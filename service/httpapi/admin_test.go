@@ -230,23 +230,23 @@ func administrated(f *fakeAdmin) func(*Options) {
 func operations() []exchange {
 	const post, patch, del = http.MethodPost, http.MethodPatch, http.MethodDelete
 	const levels = `,"configured":"info"}`
-	const unnumbered = "Numbering:{Pattern: Reset: Zone: Overflow:} Region: Fresh: Beginning:{Skipped:0 Waits:false}}"
-	const numbered = "Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region: Fresh:n " +
+	const unnumbered = "Numbering:{Pattern: Reset: Zone: Overflow:} Region: Beginning:{Skipped:0 Waits:false}}"
+	const numbered = "Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region: " +
 		"Beginning:{Skipped:0 Waits:false}}"
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
 	return []exchange{
 		{target: appsTarget, body: `{"code":0,"apps":[{` + ordersJSON + `}]}`},
 		{target: appTarget, body: app + "}", asked: "show 7"},
 		{method: post, target: appsTarget, send: `{"id":7,"name":"x"}`, status: 201, body: app + newJSON,
-			asked: "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:false Fresh:}"},
+			asked: "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:false}"},
 		{
 			method: post,
 			target: appsTarget,
 			status: 201,
-			send: ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"scramble":true,"fresh":"y",` +
+			send: ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"scramble":true,` +
 				`"description":"\u8ba2","name":"y","id":255} `,
 			asked: "create {ID:255 Name:y Description:订 Step:5 " +
-				"Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:true Fresh:y}",
+				"Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:true}",
 		},
 		{method: patch, target: appTarget, send: stepBody, body: app + effectJSON,
 			asked: `change 7 name - description - step 5 limit - policy - min - confirm ""`},
@@ -263,7 +263,7 @@ func operations() []exchange {
 			asked: "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC " +
 				unnumbered},
 		{method: post, target: tagsTarget, status: 201,
-			send:  `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse","fresh":"n"}`,
+			send:  `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse"}`,
 			asked: "create {Name:n MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC " + numbered},
 		{method: patch, target: tagTarget, send: `{"maxId":9,"step":1,"description":"d"}`, body: tag + effectJSON,
 			asked: `change "a/b" step 1 max 9 description d`},
@@ -374,7 +374,7 @@ func badAdminRequests() (all []exchange) {
 	}
 	add(patch, appTarget, "unknown field", `{"id":8}`)
 	add(patch, appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, "+
-		"limitPolicy, minIndex, maxRate", `{}`)
+		"limitPolicy, minIndex", `{}`)
 	add(patch, appTarget+"?confirm=%zz", "percent-encoded", stepBody)
 	add(patch, appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
 	add(get, "/admin/apps/+7", "id must be", "")

@@ -14,8 +14,7 @@ import (
 // the life of the list with the store's own and drops the list when they differ.
 type Lists interface {
 	// Pop takes up to n of the oldest indices, n in 1…10 000. An empty list is no
-	// error. Errors: *model.StoreError, wrapping model.ErrHistoryHidden when the
-	// store does not tell its replication ID.
+	// error. Errors: *model.StoreError.
 	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
 	// State answers for every key, in order, in as few round trips as it can.
 	// Failures are in each ListState.Err, as Pop's.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,7 @@ import (
 	"shardid/scripts/check"
 )
 
-var errInUse = &model.RegistryInUseError{Registry: "redis shardid 2", Mine: "test 1", WorkerID: 5,
-	Until: time.UnixMilli(someday + 60_000)}
+var errInUse = fmt.Errorf("%w: run `shardid confirm --registry`", model.ErrRegistryInUse)
 
 func (m *machine) lastClaim() model.WorkerClaim { return m.claims[len(m.claims)-1] }
 

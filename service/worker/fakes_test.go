@@ -130,7 +130,7 @@ func (r *registry) Acquire(ctx context.Context, owner model.Owner) (model.Lease,
 		r.row.Reserved = r.row.Expires
 	}
 	r.row.Owner = owner
-	return r.answer(model.Lease{WorkerID: r.row.WorkerID, Owner: owner, Registry: r.identity, Node: "node",
+	return r.answer(model.Lease{WorkerID: r.row.WorkerID, Owner: owner, Registry: r.identity,
 		After: r.row.Reserved}), nil
 }
 

@@ -69,10 +69,10 @@ type Options struct {
 	OpenFile func(address string) (File, error)
 	// Layout says whether the layout of the IDs is recorded in the database, and for how
 	// long IDs may have been issued; with record it is recorded now unless it was. Errors:
-	// *model.LayoutChangedError, *model.StoreError.
+	// model.ErrLayoutChanged, *model.StoreError.
 	Layout func(ctx context.Context, record bool) (age time.Duration, recorded bool, err error)
 	// Claim tells the database until when IDs may be issued, and with which registry.
-	// Errors: *model.RegistryInUseError when others claim another registry,
+	// Errors: model.ErrRegistryInUse when others claim another registry,
 	// *model.StoreError.
 	Claim func(context.Context, model.WorkerClaim) (model.ClaimGrant, error)
 	// Expiry is how long an instance with a file continues without its registry.

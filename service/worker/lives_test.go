@@ -230,9 +230,7 @@ func TestStartWithoutTheRegistry(t *testing.T) {
 // for nothing: in this life even if it cannot be written, in the next if it can.
 func TestADeniedFileIsNotGoneOnWith(t *testing.T) {
 	for name, deny := range map[string]func(*machine){
-		"taken": func(m *machine) {
-			m.registry.failing["acquire"] = &model.AddressTakenError{Address: address, WorkerID: theirs}
-		},
+		"taken":         func(m *machine) { m.registry.failing["acquire"] = model.ErrAddressTaken },
 		"all are taken": func(m *machine) { m.registry.failing["acquire"] = model.ErrNoWorkerID },
 		"lost":          func(m *machine) { m.registry.failing["renew"] = model.ErrLeaseLost },
 	} {
@@ -350,7 +348,7 @@ func TestLayoutWaitsForTheFirstID(t *testing.T) {
 // others: it is refused if theirs have another layout, and what the registry forgot before that counts.
 func TestFirstIDAfterOthers(t *testing.T) {
 	for _, c := range []struct{ layout, want error }{
-		{nil, model.ErrTooEarly}, {&model.LayoutChangedError{Kind: "snowflake"}, model.ErrLayoutChanged},
+		{nil, model.ErrTooEarly}, {model.ErrLayoutChanged, model.ErrLayoutChanged},
 	} {
 		m := fileless(t)
 		m.fresh, m.recorded, m.registry.keptSince = true, 0, m.clock.server.Load()
@@ -370,7 +368,7 @@ func TestFirstIDAfterOthers(t *testing.T) {
 // At the start, without the database and with another layout. A file of an earlier life that issued IDs is proof
 // enough of the layout.
 func TestTheLayoutAtTheStart(t *testing.T) {
-	changed := &model.LayoutChangedError{Kind: "snowflake"}
+	changed := model.ErrLayoutChanged
 	for _, c := range []struct {
 		name         string
 		on           func(*testing.T) *machine

@@ -14,7 +14,7 @@ type Registry interface {
 	// Acquire gets a worker ID for the owner. Nothing may be issued with it before
 	// a Renew. Called again with the same token it returns the same lease, so a
 	// call whose answer was lost may be repeated. Errors: model.ErrNoWorkerID,
-	// *model.AddressTakenError, *model.StoreError.
+	// model.ErrAddressTaken, *model.StoreError.
 	Acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
 	// Renew stores the lease's Reserved, Expires and Reported, durably and never
 	// lowering the first two, if the registry still holds it for the owner's

@@ -198,7 +198,7 @@ func (d *simDB) claim(i *instance, c model.WorkerClaim) (grant model.ClaimGrant,
 			return grant, nil
 		case other.Until > now || other.Until > 0 && !c.Watched:
 			d.w.note("%s may not claim %q: %q until %d", i, c.Registry, other.Registry, other.Until-simStart)
-			return grant, &model.RegistryInUseError{Registry: other.Registry, Mine: c.Registry}
+			return grant, model.ErrRegistryInUse
 		}
 	}
 	d.claims[c.Token] = c

@@ -163,7 +163,7 @@ func (k *Keeper) beginTerm(lease model.Lease) {
 	switch old, ok := k.stored(); {
 	case same && k.held && lease.After <= k.lease.Reserved && k.others <= k.lease.After:
 		// The term that the file began continues: no instance reserved beyond it.
-		k.lease.Node, k.offline = lease.Node, false
+		k.offline = false
 		return
 	case same && lease.After == k.confirmed:
 		// No instance reserved more of it since we did: what we issued is all there is.
