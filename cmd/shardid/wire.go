@@ -216,7 +216,7 @@ func (a *App) apiOptions() httpapi.Options {
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
-	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
+	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"
 	o.Admin = a.admin().Resources()
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil

@@ -66,10 +66,10 @@ type Options struct {
 	OldSchema func() bool
 	Log       *slog.Logger
 	LogLevel  LogLevel // is changed by PATCH /admin/log; nil: there is no such path
-	// AccessLog is which requests have a line in the log: one of AccessOff and its like; "" is AccessOff.
-	AccessLog string
-	Traced    bool                  // requests have spans in their contexts, see IsTraced
-	Registry  prometheus.Registerer // exports what is counted; nil for none
+	// LogRequests gives each request a line of level info in the log.
+	LogRequests bool
+	Traced      bool                  // requests have spans in their contexts, see IsTraced
+	Registry    prometheus.Registerer // exports what is counted; nil for none
 	// Access knows the tokens; nil: there are none, and administration is closed. It is required for the next two.
 	Access *access.Guard
 	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the state of the service, to
@@ -109,7 +109,6 @@ type API struct {
 	draining  atomic.Bool
 	maxURL    int          // longest request target, in bytes
 	changes   atomic.Int64 // by administration
-	accessLog *accessLog   // nil when it is off
 	faults    background.RateLimitedLog
 	answers   issuer.Codes
 	buffers   sync.Pool  // of *buffer, for the ID routes

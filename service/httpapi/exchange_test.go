@@ -63,7 +63,7 @@ func (x exchange) do() served {
 	queue := *cmp.Or(x.queue, &fakeQueue{})
 	s := served{queue: &queue, log: &strings.Builder{}}
 	s.opts, s.modes = testOptions(s.queue, s.log)
-	s.opts.AccessLog = AccessAll
+	s.opts.LogRequests = true
 	if x.change != nil {
 		x.change(&s.opts)
 	}
