@@ -149,6 +149,21 @@ func accessExchanges() []exchange {
 	for _, target := range []string{"/livez", "/readyz", "/healthz"} {
 		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 200})
 	}
+	const says = "a page of another site asks"
+	for _, x := range []exchange{ // the host is example.com
+		{name: "of nowhere", header: []string{"Origin", "null"}, says: says},
+		{name: "of another port", header: []string{"Origin", "http://example.com:3000"}, says: says},
+		{name: "of the same site", header: []string{"Origin", "http://www.example.com", "Sec-Fetch-Site", "same-site"},
+			says: says},
+		{name: "of an old browser", header: []string{"Origin", "http://EXAMPLE.com"}, status: 200},
+		{name: "behind a proxy", header: []string{"Origin", "https://ids.example", "Sec-Fetch-Site", "same-origin"},
+			status: 200},
+	} {
+		if x.target = alice; x.status == 0 {
+			x.status, x.code = 403, -7
+		}
+		all = append(all, x)
+	}
 	return append(all, adminAccess()...)
 }
 

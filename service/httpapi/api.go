@@ -162,9 +162,9 @@ func (a *API) route() *gin.Engine {
 		"/console/*file":      a.file(consoleAssets),
 		"/docs/*file":         a.file(manual),
 		"/metrics":            a.monitoring(a.metrics()),
-		"/api/status":         page(a.status()),
+		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(a.history),
-		"/api/replicas":       page(a.replicas()),
+		"/api/replicas":       page(readOnce(a, a.readReplicas)),
 		"/api/names":          page(a.namesPage()),
 		"/api/sequences":      page(a.spacesPage()),
 	} {

@@ -184,30 +184,25 @@ func (a *API) screen(c *gin.Context) {
 	if isHealth(c.FullPath()) {
 		return
 	}
-	if problem := foreignPage(r); problem != "" {
-		refuse(errForeign, problem+". Nothing was issued")
+	if isForeign(r) {
+		refuse(errForeign, "a page of another site asks for this, which could use up IDs or read the state of the "+
+			"service: enter the address in the browser yourself, or ask from a program, or, if the page is the console "+
+			"behind a proxy, have it send the Host on. Nothing was issued")
 	}
 }
 
-// foreignPage says why a request may be one that a page of another site makes a browser send;
-// "" when it is not. Programs send none of these headers.
-func foreignPage(r *http.Request) string {
-	site := r.Header["Sec-Fetch-Site"]
+// isForeign says whether a request may be one that a page of another site makes a browser send. Programs send none of
+// these headers, and browsers send the first one only over TLS and to their own machine.
+func isForeign(r *http.Request) bool {
+	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
 	if slices.Contains(site, "cross-site") {
-		return "a page of another site asks for this, which could use up IDs or read the state of the service: " +
-			"enter the address in the browser yourself, or ask from a program"
+		return true
 	}
-	if len(site) > 0 && !slices.Contains(site, "same-site") { // others are said to be of this site
-		return ""
+	if len(origin) == 0 || len(site) > 0 && !slices.Contains(site, "same-site") { // which another host may be, too
+		return false
 	}
-	for _, origin := range r.Header["Origin"] {
-		if from, err := url.Parse(origin); err != nil || !strings.EqualFold(from.Host, r.Host) {
-			return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the "+
-				"page is the "+
-				"console behind a proxy, have it send the Host on", quote(origin), quote(r.Host))
-		}
-	}
-	return ""
+	from, err := url.Parse(origin[0])
+	return err != nil || !strings.EqualFold(from.Host, r.Host)
 }
 
 // isHealth says whether a path is asked for by what starts and watches processes, which

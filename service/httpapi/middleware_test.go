@@ -119,32 +119,3 @@ func TestFaultsAreBoundedInTheLog(t *testing.T) {
 		check.Equal(t, strings.Count(log.String(), "level=ERROR"), faultLines, "lines")
 	})
 }
-
-// A page of another origin is foreign, unless the browser says that it is this one.
-func TestForeignPage(t *testing.T) {
-	for _, c := range []struct {
-		name, host, origin string
-		site, says         string // "" is not refused
-	}{
-		{"a program", "ids.example", "", "", ""},
-		{"another page", "10.0.0.5:8080", "http://evil.example", "", `a page of "http://evil.example"`},
-		{"another page, of the same site", "ids.example", "https://www.ids.example", "same-site", "a page of"},
-		{"a page of nowhere", "10.0.0.5", "null", "", `a page of "null"`},
-		{"another port", "localhost:8080", "http://localhost:3000", "", "a page of"},
-		{"the console", "localhost:8080", "http://localhost:8080", "same-origin", ""},
-		{"the console of an old browser", "LOCALHOST:8080", "http://localhost:8080", "", ""},
-		{"the console behind a proxy that changes the host", "127.0.0.1:8080", "https://ids.example", "same-origin",
-			""},
-		{"the same of an old browser", "127.0.0.1:8080", "https://ids.example", "", "have it send the Host on"},
-	} {
-		r := &http.Request{Host: c.host, Header: http.Header{}}
-		for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {
-			if value != "" {
-				r.Header.Set(name, value)
-			}
-		}
-		if got := foreignPage(r); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.says)
-		}
-	}
-}

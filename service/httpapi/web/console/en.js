@@ -28,8 +28,7 @@ export const text = {
     single: 'These embedded stores are for one replica: a second one with stores of its own issues the same IDs. For more, use MySQL and Redis.',
     lock: 'This server shows its status to those with a token.', show: 'Show',
     memory: "It is kept in this page's memory only, until you leave or reload it.",
-    newApp: 'New app', searchApps: 'Search apps', apps: 'Apps',
-    order: 'Order of the apps', orders: { id: 'by ID', low: 'emptiest first', rate: 'busiest first' },
+    newApp: 'New app', apps: 'Apps',
     heatmap: 'Indices in each of the 64 lists',
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
@@ -54,10 +53,8 @@ export const text = {
   },
 
   link: {
-    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
-    nothingYet: 'Nothing has come from the server yet.',
-    old: (age) => `What is shown is ${age} old.`,
-    away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
+    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token',
+    away: (seen) => `The server does not answer. ${seen ? `What is shown is of ${seen} UTC.` : 'Nothing has come from it yet.'}`,
     up: (age) => `up ${age}`,
     language: '中文', // the other one, as it calls itself
   },
@@ -107,7 +104,6 @@ export const text = {
     low: (n) => `${n} low`,
     unused: (n) => (n === 64 ? 'not used yet' : `${n} not used yet`),
     lowest: (n) => `lowest ${n}`,
-    noneFound: 'no app is called so',
     none: 'No app is provisioned yet.',
     facts: {
       rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
@@ -139,7 +135,7 @@ export const text = {
 
   tags: {
     columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
-    sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
+    sum: (all, loaded) => `${all} ${plural(all, 'tag', 'tags')}${loaded && `, ${loaded} loaded here`}`,
     jumped: (n) => `${n} IDs skipped`,
     label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
     left: (n) => `${n} left`,

@@ -60,7 +60,7 @@ export class Poller {
   #flight = null;
   #held = false;
 
-  /** path() and token() are asked before each request; told has answer(answer, now) and failure(error, pause in ms). */
+  /** path() and token() are asked before each request; told has answer(answer, now) and failure(error). */
   constructor(period, path, token, told) {
     this.#period = period;
     this.#path = path;
@@ -94,12 +94,9 @@ export class Poller {
     }
     if (flight !== this.#flight || this.#held) return; // overtaken by wake() or hold()
     this.#failures = error ? this.#failures + 1 : 0;
-    this.#timer = setTimeout(() => this.#poll(), this.#pause());
-    if (error) this.#told.failure(error, this.#pause());
+    const pause = error ? Math.min(longestPause, 1000 * 2 ** (this.#failures - 1)) : this.#period;
+    this.#timer = setTimeout(() => this.#poll(), pause);
+    if (error) this.#told.failure(error);
     else this.#told.answer(outcome.answer, outcome.now);
-  }
-
-  #pause() {
-    return this.#failures === 0 ? this.#period : Math.min(longestPause, 1000 * 2 ** (this.#failures - 1));
   }
 }

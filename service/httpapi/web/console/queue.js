@@ -64,18 +64,6 @@ function showBadges(place, app) {
 /** IDs a second of an app; NaN when the server does not tell. */
 const rateOf = (app) => app.issuedPerSecond ?? NaN;
 
-/** How full the emptiest list of an app is; one that is not used yet comes last. */
-function fillOf(app) {
-  const s = summary(app);
-  return s.unused === 64 ? Infinity : s.lowest / app.step;
-}
-
-const orders = {
-  id: (app) => app.appId,
-  rate: (app) => -rateOf(app) || 0,
-  low: fillOf,
-};
-
 /** The section of the queue mode. */
 export class Queue {
   #apps = [];
@@ -89,7 +77,7 @@ export class Queue {
   constructor(changed, admin) {
     this.#changed = changed;
     this.#table = new Table($('apps'), {
-      id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId, search: text.page.searchApps,
+      id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId,
       add: text.page.newApp, kind: 'app', admin, edits: false,
       columns: [
         { name: 'id', make: (id) => [el('a', { href: `#app=${id}` }, String(id))], fill: (cell, { appId }) => setAttribute(cell.firstChild, 'aria-current', appId === this.selected ? 'true' : null) },
@@ -98,8 +86,6 @@ export class Queue {
         column('rate', (app) => rate(rateOf(app)), true),
       ],
     });
-    this.#table.onSearch(() => this.#draw(), 'input');
-    $('app-order').addEventListener('change', () => this.#draw());
     $('heatmap').append(...this.#cells);
     $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
     $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
@@ -132,11 +118,7 @@ export class Queue {
   }
 
   #draw() {
-    const words = this.#table.searched.toLowerCase();
-    const found = this.#apps.filter((app) => String(app.appId) === words || app.name.toLowerCase().includes(words));
-    const key = new Map(found.map((app) => [app, orders[$('app-order').value](app)]));
-    found.sort((a, b) => (key.get(a) === key.get(b) ? a.appId - b.appId : key.get(a) - key.get(b)));
-    this.#table.show(found, { sum: this.#sum });
+    this.#table.show(this.#apps, { sum: this.#sum });
     draw($('app-detail'), () => this.#detail());
   }
 

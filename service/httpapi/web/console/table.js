@@ -93,9 +93,9 @@ export class Table {
     return this.#search.value.trim();
   }
 
-  /** Calls told when another thing is searched, or with 'input' at each key. */
-  onSearch(told, event = 'change') {
-    this.#search.addEventListener(event, told);
+  /** Calls told when another thing is searched. */
+  onSearch(told) {
+    this.#search.addEventListener('change', told);
   }
 
   /** Shows items, of which there are many, with a sum beside the title and a note where there is nothing else to say. */

@@ -1,6 +1,6 @@
 // The tables of what is provisioned beside apps: segment tags, names of worker IDs, and spaces of sequences.
 
-import { $, el, setAttribute, setText } from './dom.js';
+import { $, el, setText } from './dom.js';
 import { text } from './text.js';
 import { about, count, digits, duration, instant, rate } from './format.js';
 import { Table, column, fillGauge, gauge, mostRows } from './table.js';
@@ -9,7 +9,6 @@ import { Table, column, fillGauge, gauge, mostRows } from './table.js';
 const year = 365 * 86400;
 
 const ago = (time, now) => (about(time, now) ? text.ago(about(time, now)) : text.unknown);
-const searching = (words) => (words ? `search=${encodeURIComponent(words)}` : '');
 
 /** How many IDs are left in a buffer. They are beyond what a JS number holds, their difference is not. */
 function leftOf(tag, buffer) {
@@ -31,66 +30,6 @@ function bufferColumn(buffer) {
   };
 }
 
-/** The segment tags: those that this replica uses, and those of the database. */
-export class Tags {
-  #segment = null;
-  #now = 0;
-  #all = []; // the tags of the database
-  #total = 0; // how many it has, when the server shows a part of them; else 0
-  #table;
-
-  /** admin opens the dialogs, wake() is called when other tags are to be asked for. */
-  constructor(admin, wake) {
-    this.#table = new Table($('tags'), {
-      id: 'tag', kind: 'tag', admin, title: text.page.tags, add: text.page.newTag, search: text.page.searchTags, texts: text.tags, keyOf: ({ key }) => key,
-      columns: [
-        { name: 'tag', make: () => [el('span'), el('span', { class: 'jumped' })], fill: (cell, tag) => {
-          setText(cell.firstChild, tag.key);
-          setText(cell.lastChild, tag.jumped > 0 ? text.tags.jumped(count(tag.jumped)) : '');
-        } },
-        bufferColumn(0), bufferColumn(1),
-        column('step', ({ step }) => count(step), true),
-        column('held', ({ held }) => count(held), true),
-        column('rate', (tag) => rate(tag.rate), true),
-        column('lasts', (tag) => (!(tag.held > 0) ? text.unknown : tag.runwaySeconds < year ? duration(tag.runwaySeconds) : text.moreThan(duration(year))), true),
-        column('loaded', ({ lastLoad }) => ago(lastLoad, this.#now), true),
-      ],
-    });
-    this.#table.onSearch(() => this.#draw(), 'input');
-    this.#table.onSearch(wake);
-  }
-
-  show(segment, now) {
-    this.#segment = segment ?? null;
-    this.#now = now;
-    setAttribute($('tags'), 'hidden', !segment);
-    this.#draw();
-  }
-
-  /** Shows the tags of the database too: those that this replica has not loaded. total says that they are a part. */
-  showAll(tags, total) {
-    if (!this.query) this.#total = total ?? 0;
-    this.#all = tags;
-    this.#draw();
-  }
-
-  /** What the server is asked to search, where it has more tags than it shows at once. */
-  get query() {
-    return this.#total > 0 && this.#table.searched ? `?${searching(this.#table.searched)}` : '';
-  }
-
-  #draw() {
-    if (!this.#segment) return; // its panel is hidden
-    const loaded = this.#segment.tags;
-    const known = new Set(loaded.map(({ key }) => key));
-    const all = [...loaded, ...this.#all.filter(({ key }) => !known.has(key))];
-    const words = this.#table.searched.toLowerCase();
-    const found = all.filter((tag) => tag.key.toLowerCase().includes(words)).sort((a, b) => (a.key < b.key ? -1 : 1));
-    const inUse = this.#segment.total ?? loaded.filter(({ initOk }) => initOk).length;
-    this.#table.show(found, { many: words ? found.length : Math.max(found.length, this.#total), sum: text.tags.sum(Math.max(all.length, this.#total), inUse, count(this.#segment.issued)) });
-  }
-}
-
 /** A table of what a path lists, with what is searched: asked for again and again. */
 class Listed {
   #table;
@@ -104,7 +43,7 @@ class Listed {
   }
 
   get path() {
-    return `${this.#path}?limit=${mostRows}&${searching(this.#table.searched)}`;
+    return `${this.#path}?limit=${mostRows}&search=${encodeURIComponent(this.#table.searched)}`;
   }
 
   /** Shows items; sum(many) stands beside the title, unless something is searched. */
@@ -116,6 +55,32 @@ class Listed {
   fail(err) {
     this.#table.fail(err);
   }
+}
+
+/** The segment tags of the database, and what this replica holds of each. */
+export function tags(admin, wake) {
+  let now = 0;
+  const list = new Listed('cache', wake, $('tags'), {
+    id: 'tag', kind: 'tag', admin, title: text.page.tags, add: text.page.newTag, search: text.page.searchTags, texts: text.tags, keyOf: ({ key }) => key,
+    columns: [
+      { name: 'tag', make: () => [el('span'), el('span', { class: 'jumped' })], fill: (cell, tag) => {
+        setText(cell.firstChild, tag.key);
+        setText(cell.lastChild, tag.jumped > 0 ? text.tags.jumped(count(tag.jumped)) : '');
+      } },
+      bufferColumn(0), bufferColumn(1),
+      column('step', ({ step }) => count(step), true),
+      column('held', ({ held }) => count(held), true),
+      column('rate', (tag) => rate(tag.rate), true),
+      column('lasts', (tag) => (!(tag.held > 0) ? text.unknown : tag.runwaySeconds < year ? duration(tag.runwaySeconds) : text.moreThan(duration(year))), true),
+      column('loaded', ({ lastLoad }) => ago(lastLoad, now), true),
+    ],
+  });
+  const loadedOf = (all) => all.filter(({ initOk }) => initOk).length;
+  const show = ({ tags: all, total = all.length }, at) => {
+    now = at;
+    list.show(all, total, (many) => text.tags.sum(many, many > all.length ? '' : count(loadedOf(all))));
+  };
+  return { list, show };
 }
 
 /** The names of worker IDs. */

@@ -37,8 +37,7 @@ export const text = {
     single: '内嵌存储只供一个副本使用：另一个副本如果用它自己的内嵌存储，会发出同样的 ID。要运行多个副本，请改用 MySQL 和 Redis。',
     lock: '查看本服务的状态需要令牌。', show: '查看',
     memory: '令牌只保存在本页内存中，离开或刷新页面后即失效。',
-    newApp: '新建应用', searchApps: '搜索应用', apps: '应用',
-    order: '应用排序', orders: { id: '按 ID', low: '余量最低优先', rate: '速率最高优先' },
+    newApp: '新建应用', apps: '应用',
     heatmap: '64 个列表各自的余量',
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
     lately: '本副本，最近 15 分钟，时间为 UTC',
@@ -97,10 +96,8 @@ export const text = {
   },
 
   link: {
-    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
-    nothingYet: '尚未收到服务端的数据。',
-    old: (age) => `当前显示的是 ${age}前的数据。`,
-    away: (since, wait) => `服务端没有响应。${since}${wait > 0 ? `${wait} 秒后重试。` : '正在重试。'}`,
+    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌',
+    away: (seen) => `服务端没有响应，${seen ? `当前显示的是 ${seen} UTC 的数据。` : '尚未收到它的数据。'}`,
     up: (age) => `已运行 ${age}`,
     language: 'EN', // the other one, as it calls itself
   },
@@ -150,7 +147,6 @@ export const text = {
     low: (n) => `${n} 个低水位`,
     unused: (n) => (n === 64 ? '尚未使用' : `${n} 个尚未使用`),
     lowest: (n) => `最低 ${n}`,
-    noneFound: '没有匹配的应用',
     none: '还没有应用。',
     facts: {
       rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
@@ -182,7 +178,7 @@ export const text = {
 
   tags: {
     columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
-    sum: (all, loaded, issued) => `${all} 个标签，本副本已加载 ${loaded} 个，启动以来发放 ${issued} 个 ID`,
+    sum: (all, loaded) => `${all} 个标签${loaded && `，本副本已加载 ${loaded} 个`}`,
     jumped: (n) => `跳过 ${n} 个 ID`,
     label: (buffer, tag) => `标签 ${tag} 的缓冲区 ${buffer} 余量`,
     left: (n) => `剩 ${n}`,
