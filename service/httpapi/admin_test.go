@@ -31,7 +31,7 @@ func (f *fakeAdmin) note(format string, args ...any) {
 func (f *fakeAdmin) resources() []admin.Resource {
 	return admin.New(admin.Options{
 		Store: f, Queue: fakeReload{}, Segment: fakeTagReload{}, Now: func() time.Time { return loaded },
-		Log: slog.New(slog.NewTextHandler(&f.log, nil))}).Resources()
+		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))}).Resources()
 }
 
 // fakeReload takes every change over.
@@ -386,7 +386,11 @@ func badAdminRequests() (all []exchange) {
 	}
 	add(del, appTarget+"?confirm=x", "confirm is given twice", "")
 	all[len(all)-1].header = []string{"X-Confirm", "x"}
+	add(patch, "/admin/apps/256", "id must be", stepBody)
 	add(patch, "/admin/tags/%ff", "not valid UTF-8", stepBody)
+	for _, target := range []string{tagTarget, nameTarget, spaceTarget} { // the name of an app is compared in the store
+		add(del, target+"?confirm=Orders", "confirm the deletion with the name of the ", "")
+	}
 	add(get, "/admin/tags/"+strings.Repeat("a", 129), "129 bytes", "")
 	add(del, tagTarget, "DELETE /admin/tags/a%2Fb?confirm=NAME", "")
 	add(patch, nameTarget, "hold is missing", `{}`)
@@ -399,6 +403,9 @@ func badAdminRequests() (all []exchange) {
 		`{"level":"info+2"}`)
 	add(patch, logTarget, "level must be a string", `{"level":7}`)
 	add(patch, logTarget, "unknown field", `{"level":"debug","for":"1h"}`)
+	all = append(all, exchange{name: "the replicas' own name", method: post, target: namesTarget,
+		send: `{"name":"shardid"}`, token: adminSecret, change: administrated(&fakeAdmin{}), status: 409, code: -13,
+		says: "the replicas: choose another name"})
 	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget,
 		"DELETE " + logTarget} {
 		method, target, _ := strings.Cut(request, " ")
