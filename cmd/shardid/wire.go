@@ -210,7 +210,7 @@ func (a *App) apiOptions() httpapi.Options {
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Registry: a.registry,
 		Reads: httpapi.Reads{
-			Metrics: a.metrics(), Status: a.status, History: a.monitor, Replicas: a.replicas.View,
+			Metrics: a.metrics(), Status: a.status, History: a.monitor.History, Replicas: a.replicas.View,
 			Names: a.db.Names, Spaces: a.db.Spaces,
 		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,

@@ -41,13 +41,6 @@ const (
 	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
-// History remembers what happened in the last minutes.
-type History interface {
-	// History is what the whole replica did, AppHistory what it issued of one app.
-	History() monitor.Chart
-	AppHistory(app uint8) monitor.Chart
-}
-
 // Segments is what the segment mode holds. Safe for concurrent use.
 type Segments interface {
 	Used() []segment.View            // of the tags that are used, by name
@@ -92,7 +85,7 @@ type Reads struct {
 	// Status fills what only the services know of /api/status.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history.
-	History History
+	History func() monitor.Chart
 	// Replicas is the deployment as this replica sees it, for /api/replicas.
 	Replicas func(context.Context) monitor.View
 }

@@ -200,7 +200,7 @@ func testOptions(q *fakeQueue, log io.Writer) (Options, *fakeModes) {
 		LogLevel: store,
 		Reads: Reads{Metrics: metrics, Names: store.Names, Spaces: store.Spaces,
 			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
-			History: fakeHistory{}},
+			History: fakeHistory},
 	}, modes
 }
 

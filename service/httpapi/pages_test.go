@@ -56,9 +56,8 @@ func pageExchanges() []exchange {
 		{name: "more tags than it shows", target: "/api/status", change: manyTags, says: `"total":1001`},
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: replicasJSON},
-		{target: "/api/history?application=",
-			body: historyJSON(`"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]`)},
-		{target: "/api/history?x=1&ap%70=7", body: historyJSON(`"app.issued":[7,null]`)},
+		{target: "/api/history", body: `{"periodSeconds":5,"times":[1795192496,1795192501],` +
+			`"series":{"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]}}`},
 	}
 	// Names and spaces are in the order of their bytes, in windows.
 	for path, c := range map[string][2]string{"names": {"orders", nameJSON}, "sequences": {"chat", spaceUseJSON}} {
@@ -107,8 +106,6 @@ func pageExchanges() []exchange {
 		add(target+"?limit=1&limit=2", 400, -6, "limit is given twice")
 		add(target+"?search=%zz", 400, -6, "search is not percent-encoded rightly")
 	}
-	add("/api/history?app=256", 400, -6, "app must be a whole number in 0…255")
-	add("/api/history?app=1&%61pp=2", 400, -6, "app is given twice")
 	return all
 }
 

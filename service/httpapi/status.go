@@ -288,18 +288,5 @@ func (a *API) readReplicas(ctx context.Context) (monitor.View, error) {
 	return a.opts.Replicas(ctx), nil
 }
 
-// history answers what happened in the last minutes: of the whole replica or, with an app, of that one.
-func (a *API) history(_ context.Context, c *gin.Context) (any, error) {
-	given, err := readQuery(c.Request.URL.RawQuery, "app")
-	if err != nil {
-		return nil, err
-	}
-	if !given[0].given {
-		return a.opts.History.History(), nil
-	}
-	app, err := parseRange("app", given[0].text, 0, model.Apps-1)
-	if err != nil {
-		return nil, err
-	}
-	return a.opts.History.AppHistory(uint8(app)), nil
-}
+// history answers what happened in the last minutes.
+func (a *API) history(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }

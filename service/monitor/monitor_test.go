@@ -203,7 +203,6 @@ func TestConcurrentUse(t *testing.T) {
 				for name, s := range chart.Series {
 					check.Equal(t, len(s), len(chart.Times), name, "values for times")
 				}
-				m.AppHistory(1)
 				m.Latest("queue.issued")
 			}
 			stop(t, m)

@@ -128,7 +128,7 @@ export const text = {
 
   charts: {
     issued: 'IDs a second', p99: 'Latency, 99th percentile', refused: 'Refused requests a second',
-    byCaller: 'the caller is wrong', byService: 'we cannot serve', app: 'issued',
+    byCaller: 'the caller is wrong', byService: 'we cannot serve',
     units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s' },
     none: 'no history yet',
   },

@@ -32,7 +32,7 @@ class Console {
   #names = names(this.#admin, () => this.#nameList.wake());
   #rates = new Rates();
   #sequences = sequences(this.#admin, () => this.#spaces.wake());
-  #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
+  #queue = new Queue(this.#admin);
 
   #status = this.#poller(statusPeriod, () => 'api/status', (status, now) => this.#show(status, now), (err) => this.#fail(err));
   #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)));
@@ -40,7 +40,6 @@ class Console {
   #nameList = this.#poller(listPeriod, () => this.#names.list.path, (page) => this.#names.show(page), (err) => this.#names.list.fail(err));
   #spaces = this.#poller(listPeriod, () => this.#sequences.list.path, (page) => this.#sequences.show(page), (err) => this.#sequences.list.fail(err));
   #history = this.#poller(listPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)));
-  #appHistory = this.#poller(listPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)));
 
   #poller(period, path, answer, failure = () => {}) {
     return new Poller(period, path, () => this.#token, { answer, failure });
@@ -81,13 +80,12 @@ class Console {
   }
 
   #holdOthers() {
-    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#spaces, this.#history, this.#appHistory]) poller.hold();
+    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#spaces, this.#history]) poller.hold();
   }
 
   #wakeOthers() {
     for (const poller of [this.#replicas, this.#history]) poller.wake();
     this.#wakeLists();
-    if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
   }
 
   /** Asks for what is provisioned, of modes that are enabled. */

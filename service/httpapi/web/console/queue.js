@@ -3,7 +3,6 @@
 import { $, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
-import { Chart } from './charts.js';
 import { Table, column } from './table.js';
 
 /** Levels of a list, a fifth of the step each. So the lowest ends where a list is refilled: at 0.2. */
@@ -68,14 +67,11 @@ const rateOf = (app) => app.issuedPerSecond ?? NaN;
 export class Queue {
   #apps = [];
   #sum = '';
-  #changed;
   #table;
   #cells = Array.from({ length: 64 }, (_, shard) => el('li', { class: 'cell', 'data-shard': shard }));
-  #chart = new Chart($('app-chart'), text.charts.issued, text.charts.units.ids, rate, 110);
 
-  /** changed() is called when another app is looked at; admin opens the dialogs. */
-  constructor(changed, admin) {
-    this.#changed = changed;
+  /** admin opens the dialogs. */
+  constructor(admin) {
     this.#table = new Table($('apps'), {
       id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId,
       add: text.page.newApp, kind: 'app', admin, edits: false,
@@ -89,11 +85,7 @@ export class Queue {
     $('heatmap').append(...this.#cells);
     $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
     $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
-    window.addEventListener('hashchange', () => {
-      this.#draw();
-      this.showHistory(null);
-      this.#changed();
-    });
+    window.addEventListener('hashchange', () => this.#draw());
   }
 
   /** The app that is looked at: the one that the address names, or the first; NaN for none. */
@@ -110,11 +102,6 @@ export class Queue {
     this.#apps = queue?.apps ?? [];
     this.#sum = text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held));
     this.#draw();
-  }
-
-  /** Shows the history of one app. */
-  showHistory(history) {
-    this.#chart.show(history, [['app.issued', text.charts.app]]);
   }
 
   #draw() {

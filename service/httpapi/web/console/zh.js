@@ -171,7 +171,7 @@ export const text = {
 
   charts: {
     issued: '每秒发放 ID', p99: '延迟 P99', refused: '每秒拒绝请求',
-    byCaller: '调用方有误', byService: '服务端无法发放', app: '发放',
+    byCaller: '调用方有误', byService: '服务端无法发放',
     units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒' },
     none: '暂无历史数据',
   },
