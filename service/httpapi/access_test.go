@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/service/access"
 )
 
@@ -233,44 +232,5 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// A quota counts the IDs of every path: a batch that is larger than what is left is refused whole. Business numbers
-// count once, and a run of tinyid's is given while one ID is left, and counts whole.
-func TestQuotaOfIDs(t *testing.T) {
-	const run = "/tinyid/id/nextSegmentId?bizType=x&token=sesame-quota"
-	type step struct{ target, want string }
-	for name, c := range map[string]struct {
-		pattern bool
-		steps   []step
-	}{
-		"every path": {false, []step{
-			{alice + "&count=40", "200"}, {queueV1 + "&count=61", "429"}, {snowflakeV1 + "?count=20", "200"},
-			{"/get?appId=256&gatePass=a", "400"}, {segmentURL + "?count=30", "200"}, {uidV1 + "?count=11", "429"},
-			{uidV1 + "?count=10&ranges=true", "200"}, {alice, "429"}, {uidV1 + "?count=101", "429"},
-		}},
-		"business numbers": {true, []step{{segmentV1 + "?count=100", "200"}, {segmentV1, "429"}}},
-		"a run": {false, []step{{uidV1 + "?count=99", "200"}, {run, `"maxId":100`},
-			{run, "ids_per_second"}, {uidV1, "has 0 left"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAPIOf(func(o *Options) {
-				o.RequireToken = true
-				o.Access = guardOf("", "quota", "may: ['queue:*', 'segment:*', snowflake, uid], ids_per_second: 100")
-				o.Segment = &fakeSegment{pattern: c.pattern, fakeGenerator: fakeGenerator{first: 1}}
-			})
-			for _, step := range c.steps {
-				got := exchange{target: step.target, token: "quota"}.ask(a)
-				check.Has(t, fmt.Sprint(got.Code, " ", got.Body), step.want, step.target)
-				if after := got.Header().Get("Retry-After"); got.Code == 429 && after != "1" && after != "2" {
-					t.Errorf("%s: Retry-After %s", step.target, after)
-				}
-				if got.Code == 429 {
-					check.Has(t, got.Body.String(), "ids_per_second: 100 of token quota-token has ")
-				}
-			}
-		})
 	}
 }

@@ -36,13 +36,17 @@ class Console {
 
   #status = this.#poller(statusPeriod, () => 'api/status', (status, now) => this.#show(status, now), (err) => this.#fail(err));
   #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)));
-  #tagList = this.#poller(tagsPeriod, () => this.#tags.list.path, (page, now) => this.#tags.show(page, now), (err) => this.#tags.list.fail(err));
-  #nameList = this.#poller(listPeriod, () => this.#names.list.path, (page) => this.#names.show(page), (err) => this.#names.list.fail(err));
-  #spaces = this.#poller(listPeriod, () => this.#sequences.list.path, (page) => this.#sequences.show(page), (err) => this.#sequences.list.fail(err));
+  #tagList = this.#lister(tagsPeriod, this.#tags);
+  #nameList = this.#lister(listPeriod, this.#names);
+  #spaces = this.#lister(listPeriod, this.#sequences);
   #history = this.#poller(listPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)));
 
   #poller(period, path, answer, failure = () => {}) {
     return new Poller(period, path, () => this.#token, { answer, failure });
+  }
+
+  #lister(period, list) {
+    return this.#poller(period, () => list.path, (answer, now) => list.show(answer, now), (err) => list.fail(err));
   }
 
   start() {

@@ -18,10 +18,9 @@ async function request(path, { token = '', method = 'GET', body, confirm, signal
   const headers = { Accept: 'application/json' };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
-  if (confirm !== undefined) headers['X-Confirm'] = encodeURIComponent(confirm);
   const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];
   try {
-    return await fetch(path, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
+    return await fetch(confirm === undefined ? path : `${path}?confirm=${encodeURIComponent(confirm)}`, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
   } catch (err) {
     throw new AnswerError(0, err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable);
   }
