@@ -100,7 +100,6 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	maxURL    int          // longest request target, in bytes
 	changes   atomic.Int64 // by administration
 	faults    background.RateLimitedLog
 	answers   issuer.Codes
@@ -108,13 +107,12 @@ type API struct {
 	modes     []*watched // those that are enabled
 }
 
-// maxURLBytes is the longest request target. What is longer fits into the body of a POST.
-const maxURLBytes = 8192
+// maxURL is the longest request target, in bytes. What is longer fits into the body of a POST.
+const maxURL = 8192
 
 // New builds the routes.
 func New(opts Options) *API {
 	a := newBare(opts)
-	a.maxURL = maxURLBytes
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})

@@ -34,8 +34,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const maxURL = maxURLBytes
-
 // fakeQueue issues 1, 2, 3, … as indices of the list that is asked for, or does
 // what next says.
 type fakeQueue struct {

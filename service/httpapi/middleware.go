@@ -177,8 +177,8 @@ func (a *API) screen(c *gin.Context) {
 		c.Abort()
 	}
 	r := c.Request
-	if n := len(r.RequestURI); n > a.maxURL {
-		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.maxURL))
+	if n := len(r.RequestURI); n > maxURL {
+		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, maxURL))
 		return
 	}
 	if isHealth(c.FullPath()) {

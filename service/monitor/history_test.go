@@ -164,8 +164,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// Alarms are looked at with each sample, so that one is known to be on since it came, and
-// nothing is looked at after Stop.
+// Alarms are looked at with each sample, so that one is known to be on since it came.
 func TestSamplesLookAtAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -181,10 +180,5 @@ func TestSamplesLookAtAlarms(t *testing.T) {
 			t.Errorf("%+v at %v", got, time.Now())
 		}
 		stop(t, m)
-		before := m.History()
-		time.Sleep(time.Minute)
-		if after := m.History(); len(after.Times) != 12 || len(after.Times) != len(before.Times) {
-			t.Errorf("%d samples, %d after Stop", len(before.Times), len(after.Times))
-		}
 	})
 }

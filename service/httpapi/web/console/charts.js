@@ -46,7 +46,7 @@ function colour(name) {
 }
 
 /** One chart in a figure. Safe to show() before the page has a size. */
-export class Chart {
+class Chart {
   #axis;
   #write;
   #plot = null;

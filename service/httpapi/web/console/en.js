@@ -173,7 +173,6 @@ export const text = {
       issued: 'Issued',
     },
     unused: 'none yet: the first caller gets one',
-    ring: 'ring',
     filled: (share, n, size) => `${share}, ${n} of ${size}`,
     clock: 'the clock',
   },

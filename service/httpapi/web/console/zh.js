@@ -216,7 +216,6 @@ export const text = {
       issued: '累计发放',
     },
     unused: '尚无，首次取号时获取',
-    ring: '环形缓冲',
     filled: (share, n, size) => `${share}，${n} / ${size}`,
     clock: '系统时钟',
   },
