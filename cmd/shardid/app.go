@@ -195,9 +195,6 @@ func (a *App) startRESP(ctx context.Context) error {
 		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log, Registry: a.registry,
 		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText,
 	}
-	if a.tracer != nil {
-		o.Trace = a.tracer.Command
-	}
 	listener, err := listen(ctx, "resp.addr", c.RESP.Addr)
 	if err != nil {
 		return err

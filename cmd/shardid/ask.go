@@ -389,7 +389,7 @@ func statusTable(w io.Writer, s httpapi.Status) {
 			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Name, t.Held, t.Rate, lasts(t))
 		}
 		if all := s.Segment.Total; all > 0 {
-			fmt.Fprintf(w, "%d of %d tags: /api/status?search=TEXT finds others\n", len(s.Segment.Tags), all)
+			fmt.Fprintf(w, "%d of %d tags: /cache?search=TEXT finds others\n", len(s.Segment.Tags), all)
 		}
 	}
 }

@@ -31,8 +31,7 @@ func (c *cli) bench() *cobra.Command {
   shardid bench --url http://127.0.0.1:8080 --mode segment --tag orders --count 100
   shardid bench --url https://ids.example.com --rate 5000 --duration 1m --json
   shardid bench --url redis://127.0.0.1:6380 --mode segment --tag orders --count 100
-  shardid bench --url http://127.0.0.1:8080 --mode sequence --space chat --passes 1000
-  shardid bench --url http://127.0.0.1:9090 --raw /ping`,
+  shardid bench --url http://127.0.0.1:8080 --mode sequence --space chat --passes 1000`,
 		Args: cobra.NoArgs,
 	}
 	ask.asClient(cmd, 5*time.Second, ownServer)
@@ -45,7 +44,6 @@ func (c *cli) bench() *cobra.Command {
 	f.StringVar(&o.Tag, "tag", "leaf-segment-test", "`key` of the segment mode")
 	f.StringVar(&o.Space, "space", "", "`space` of the sequence mode, whose numbers are not compared")
 	f.IntVar(&o.Count, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")
-	f.StringVar(&o.Raw, "raw", "", "fetch this `path` of any server instead, and read no IDs")
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` due a second, over all connections (default a closed loop)")
 	f.DurationVar(&o.Duration, "duration", 10*time.Second, "`time` for which requests are sent")
 	f.IntVar(&o.Concurrency, "concurrency", 64, "`connections`, each with one request in flight")
@@ -60,9 +58,6 @@ func (c *cli) bench() *cobra.Command {
 		}
 		if o.TLS, err = tlsTo(ask.caFile, ask.insecure); err != nil {
 			return fmt.Errorf("--ca-file: %w", err)
-		}
-		if o.Raw != "" {
-			o.Mode = "raw"
 		}
 		if isTerminal(os.Stderr) {
 			o.Progress = func(r loadgen.Report) {

@@ -210,13 +210,13 @@ func (a *App) apiOptions() httpapi.Options {
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Registry: a.registry,
 		Reads: httpapi.Reads{
-			Metrics: a.metrics(), Status: a.status, History: a.monitor, Replicas: a.replicas.View,
+			Metrics: a.metrics(), Status: a.status, History: a.monitor.History, Replicas: a.replicas.View,
 			Names: a.db.Names, Spaces: a.db.Spaces,
 		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
-	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
+	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"
 	o.Admin = a.admin().Resources()
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil

@@ -218,12 +218,12 @@ func tour(b *tab, look func(view string)) {
 	if len(broken) > 0 {
 		b.t.Errorf("texts of buttons are broken: %q", broken)
 	}
-	for _, search := range []string{"#app-search", "#tag-search", "#space-search"} {
+	for _, search := range []string{"#tag-search", "#space-search"} {
 		b.set(search, "x")
 	}
 	b.until("no space", `shown('#space-none')`)
 	look("nothing found")
-	for _, search := range []string{"#app-search", "#tag-search", "#space-search"} {
+	for _, search := range []string{"#tag-search", "#space-search"} {
 		b.set(search, "")
 	}
 	b.run(`$$('#app-rows a')[1].click()`)

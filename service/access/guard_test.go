@@ -186,21 +186,3 @@ func TestHasAdmin(t *testing.T) {
 		t.Errorf("a bad file: %v", err)
 	}
 }
-
-func BenchmarkClient(b *testing.B) {
-	for name, rest := range map[string]string{
-		"plain":   "",
-		"expires": "[]\n  expires: 2099-01-01",
-		"rate":    "[]\n  rate: 1000000",
-	} {
-		b.Run(name, func(b *testing.B) {
-			g, h := guardOf(b, one("x", rest)), with("Bearer x")
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := g.Client(h); err != nil && !errors.Is(err, model.ErrTooMany) {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

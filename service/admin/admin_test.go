@@ -89,7 +89,7 @@ func newRig(store Store) rig {
 	r := rig{queue: &fakeReplica{}, segment: &fakeReplica{}, log: &bytes.Buffer{}}
 	r.Service = New(Options{
 		Store: store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
-		Log: slog.New(slog.NewJSONHandler(r.log, nil)), OwnName: "shardid",
+		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	})
 	return r
 }
@@ -244,28 +244,4 @@ func TestChangeOutlivesTheClient(t *testing.T) {
 			t.Errorf("%s, %v, the store saw %v, bounded %t", effective, err, store.ended, store.isBounded)
 		}
 	})
-}
-
-// Nothing to change is no change, the name of what is deleted must be given again, and what cannot be a key names
-// nothing. The replicas' own name is no other's. None of this reaches the store.
-func TestNothingReachesTheStore(t *testing.T) {
-	r := newRig(&appStore{})
-	for one, keys := range map[string][2]string{
-		"app": {"256", "7"}, "tag": {"", "a/b"}, "name": {"a b", "orders"}, "space": {"..", "chat"},
-	} {
-		_, err := r.of(one).Show(t.Context(), keys[0])
-		_, _, noChange := r.of(one).Change(t.Context(), actor, keys[1], Given{}, "orders")
-		_, _, noKey := r.of(one).Delete(t.Context(), actor, keys[0], keys[0])
-		for _, err := range []error{err, noChange, noKey} {
-			check.Is(t, err, model.ErrInvalidArgument, one)
-		}
-		if one != "app" { // whose name is compared in the store
-			_, _, err := r.of(one).Delete(t.Context(), actor, keys[1], "Orders")
-			check.Is(t, err, model.ErrInvalidArgument, one)
-		}
-	}
-	_, _, err := r.of("name").Add(t.Context(), actor, Given{"name": "shardid"})
-	check.Is(t, err, model.ErrRefused)
-	check.Has(t, err.Error(), "the replicas: choose another name")
-	check.Has(t, r.log.String(), `"outcome":"refused"`)
 }

@@ -14,11 +14,11 @@ import (
 // empties thousands of lists at once.
 const logEvery = time.Second
 
-// MoreLines is the attribute that tells how many lines were left out before one.
-const MoreLines = "more_since_the_last_line"
+// moreLines is the attribute that tells how many lines were skipped before one.
+const moreLines = "more_since_the_last_line"
 
 // RateLimitedLog logs each message at most once in a while, and says with the next line
-// how many were left out. Safe for concurrent use.
+// how many were skipped. Safe for concurrent use.
 type RateLimitedLog struct {
 	Logger *slog.Logger
 	Every  time.Duration // 0: a second
@@ -35,19 +35,6 @@ type logged struct {
 
 // Log logs the message with its attributes, or counts it towards its next line.
 func (l *RateLimitedLog) Log(level slog.Level, message string, args ...any) {
-	skipped, ok := l.Allow(message)
-	if !ok {
-		return
-	}
-	if skipped > 0 {
-		args = append(args, MoreLines, skipped)
-	}
-	l.Logger.Log(context.Background(), level, message, args...)
-}
-
-// Allow says whether the message may have a line now, which is to tell how many were left out
-// before it; else it counts one more.
-func (l *RateLimitedLog) Allow(message string) (skipped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.messages[message]
@@ -60,8 +47,11 @@ func (l *RateLimitedLog) Allow(message string) (skipped int, ok bool) {
 	}
 	if !m.lines.Allow() {
 		m.skipped++
-		return 0, false
+		return
 	}
-	skipped, m.skipped = m.skipped, 0
-	return skipped, true
+	if m.skipped > 0 {
+		args = append(args, moreLines, m.skipped)
+		m.skipped = 0
+	}
+	l.Logger.Log(context.Background(), level, message, args...)
 }

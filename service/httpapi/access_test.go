@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/service/access"
 )
 
@@ -76,6 +75,8 @@ func accessExchanges() []exchange {
 			body: "1"},
 		{name: "another name's", method: http.MethodPost, target: "/v1/leases/x", token: "orders", status: 403,
 			code: -7, says: `the name "x"`},
+		{name: "who asks is known", method: http.MethodPost, target: "/v1/leases/orders", token: "orders", status: 200,
+			asked: "grant orders-token orders "},
 		{name: "another space's", target: "/v1/sequence/x/ids?key=k", token: "orders", status: 403, code: -7,
 			says: `space "x"`},
 		{name: "another space's", target: "/v1/sequence/x/current?key=k", token: "orders", status: 403, code: -7,
@@ -149,6 +150,21 @@ func accessExchanges() []exchange {
 	for _, target := range []string{"/livez", "/readyz", "/healthz"} {
 		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 200})
 	}
+	const says = "a page of another site asks"
+	for _, x := range []exchange{ // the host is example.com
+		{name: "of nowhere", header: []string{"Origin", "null"}, says: says},
+		{name: "of another port", header: []string{"Origin", "http://example.com:3000"}, says: says},
+		{name: "of the same site", header: []string{"Origin", "http://www.example.com", "Sec-Fetch-Site", "same-site"},
+			says: says},
+		{name: "of an old browser", header: []string{"Origin", "http://EXAMPLE.com"}, status: 200},
+		{name: "behind a proxy", header: []string{"Origin", "https://ids.example", "Sec-Fetch-Site", "same-origin"},
+			status: 200},
+	} {
+		if x.target = alice; x.status == 0 {
+			x.status, x.code = 403, -7
+		}
+		all = append(all, x)
+	}
 	return append(all, adminAccess()...)
 }
 
@@ -218,44 +234,5 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// A quota counts the IDs of every path: a batch that is larger than what is left is refused whole. Business numbers
-// count once, and a run of tinyid's is given while one ID is left, and counts whole.
-func TestQuotaOfIDs(t *testing.T) {
-	const run = "/tinyid/id/nextSegmentId?bizType=x&token=sesame-quota"
-	type step struct{ target, want string }
-	for name, c := range map[string]struct {
-		pattern bool
-		steps   []step
-	}{
-		"every path": {false, []step{
-			{alice + "&count=40", "200"}, {queueV1 + "&count=61", "429"}, {snowflakeV1 + "?count=20", "200"},
-			{"/get?appId=256&gatePass=a", "400"}, {segmentURL + "?count=30", "200"}, {uidV1 + "?count=11", "429"},
-			{uidV1 + "?count=10&ranges=true", "200"}, {alice, "429"}, {uidV1 + "?count=101", "429"},
-		}},
-		"business numbers": {true, []step{{segmentV1 + "?count=100", "200"}, {segmentV1, "429"}}},
-		"a run": {false, []step{{uidV1 + "?count=99", "200"}, {run, `"maxId":100`},
-			{run, "ids_per_second"}, {uidV1, "has 0 left"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAPIOf(func(o *Options) {
-				o.RequireToken = true
-				o.Access = guardOf("", "quota", "may: ['queue:*', 'segment:*', snowflake, uid], ids_per_second: 100")
-				o.Segment = &fakeSegment{pattern: c.pattern, fakeGenerator: fakeGenerator{first: 1}}
-			})
-			for _, step := range c.steps {
-				got := exchange{target: step.target, token: "quota"}.ask(a)
-				check.Has(t, fmt.Sprint(got.Code, " ", got.Body), step.want, step.target)
-				if after := got.Header().Get("Retry-After"); got.Code == 429 && after != "1" && after != "2" {
-					t.Errorf("%s: Retry-After %s", step.target, after)
-				}
-				if got.Code == 429 {
-					check.Has(t, got.Body.String(), "ids_per_second: 100 of token quota-token has ")
-				}
-			}
-		})
 	}
 }

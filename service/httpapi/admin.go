@@ -145,24 +145,11 @@ func (a *API) actor(c *gin.Context) admin.Actor {
 	return admin.Actor{Name: caller(c), Remote: c.Request.RemoteAddr, RequestID: knownID(c)}
 }
 
-// confirmation is the name that the query confirms a change with, or the header, for those
-// who do not want the name in a URL; its value is URL-escaped. "" is for none, which is refused when what
-// must be confirmed is given, as a request. The error is model.ErrInvalidArgument.
+// confirmation is the name that the query confirms a change with. "" is for none, which is refused when what must be
+// confirmed is given, as a request. The error is model.ErrInvalidArgument.
 func confirmation(c *gin.Context, must string) (name string, err error) {
 	given, err := readQuery(c.Request.URL.RawQuery, "confirm")
-	if err != nil {
-		return "", err
-	}
-	name = given[0].text
-	switch header := c.Request.Header["X-Confirm"]; {
-	case len(header) > 1 || len(header) == 1 && given[0].given:
-		return "", errTwice("confirm")
-	case len(header) == 1:
-		if name, err = url.PathUnescape(header[0]); err != nil { // a plus is a plus
-			return "", errEncoding("confirm", err)
-		}
-	}
-	if must != "" && name == "" {
+	if name = given[0].text; err == nil && must != "" && name == "" {
 		err = fmt.Errorf("%w: confirm is missing, nothing was done: %s?confirm=NAME", model.ErrInvalidArgument, must)
 	}
 	return name, err

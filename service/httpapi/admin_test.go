@@ -31,7 +31,7 @@ func (f *fakeAdmin) note(format string, args ...any) {
 func (f *fakeAdmin) resources() []admin.Resource {
 	return admin.New(admin.Options{
 		Store: f, Queue: fakeReload{}, Segment: fakeTagReload{}, Now: func() time.Time { return loaded },
-		Log: slog.New(slog.NewTextHandler(&f.log, nil))}).Resources()
+		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))}).Resources()
 }
 
 // fakeReload takes every change over.
@@ -255,8 +255,6 @@ func operations() []exchange {
 			lax:   true,
 			asked: `change 7 name  description  step - limit 0 policy wrap min 0 confirm "订 &"`},
 		{method: del, target: appTarget + "?confirm=x", body: app + effectJSON, asked: `delete 7 "x"`},
-		{name: "confirmed by a header", lax: true, method: del, target: appTarget,
-			header: []string{"X-Confirm", "%E8%AE%A2+x"}, asked: `delete 7 "订+x"`},
 		{target: tagsTarget, body: `{"code":0,"tags":[{` + tagJSON + `}]}`},
 		{target: tagTarget, body: tag + "}", asked: `show "a/b"`},
 		{method: post, target: tagsTarget, send: `{"tag":"a/b"}`, status: 201, body: tag + newJSON,
@@ -380,13 +378,11 @@ func badAdminRequests() (all []exchange) {
 	add(get, "/admin/apps/+7", "id must be", "")
 	add(del, appTarget, "confirm is missing, nothing was done: DELETE /admin/apps/7?confirm=NAME", "")
 	add(del, appTarget+"?confirm=", "confirm is missing", "")
-	for _, header := range [][]string{{"X-Confirm", "x", "X-Confirm", "x"}, {"X-Confirm", "%zz"}} {
-		add(del, appTarget, "confirm is ", "")
-		all[len(all)-1].header = header
-	}
-	add(del, appTarget+"?confirm=x", "confirm is given twice", "")
-	all[len(all)-1].header = []string{"X-Confirm", "x"}
+	add(patch, "/admin/apps/256", "id must be", stepBody)
 	add(patch, "/admin/tags/%ff", "not valid UTF-8", stepBody)
+	for _, target := range []string{tagTarget, nameTarget, spaceTarget} { // the name of an app is compared in the store
+		add(del, target+"?confirm=Orders", "confirm the deletion with the name of the ", "")
+	}
 	add(get, "/admin/tags/"+strings.Repeat("a", 129), "129 bytes", "")
 	add(del, tagTarget, "DELETE /admin/tags/a%2Fb?confirm=NAME", "")
 	add(patch, nameTarget, "hold is missing", `{}`)
@@ -399,6 +395,9 @@ func badAdminRequests() (all []exchange) {
 		`{"level":"info+2"}`)
 	add(patch, logTarget, "level must be a string", `{"level":7}`)
 	add(patch, logTarget, "unknown field", `{"level":"debug","for":"1h"}`)
+	all = append(all, exchange{name: "the replicas' own name", method: post, target: namesTarget,
+		send: `{"name":"shardid"}`, token: adminSecret, change: administrated(&fakeAdmin{}), status: 409, code: -13,
+		says: "the replicas: choose another name"})
 	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget,
 		"DELETE " + logTarget} {
 		method, target, _ := strings.Cut(request, " ")

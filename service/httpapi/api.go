@@ -41,13 +41,6 @@ const (
 	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
-// History remembers what happened in the last minutes.
-type History interface {
-	// History is what the whole replica did, AppHistory what it issued of one app.
-	History() monitor.Chart
-	AppHistory(app uint8) monitor.Chart
-}
-
 // Segments is what the segment mode holds. Safe for concurrent use.
 type Segments interface {
 	Used() []segment.View            // of the tags that are used, by name
@@ -66,10 +59,10 @@ type Options struct {
 	OldSchema func() bool
 	Log       *slog.Logger
 	LogLevel  LogLevel // is changed by PATCH /admin/log; nil: there is no such path
-	// AccessLog is which requests have a line in the log: one of AccessOff and its like; "" is AccessOff.
-	AccessLog string
-	Traced    bool                  // requests have spans in their contexts, see IsTraced
-	Registry  prometheus.Registerer // exports what is counted; nil for none
+	// LogRequests gives each request a line of level info in the log.
+	LogRequests bool
+	Traced      bool                  // requests have spans in their contexts, see IsTraced
+	Registry    prometheus.Registerer // exports what is counted; nil for none
 	// Access knows the tokens; nil: there are none, and administration is closed. It is required for the next two.
 	Access *access.Guard
 	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the state of the service, to
@@ -92,7 +85,7 @@ type Reads struct {
 	// Status fills what only the services know of /api/status.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history.
-	History History
+	History func() monitor.Chart
 	// Replicas is the deployment as this replica sees it, for /api/replicas.
 	Replicas func(context.Context) monitor.View
 }
@@ -107,22 +100,19 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	maxURL    int          // longest request target, in bytes
 	changes   atomic.Int64 // by administration
-	accessLog *accessLog   // nil when it is off
 	faults    background.RateLimitedLog
 	answers   issuer.Codes
 	buffers   sync.Pool  // of *buffer, for the ID routes
 	modes     []*watched // those that are enabled
 }
 
-// maxURLBytes is the longest request target. What is longer fits into the body of a POST.
-const maxURLBytes = 8192
+// maxURL is the longest request target, in bytes. What is longer fits into the body of a POST.
+const maxURL = 8192
 
 // New builds the routes.
 func New(opts Options) *API {
 	a := newBare(opts)
-	a.maxURL = maxURLBytes
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
@@ -163,9 +153,9 @@ func (a *API) route() *gin.Engine {
 		"/console/*file":      a.file(consoleAssets),
 		"/docs/*file":         a.file(manual),
 		"/metrics":            a.monitoring(a.metrics()),
-		"/api/status":         page(a.status()),
+		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(a.history),
-		"/api/replicas":       page(a.replicas()),
+		"/api/replicas":       page(readOnce(a, a.readReplicas)),
 		"/api/names":          page(a.namesPage()),
 		"/api/sequences":      page(a.spacesPage()),
 	} {

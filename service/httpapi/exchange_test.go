@@ -17,10 +17,12 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/service/metric"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // exchange is a request and what must come of it. TestExchanges sends each to an API of its own and holds the answer to
@@ -63,7 +65,8 @@ func (x exchange) do() served {
 	queue := *cmp.Or(x.queue, &fakeQueue{})
 	s := served{queue: &queue, log: &strings.Builder{}}
 	s.opts, s.modes = testOptions(s.queue, s.log)
-	s.opts.AccessLog = AccessAll
+	s.opts.LogRequests = true
+	metered(&s.opts)
 	if x.change != nil {
 		x.change(&s.opts)
 	}
@@ -247,8 +250,8 @@ func checkError(t *testing.T, x exchange, body string) {
 	check.Has(t, parsed.Message, x.says)
 }
 
-// checkSideEffects wants that no store or mode was asked, or issued, by what was refused, and that the log has the code
-// of an error, but no token and no gatePass.
+// checkSideEffects wants that no store or mode was asked, or issued, by what was refused, that a request for IDs was
+// counted, and that the log has the code of an error, but no token and no gatePass.
 func checkSideEffects(t *testing.T, x exchange, got served) {
 	t.Helper()
 	admin, _ := got.opts.LogLevel.(*fakeAdmin)
@@ -272,6 +275,12 @@ func checkSideEffects(t *testing.T, x exchange, got served) {
 	if refused &&
 		(!fails && asked != "" || got.queue.index+got.modes.issued() > 0 || sequence != nil && len(sequence.last) > 0) {
 		t.Errorf("the refused request asked %q, and %d, %d IDs were issued", asked, got.queue.index, got.modes.issued())
+	}
+	if ofIDs(x.target) && (x.status == http.StatusOK || x.status == http.StatusBadRequest) {
+		values, err := metric.Values(got.opts.Registry.(*prometheus.Registry))
+		check.Must(t, err)
+		check.Equal(t, values["shardid_request_duration_seconds_count"], 1, "requests that were counted")
+		check.Equal(t, values["shardid_refused_total"] == 1, x.code != 0, "refusals that were counted")
 	}
 	log := got.log.String()
 	for _, hidden := range []string{person, "sesame-"} {

@@ -34,8 +34,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const maxURL = maxURLBytes
-
 // fakeQueue issues 1, 2, 3, … as indices of the list that is asked for, or does
 // what next says.
 type fakeQueue struct {
@@ -200,7 +198,7 @@ func testOptions(q *fakeQueue, log io.Writer) (Options, *fakeModes) {
 		LogLevel: store,
 		Reads: Reads{Metrics: metrics, Names: store.Names, Spaces: store.Spaces,
 			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
-			History: fakeHistory{}},
+			History: fakeHistory},
 	}, modes
 }
 

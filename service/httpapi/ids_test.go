@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -90,31 +89,4 @@ func TestRequestThatEnds(t *testing.T) {
 		`{"code":-4,"message":"the request was given up while it waited: nothing was issued, try again"}`)
 	check.Equal(t, w.Header().Get("Retry-After"), "1")
 	check.Lacks(t, log.String(), "level=ERROR")
-}
-
-// Each mode counts its own requests, also those that a handler refuses before it asks the service. Who asks for a
-// lease is known.
-func TestTraffic(t *testing.T) {
-	leases := &fakeLeases{}
-	api := newAPIOf(func(o *Options) { metered(o); closed(o); o.Leases = leases })
-	for _, x := range []exchange{
-		{target: alice}, {target: alice + "&count=7"}, {target: "/get?appId=1"}, {target: segmentURL},
-		{target: uidURL, token: "times"}, {target: "/decode?id=x"}, {target: "/get/more"},
-		{method: http.MethodPost, target: "/v1/leases/%2e"}, {method: http.MethodPost, target: "/v1/leases/orders"},
-		{target: currentURL}, {target: "/tinyid/id/nextId?bizType=leaf&token=sesame-orders"},
-		{target: tinyidRunURL + "&token=sesame-orders"}, // refused, with status 200
-	} {
-		x.token = cmp.Or(x.token, "orders")
-		x.ask(api)
-	}
-	check.Has(t, leases.asked, " orders-token ")
-	for mode, want := range map[string][2]int{
-		ModeQueue: {3, 1}, ModeSegment: {3, 1}, ModeSnowflake: {0, 0}, ModeUID: {1, 0}, ModeLease: {2, 1},
-		ModeSequence: {1, 0},
-	} {
-		got := [2]int{metricOf(t, api, `shardid_request_duration_seconds_count{mode="`+mode+`"}`),
-			metricOf(t, api, `shardid_refused_total{mode="`+mode+`"}`)}
-		check.Equal(t, got, want, mode)
-	}
-	check.Equal(t, metricOf(t, api, `shardid_refused_total{code="-6"}`), 2, "invalid argument")
 }

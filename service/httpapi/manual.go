@@ -29,10 +29,9 @@ var manualHTML string
 // manual is the documentation as pages, by path: alarms of the console link to their
 // sections of it. Those in Chinese are in the folder zh.
 var manual = sync.OnceValue(func() map[string]asset {
-	headings := goldmark.WithParserOptions(parser.WithAutoHeadingID())
-	breaks := extension.NewCJK(extension.WithEastAsianLineBreaks())
-	english := goldmark.New(goldmark.WithExtensions(extension.GFM), headings)
-	chinese := goldmark.New(goldmark.WithExtensions(extension.GFM, breaks), headings)
+	breaks := extension.NewCJK(extension.WithEastAsianLineBreaks()) // one within a Chinese sentence is no space
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM, breaks),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	pages := map[string]asset{}
 	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -46,9 +45,9 @@ var manual = sync.OnceValue(func() map[string]asset {
 			pages[name] = newAsset(name, source)
 			return nil
 		}
-		markdown, language, docsFolder := english, "en", ""
-		if path.Dir(name) == "zh" { // where a line break within a sentence is no space
-			markdown, language, docsFolder = chinese, "zh-CN", "../"
+		language, docsFolder := "en", ""
+		if path.Dir(name) == "zh" {
+			language, docsFolder = "zh-CN", "../"
 		}
 		var body bytes.Buffer
 		err = markdown.Convert(withoutOutside(name, source), &body,

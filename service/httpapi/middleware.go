@@ -10,15 +10,12 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"shardid/service/access"
-	"shardid/service/background"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -36,10 +33,8 @@ func (a *API) middleware() []gin.HandlerFunc {
 	if a.opts.Traced {
 		all = append(all, a.describe)
 	}
-	if mode := a.opts.AccessLog; mode != "" && mode != AccessOff {
-		a.accessLog = &accessLog{log: a.opts.Log, mode: mode}
-		a.accessLog.errors.Every, a.accessLog.errors.Burst = time.Second/errorLines, errorLines
-		all = append(all, a.accessLog.logged)
+	if a.opts.LogRequests {
+		all = append(all, a.logRequest)
 	}
 	return append(all, a.recover, a.screen)
 }
@@ -68,7 +63,7 @@ func isRequestID(text string) bool {
 }
 
 // requestID is the ID of the request, which it shows to the caller: its own, that of
-// its trace, or a new one.
+// its span's trace, or a new one.
 func (a *API) requestID(c *gin.Context) string {
 	id := knownID(c)
 	if id == "" {
@@ -88,18 +83,12 @@ func knownID(c *gin.Context) string {
 	return ""
 }
 
-// traceID is the ID of the request's trace: the one that its span belongs to, or that its W3C
-// traceparent names. "" for none.
+// traceID is the ID of the trace that the request's span belongs to; "" without a span.
 func traceID(c *gin.Context) string {
-	span := trace.SpanContextFromContext(c.Request.Context())
-	if !span.IsValid() && len(c.Request.Header["Traceparent"]) == 1 {
-		given := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(c.Request.Header))
-		span = trace.SpanContextFromContext(given)
+	if span := trace.SpanContextFromContext(c.Request.Context()); span.HasTraceID() {
+		return span.TraceID().String()
 	}
-	if !span.HasTraceID() {
-		return ""
-	}
-	return span.TraceID().String()
+	return ""
 }
 
 // IsTraced says whether a request gets a span. Those that machines send again and again do not:
@@ -120,51 +109,19 @@ func (a *API) describe(c *gin.Context) {
 	span.SetAttributes(semconv.HTTPRoute(c.FullPath()), attribute.Int("shardid.code", c.GetInt(codeKey)))
 }
 
-// What log.access can be. The lines are of level info.
 const (
-	AccessOff     = "off"     // nothing
-	AccessErrors  = "errors"  // requests that were refused or failed, up to errorLines a second
-	AccessSampled = "sampled" // those, and one in sampleEvery of the others
-	AccessAll     = "all"     // every request
-)
-
-const (
-	// errorLines is how many refused requests a second have a line: a caller that is
-	// refused again and again must not fill the disk.
-	errorLines = 100
-	// faultLines is the same for errors of ours.
+	// faultLines is how many lines a second may tell of faults of ours: one that every request meets must not fill
+	// the disk.
 	faultLines = 10
-	// sampleEvery is the share of the served requests that have a line.
-	sampleEvery = 100
 	// maxLogged is how much of a path a line shows, in bytes.
 	maxLogged = 256
 )
 
-// accessLog writes a line for a request. Safe for concurrent use.
-type accessLog struct {
-	log    *slog.Logger
-	mode   string
-	served atomic.Int64
-	errors background.RateLimitedLog // its Logger is not used
-}
-
-// logged writes a line for a request if it is due one. The line shows nothing of the
-// query: a gatePass may be the name of a person. Texts that are empty are left out.
-func (l *accessLog) logged(c *gin.Context) {
+// logRequest writes a line for a request. It shows nothing of the query, because a gatePass may be the name of a
+// person. Texts that are empty are skipped.
+func (a *API) logRequest(c *gin.Context) {
 	began := time.Now()
 	c.Next()
-	due, skipped := l.mode == AccessAll, 0
-	switch failed := c.Writer.Status() >= http.StatusBadRequest || c.GetInt(codeKey) != 0; {
-	case !l.log.Enabled(context.Background(), slog.LevelInfo):
-		return
-	case !due && failed:
-		skipped, due = l.errors.Allow("request")
-	case !due:
-		due = l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
-	}
-	if !due {
-		return
-	}
 	attrs := slices.DeleteFunc([]slog.Attr{
 		slog.String("method", cut(c.Request.Method, maxLogged)),
 		slog.String("path", cut(c.Request.URL.Path, maxLogged)),
@@ -173,10 +130,7 @@ func (l *accessLog) logged(c *gin.Context) {
 		slog.Int("bytes", max(0, c.Writer.Size())), slog.String("request_id", knownID(c)),
 		slog.String("trace_id", traceID(c)), slog.String("token", caller(c)),
 	}, func(a slog.Attr) bool { return a.Value.Equal(slog.StringValue("")) })
-	if skipped > 0 {
-		attrs = append(attrs, slog.Int(background.MoreLines, skipped))
-	}
-	l.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
+	a.opts.Log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
 // cut shortens what a caller chose.
@@ -223,37 +177,32 @@ func (a *API) screen(c *gin.Context) {
 		c.Abort()
 	}
 	r := c.Request
-	if n := len(r.RequestURI); n > a.maxURL {
-		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.maxURL))
+	if n := len(r.RequestURI); n > maxURL {
+		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, maxURL))
 		return
 	}
 	if isHealth(c.FullPath()) {
 		return
 	}
-	if problem := foreignPage(r); problem != "" {
-		refuse(errForeign, problem+". Nothing was issued")
+	if isForeign(r) {
+		refuse(errForeign, "a page of another site asks for this, which could use up IDs or read the state of the "+
+			"service: enter the address in the browser yourself, or ask from a program, or, if the page is the console "+
+			"behind a proxy, have it send the Host on. Nothing was issued")
 	}
 }
 
-// foreignPage says why a request may be one that a page of another site makes a browser send;
-// "" when it is not. Programs send none of these headers.
-func foreignPage(r *http.Request) string {
-	site := r.Header["Sec-Fetch-Site"]
+// isForeign says whether a request may be one that a page of another site makes a browser send. Programs send none of
+// these headers, and browsers send the first one only over TLS and to their own machine.
+func isForeign(r *http.Request) bool {
+	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
 	if slices.Contains(site, "cross-site") {
-		return "a page of another site asks for this, which could use up IDs or read the state of the service: " +
-			"enter the address in the browser yourself, or ask from a program"
+		return true
 	}
-	if len(site) > 0 && !slices.Contains(site, "same-site") { // others are said to be of this site
-		return ""
+	if len(origin) == 0 || len(site) > 0 && !slices.Contains(site, "same-site") { // which another host may be, too
+		return false
 	}
-	for _, origin := range r.Header["Origin"] {
-		if from, err := url.Parse(origin); err != nil || !strings.EqualFold(from.Host, r.Host) {
-			return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the "+
-				"page is the "+
-				"console behind a proxy, have it send the Host on", quote(origin), quote(r.Host))
-		}
-	}
-	return ""
+	from, err := url.Parse(origin[0])
+	return err != nil || !strings.EqualFold(from.Host, r.Host)
 }
 
 // isHealth says whether a path is asked for by what starts and watches processes, which

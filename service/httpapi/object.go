@@ -102,17 +102,10 @@ func (o *object) form() (string, error) {
 	form := url.Values{}
 	for name, value := range o.values {
 		text := fmt.Sprint(value)
-		_, isText := value.(string)
-		_, isNumber := value.(json.Number)
-		_, isBool := value.(bool)
-		switch flag := name == "stringify" || name == "ranges" || name == "padded"; {
-		case flag && (isBool || isText), !flag && isText, !flag && isNumber && strings.Trim(text, "0123456789") == "":
-			form.Set(name, text)
-		case flag:
-			o.refuse("%s must be true or false, not %s", name, shown(value))
-		default:
-			o.refuse("%s must be a string or a whole number, not %s", name, shown(value))
+		if _, isNumber := value.(json.Number); value == nil || isNumber && strings.Trim(text, "0123456789") != "" {
+			o.refuse("%s must be a string, a whole number, true or false, not %s", name, shown(value))
 		}
+		form.Set(name, text)
 	}
 	return form.Encode(), o.err
 }

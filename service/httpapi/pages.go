@@ -172,83 +172,63 @@ const (
 	mostThings = 5000
 )
 
-// window says which tags, names or spaces a page shows: those that contain a text, in any case.
-type window struct {
-	search string
-	limit  int
-}
-
-// windowed answers with the window that the query asks for, of what is read once in readingAge. Errors:
-// model.ErrInvalidArgument, and those of read.
-func windowed[T any](a *API, read func(context.Context) (T, error), show func(window, T) any) route {
+// readOnce answers with what is read once in readingAge. Errors: those of read.
+func readOnce[T any](a *API, read func(context.Context) (T, error)) route {
 	get := once(a, read)
-	return func(ctx context.Context, c *gin.Context) (any, error) {
-		w := window{limit: thingsShown}
-		given, err := readQuery(c.Request.URL.RawQuery, "search", "limit")
-		if err == nil && given[1].given {
-			w.limit, err = parseRange("limit", given[1].text, 1, mostThings)
-		}
-		if err != nil {
-			return nil, err
-		}
-		w.search = strings.ToLower(given[0].text)
-		what, err := get(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return show(w, what), nil
-	}
+	return func(ctx context.Context, _ *gin.Context) (any, error) { return get(ctx) }
 }
 
-// rowsIn gives the rows that a window shows, each as show does. When those are not all that the search finds, total is
-// how many it does.
-func rowsIn[Row, Item any](
-	w window, rows []Row, name func(Row) string, show func(Row) Item,
-) (shown []Item, total int) {
-	found, shown := 0, []Item{} // none is [], not null
-	for _, row := range rows {
-		if w.search != "" && !strings.Contains(strings.ToLower(name(row)), w.search) {
-			continue
-		}
-		if found++; found <= w.limit {
-			shown = append(shown, show(row))
-		}
-	}
-	if found > w.limit {
-		total = found
-	}
-	return shown, total
-}
-
-// byName answers with a window of the rows that read gives, by name: {"code":0,MANY:[…],"total":N}.
-func byName[Row, Item any](
+// listed answers {"code":0,MANY:[…],"total":N} with the rows whose name contains what the query searches, in any case.
+// They are read once in readingAge, and sorted by name. total is there when the answer does not have all that were
+// found. Errors: model.ErrInvalidArgument, and those of read.
+func listed[Row, Item any](
 	a *API, many string, read func(context.Context) ([]Row, error), name func(Row) string, show func(Row) Item,
 ) route {
-	sorted := func(ctx context.Context) ([]Row, error) {
+	get := once(a, func(ctx context.Context) ([]Row, error) {
 		all, err := read(ctx)
 		all = slices.SortedFunc(slices.Values(all), func(x, y Row) int { return cmp.Compare(name(x), name(y)) })
 		return all, err // databases have other orders
-	}
-	return windowed(a, sorted, func(w window, all []Row) any {
-		shown, total := rowsIn(w, all, name, show)
-		answer := map[string]any{"code": 0, many: shown}
-		if total > 0 {
-			answer["total"] = total
-		}
-		return answer
 	})
+	return func(ctx context.Context, c *gin.Context) (any, error) {
+		limit := thingsShown
+		given, err := readQuery(c.Request.URL.RawQuery, "search", "limit")
+		if err == nil && given[1].given {
+			limit, err = parseRange("limit", given[1].text, 1, mostThings)
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, err := get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		search, found, items := strings.ToLower(given[0].text), 0, []Item{} // none is [], not null
+		for _, row := range rows {
+			if !strings.Contains(strings.ToLower(name(row)), search) {
+				continue
+			}
+			if found++; found <= limit {
+				items = append(items, show(row))
+			}
+		}
+		answer := map[string]any{"code": 0, many: items}
+		if found > limit {
+			answer["total"] = found
+		}
+		return answer, nil
+	}
 }
 
 // namesPage shows all names, and how much of each is leased.
 func (a *API) namesPage() route {
 	name := func(u model.NameUse) string { return u.Name.Name }
-	return byName(a, "names", a.opts.Names, name, admin.NewNameItem)
+	return listed(a, "names", a.opts.Names, name, admin.NewNameItem)
 }
 
 // spacesPage shows all spaces, and how much of each has been used.
 func (a *API) spacesPage() route {
 	name := func(u model.SpaceUse) string { return u.Name }
-	return byName(a, "spaces", a.opts.Spaces, name, admin.NewSpaceItem)
+	return listed(a, "spaces", a.opts.Spaces, name, admin.NewSpaceItem)
 }
 
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot
@@ -290,7 +270,7 @@ func (a *API) db() gin.HandlerFunc {
 func monitorPage[Item any](
 	a *API, name string, tags func(context.Context) ([]model.Tag, error), show func(model.Tag) Item,
 ) gin.HandlerFunc {
-	read := byName(a, "tags", tags, func(t model.Tag) string { return t.Name }, show)
+	read := listed(a, "tags", tags, func(t model.Tag) string { return t.Name }, show)
 	program := a.serveJSON(http.StatusOK, read)
 	return func(c *gin.Context) {
 		switch {

@@ -14,6 +14,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/segment"
 )
 
 // tableAway has a table of tags that cannot be read.
@@ -52,12 +53,11 @@ func pageExchanges() []exchange {
 			"<td>2026-11-20 08:18:00</td><td>of &lt;b&gt;Leaf&lt;/b&gt;</td>"},
 		{target: "/metrics"},
 		{target: "/api/status"},
-		{target: "/api/status?limit=1", says: `"total":3`},
+		{name: "more tags than it shows", target: "/api/status", change: manyTags, says: `"total":1001`},
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: replicasJSON},
-		{target: "/api/history?application=",
-			body: historyJSON(`"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]`)},
-		{target: "/api/history?x=1&ap%70=7", body: historyJSON(`"app.issued":[7,null]`)},
+		{target: "/api/history", body: `{"periodSeconds":5,"times":[1795192496,1795192501],` +
+			`"series":{"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]}}`},
 	}
 	// Names and spaces are in the order of their bytes, in windows.
 	for path, c := range map[string][2]string{"names": {"orders", nameJSON}, "sequences": {"chat", spaceUseJSON}} {
@@ -99,16 +99,21 @@ func pageExchanges() []exchange {
 	add := func(target string, status, code int, says string) {
 		all = append(all, exchange{target: target, status: status, code: code, says: says})
 	}
-	for _, target := range []string{"/db", "/cache", "/api/status", "/api/names", "/api/sequences"} {
+	for _, target := range []string{"/db", "/cache", "/api/names", "/api/sequences"} {
 		for _, limit := range []string{"0", "5001", "-1", "", "x", "1e3"} {
 			add(target+"?limit="+limit, 400, -6, "limit must be a whole number in 1…5000")
 		}
 		add(target+"?limit=1&limit=2", 400, -6, "limit is given twice")
 		add(target+"?search=%zz", 400, -6, "search is not percent-encoded rightly")
 	}
-	add("/api/history?app=256", 400, -6, "app must be a whole number in 0…255")
-	add("/api/history?app=1&%61pp=2", 400, -6, "app is given twice")
 	return all
+}
+
+// manyTags has a tag in use more than /api/status shows.
+func manyTags(o *Options) {
+	o.Status = func(context.Context) Status {
+		return Status{Segment: &segment.Status{Tags: make([]segment.View, thingsShown+1)}}
+	}
 }
 
 // threeOfEach has three names and three spaces, not in order.

@@ -234,22 +234,14 @@ func scanQuery(query string, exact bool, known []string) (values [maxParams]para
 		case i < 0:
 			continue
 		case values[i].given:
-			return values, errTwice(name)
+			return values, fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
 		}
 		values[i].given = true
 		if values[i].text, err = url.QueryUnescape(raw); err != nil {
-			return values, errEncoding(name, err)
+			return values, fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
 		}
 	}
 	return values, nil
-}
-
-func errTwice(name string) error {
-	return fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
-}
-
-func errEncoding(name string, err error) error {
-	return fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
 }
 
 // parseRange reads a plain decimal: digits only, no sign, space or exponent.

@@ -251,25 +251,16 @@ type SnowflakeStatus struct {
 	Error                    string    `json:"error,omitempty"` // the registry's latest
 }
 
-// status is what the console shows, with a window of the tags.
-func (a *API) status() route {
-	return windowed(a, a.readStatus, func(w window, s Status) any {
-		if all := s.Segment; all != nil {
-			part := *all
-			part.Tags, part.Total = rowsIn(w, all.Tags, func(v segment.View) string { return v.Name },
-				func(v segment.View) segment.View { return v })
-			s.Segment = &part
-		}
-		return s
-	})
-}
-
+// readStatus reads what the console shows, with the first thingsShown of the tags in use.
 func (a *API) readStatus(ctx context.Context) (Status, error) {
 	s, ready := a.opts.Status(ctx), a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
 	s.Alarms = append([]monitor.Alarm{}, s.Alarms...) // none is [], not null
 	s.Administration = a.opts.Access != nil && a.opts.Access.HasAdmin()
+	if s.Segment != nil && len(s.Segment.Tags) > thingsShown {
+		s.Segment.Total, s.Segment.Tags = len(s.Segment.Tags), s.Segment.Tags[:thingsShown]
+	}
 	return s, nil
 }
 
@@ -292,24 +283,10 @@ func (a *API) modeStatus() map[string]ModeStatus {
 	return all
 }
 
-// replicas is how all replicas of the deployment are doing.
-func (a *API) replicas() route {
-	read := once(a, func(ctx context.Context) (monitor.View, error) { return a.opts.Replicas(ctx), nil })
-	return func(ctx context.Context, _ *gin.Context) (any, error) { return read(ctx) }
+// readReplicas reads how all replicas of the deployment are doing.
+func (a *API) readReplicas(ctx context.Context) (monitor.View, error) {
+	return a.opts.Replicas(ctx), nil
 }
 
-// history answers what happened in the last minutes: of the whole replica or, with an app, of that one.
-func (a *API) history(_ context.Context, c *gin.Context) (any, error) {
-	given, err := readQuery(c.Request.URL.RawQuery, "app")
-	if err != nil {
-		return nil, err
-	}
-	if !given[0].given {
-		return a.opts.History.History(), nil
-	}
-	app, err := parseRange("app", given[0].text, 0, model.Apps-1)
-	if err != nil {
-		return nil, err
-	}
-	return a.opts.History.AppHistory(uint8(app)), nil
-}
+// history answers what happened in the last minutes.
+func (a *API) history(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }

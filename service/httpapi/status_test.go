@@ -55,26 +55,11 @@ const replicasJSON = `{"self":"a","shared":true,"message":"redis: away","replica
 	`"modes":{"queue":{"enabled":true,"ready":true,"idsPerSecond":0.5}},"workerId":-1,"alarms":{"critical":1},` +
 	`"ageSeconds":2.5}]}`
 
-// fakeHistory has one sample of an app that existed, and knows which was asked for.
-type fakeHistory struct{}
-
-func (fakeHistory) History() monitor.Chart {
-	return chart(map[string][]monitor.Value{
+// fakeHistory has two samples.
+func fakeHistory() monitor.Chart {
+	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: map[string][]monitor.Value{
 		"queue.issued": {0.12345, 2}, "queue.p99Ms": {monitor.Value(math.NaN()), 1e6},
-	})
-}
-
-func (fakeHistory) AppHistory(app uint8) monitor.Chart {
-	return chart(map[string][]monitor.Value{"app.issued": {monitor.Value(app), monitor.Value(math.Inf(1))}})
-}
-
-func chart(series map[string][]monitor.Value) monitor.Chart {
-	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: series}
-}
-
-// historyJSON is the body with the samples of that history.
-func historyJSON(series string) string {
-	return `{"periodSeconds":5,"times":[1795192496,1795192501],"series":{` + series + `}}`
+	}}
 }
 
 // healthExchanges are the statuses of the endpoints that take no parameters.

@@ -142,21 +142,15 @@ func (s *Issuer) Issue(
 	return dst, texts, err
 }
 
-// allow refuses what cannot be asked for, and what the token is not for.
+// allow refuses what the token is not for, and what can be no tag. The modes refuse other counts and apps.
 func (s *Issuer) allow(token *access.Token, r Request) error {
 	if err := cmp.Or(token.Mode(r.Mode), s.Enabled(r.Mode)); err != nil {
 		return err
 	}
-	switch {
-	case r.Count < 1 || r.Count > model.MaxBatch:
-		return fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch,
-			r.Count)
-	case r.Mode == access.Segment:
-		return mayTag(token, r.Tag)
-	case r.Mode == access.Queue && (r.App < 0 || r.App >= model.Apps):
-		return fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1,
-			r.App)
-	case r.Mode == access.Queue:
+	switch r.Mode {
+	case access.Segment:
+		return cmp.Or(model.CheckTag(r.Tag), token.Of(access.Segment, r.Tag))
+	case access.Queue:
 		return token.App(r.App)
 	}
 	return nil
@@ -210,14 +204,6 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// mayTag refuses what can be no tag, and a tag that the token is not for.
-func mayTag(token *access.Token, tag string) error {
-	if err := model.CheckTag(tag); err != nil {
-		return err
-	}
-	return token.Of(access.Segment, tag)
 }
 
 // MayLease refuses what can be no name of worker IDs, and a name that the token is not for.

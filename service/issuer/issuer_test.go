@@ -59,3 +59,40 @@ func TestTurns(t *testing.T) {
 		waiting.Wait()
 	})
 }
+
+// fakeTags has IDs of every tag but "numbers", which has texts. A run has 100 IDs.
+type fakeTags struct{}
+
+func (fakeTags) Next(_ context.Context, tag string, count int, dst []int64) ([]int64, error) {
+	if tag == "numbers" {
+		return dst, model.ErrPattern
+	}
+	return append(dst, make([]int64, count)...), nil
+}
+
+func (fakeTags) Numbers(_ context.Context, _ string, count int, dst []string) ([]string, error) {
+	return append(dst, make([]string, count)...), nil
+}
+
+func (fakeTags) Run(context.Context, string) (first, last int64, err error) { return 1, 100, nil }
+
+// What is asked for counts in the quota of a token, all or none, and texts as IDs. A run is given while one ID is left,
+// and counts whole.
+func TestQuota(t *testing.T) {
+	s, token := &Issuer{Segment: fakeTags{}}, tokenOf(t, "may: ['segment:*'], ids_per_second: 100")
+	for _, step := range []struct {
+		tag   string
+		count int
+		want  error
+	}{{"a", 40, nil}, {"a", 61, model.ErrTooMany}, {"numbers", 59, nil}, {"numbers", 2, model.ErrTooMany}} {
+		r := Request{Mode: access.Segment, Tag: step.tag, Count: step.count, Texts: true}
+		_, _, err := s.Issue(t.Context(), token, r, nil)
+		check.Is(t, err, step.want, step.count, "of", step.tag)
+	}
+	for _, want := range []error{nil, model.ErrTooMany} {
+		_, _, err := s.IssueRun(t.Context(), token, "a")
+		check.Is(t, err, want, "a run")
+	}
+	_, _, err := s.Issue(t.Context(), token, Request{Mode: access.Segment, Tag: "a", Count: 1}, nil)
+	check.Is(t, err, model.ErrTooMany, "after a run")
+}

@@ -49,8 +49,8 @@ func newAsker(o Options) (ask asker, hangUp func(), err error) {
 	}
 	path, _ := o.target(0)
 	switch {
-	case path == "" || path[0] != '/':
-		return nil, nil, errors.New("give --mode queue, segment, snowflake, uid or sequence, or a path with --raw")
+	case path == "":
+		return nil, nil, errors.New("give --mode queue, segment, snowflake, uid or sequence")
 	case o.Concurrency < 1 || o.Duration <= 0 || o.Rate < 0:
 		return nil, nil, errors.New("give --concurrency and --duration above 0, and no negative --rate")
 	case u.Scheme == "http" || u.Scheme == "https":
@@ -58,8 +58,6 @@ func newAsker(o Options) (ask asker, hangUp func(), err error) {
 		return ask, hangUp, nil
 	case u.Scheme != "redis" && u.Scheme != "rediss":
 		return nil, nil, fmt.Errorf("give --url like http://127.0.0.1:8080 or redis://127.0.0.1:6380, not %q", o.URL)
-	case o.Raw != "":
-		return nil, nil, errors.New("give an http:// URL: --raw fetches a path over HTTP")
 	}
 	ask, hangUp = o.overRESP(u)
 	return ask, hangUp, nil
@@ -72,8 +70,6 @@ func (o Options) target(turn int) (path, key string) {
 	name := fmt.Sprintf("bench-%d-%c", turn/model.Shards, '?'+turn%model.Shards)
 	query := ""
 	switch {
-	case o.Raw != "":
-		return o.Raw, ""
 	case o.Mode == "queue":
 		path, query = "/get", fmt.Sprintf("&appId=%d&gatePass=%s", o.App, url.QueryEscape(name))
 		key = fmt.Sprintf("queue:%d:%s", o.App, name)
@@ -112,7 +108,7 @@ func (o Options) overHTTP(base string) (asker, func()) {
 		}
 		defer res.Body.Close()
 		body, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
-		if err != nil || o.Raw != "" && res.StatusCode == http.StatusOK {
+		if err != nil {
 			return nil, err
 		}
 		return readAnswer(res.StatusCode, body)

@@ -29,7 +29,6 @@ import (
 type Options struct {
 	URL         string        // http or https with host and perhaps a path, or redis or rediss with host
 	Mode        string        // queue, segment, snowflake, uid or sequence
-	Raw         string        // a path that is fetched over HTTP instead, without looking for IDs
 	App         int           // the app of the queue mode
 	Tag         string        // the key of the segment mode
 	Space       string        // the space of the sequence mode
@@ -47,7 +46,7 @@ type Options struct {
 // Report is the result of a run, in JSON too.
 type Report struct {
 	URL               string  `json:"url"`
-	Mode              string  `json:"mode"`     // that of the options, or raw
+	Mode              string  `json:"mode"`     // that of the options
 	Duration          float64 `json:"duration"` // with what was under way when the time was up, in seconds
 	Requests          int64   `json:"requests"` // that were answered as they should be
 	IDs               int64   `json:"ids"`      // that came with them
@@ -135,7 +134,7 @@ func (r *run) load(ctx context.Context) (seen []int64) {
 // request asks once, and looks at the IDs that came.
 func (r *run) request(ctx context.Context, turn int) ([]int64, error) {
 	ids, err := r.ask(ctx, turn)
-	if err == nil && r.Raw == "" && (len(ids) != max(1, r.Count) || slices.Min(ids) < 1) {
+	if err == nil && (len(ids) != max(1, r.Count) || slices.Min(ids) < 1) {
 		err = answerError{kind: BadAnswer}
 	}
 	return ids, err

@@ -36,11 +36,6 @@ type Chart struct {
 	Series        map[string][]Value `json:"series"`
 }
 
-// NewChart is a chart without samples.
-func NewChart() Chart {
-	return Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]Value{}}
-}
-
 // Value is a number of a series; NaN is unknown and null in JSON.
 type Value float64
 
@@ -74,7 +69,7 @@ func rates() map[string]string {
 	return rates
 }
 
-// AppSeries names the series of what an app issued, IDs a second.
+// AppSeries names, for Latest, the series of what an app issued, IDs a second.
 func AppSeries(app uint8) string { return fmt.Sprintf("app.%d.issued", app) }
 
 // reading is where the metrics stand at one instant.
@@ -189,15 +184,24 @@ func (m *Monitor) slowModes() (slow []string) {
 	return slow
 }
 
-// chart shows series, by the names that samples have for them.
-func (m *Monitor) chart(names map[string]string) Chart {
+// History is the series of the whole replica. Those of a mode that is disabled are unknown.
+func (m *Monitor) History() Chart {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := NewChart()
+	var names []string
+	for name := range rates() {
+		if !strings.HasPrefix(name, "app.") {
+			names = append(names, name)
+		}
+	}
+	for _, mode := range modes() {
+		names = append(names, mode+".p99Ms")
+	}
+	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]Value{}}
 	for _, s := range m.history {
 		c.Times = append(c.Times, s.at)
-		for name, inSample := range names {
-			value, known := s.values[inSample]
+		for _, name := range names {
+			value, known := s.values[name]
 			if !known {
 				value = math.NaN()
 			}
@@ -205,26 +209,6 @@ func (m *Monitor) chart(names map[string]string) Chart {
 		}
 	}
 	return c
-}
-
-// History is the series of the whole replica.
-func (m *Monitor) History() Chart {
-	names := map[string]string{}
-	for name := range rates() {
-		if !strings.HasPrefix(name, "app.") {
-			names[name] = name
-		}
-	}
-	for _, mode := range modes() {
-		names[mode+".p99Ms"] = mode + ".p99Ms"
-	}
-	return m.chart(names)
-}
-
-// AppHistory is the series of one app: app.issued, IDs a second, unknown while the app did
-// not exist.
-func (m *Monitor) AppHistory(app uint8) Chart {
-	return m.chart(map[string]string{"app.issued": AppSeries(app)})
 }
 
 // Latest is the last value of a series, with which its history ends; 0 when it is unknown.

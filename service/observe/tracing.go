@@ -7,17 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"shardid/service/background"
-	"shardid/service/issuer"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -29,12 +25,6 @@ import (
 // flushTimeout bounds how long Stop waits for the receiver: the spans of the last seconds are not
 // worth a slow restart.
 const flushTimeout = 2 * time.Second
-
-const (
-	codeKey    = attribute.Key("shardid.code") // of the error table, of the answer to a request
-	commandKey = attribute.Key("shardid.command")
-	modeKey    = attribute.Key("shardid.mode")
-)
 
 // Tracer makes spans and sends them. A receiver that is unreachable or hangs costs spans and
 // nothing else: they wait in a queue of bounded length, and callers never wait for it. Safe
@@ -91,21 +81,6 @@ func (t *Tracer) Stop(ctx context.Context) error {
 func (t *Tracer) Handler(next http.Handler, traced func(*http.Request) bool) http.Handler {
 	return otelhttp.NewHandler(next, "request", otelhttp.WithTracerProvider(t.provider),
 		otelhttp.WithPropagators(propagation.TraceContext{}), otelhttp.WithFilter(traced))
-}
-
-// Command begins the span of a Redis client's command for IDs of a mode, "" for none. It
-// returns the context of what is done for it, and what ends the span with the code of the answer.
-func (t *Tracer) Command(ctx context.Context, command, mode string) (traced context.Context, end func(code int)) {
-	ctx, span := t.tracer.Start(ctx, strings.TrimSpace(command+" "+mode), trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(semconv.NetworkProtocolName("resp"), commandKey.String(command), modeKey.String(mode)))
-	return ctx, func(code int) {
-		span.SetAttributes(codeKey.Int(code))
-		if issuer.Failed(code) {
-			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(code)))
-			span.SetStatus(codes.Error, "")
-		}
-		span.End()
-	}
 }
 
 // Refill begins the span of a refill pass over so many lists, and returns the context of

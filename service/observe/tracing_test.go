@@ -10,40 +10,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
-
-	"go.opentelemetry.io/otel/codes"
 )
-
-// A command's span tells the mode and the code; it has failed when the replica has.
-func TestCommand(t *testing.T) {
-	for _, c := range []struct {
-		command, mode, name string
-		code                int
-		failed              bool
-	}{
-		{"INCR", "queue", "INCR queue", 0, false},
-		{"LPOP", "segment", "LPOP segment", -2, false},
-		{"LPOP", "uid", "LPOP uid", -8, true},
-		{"INCR", "", "INCR", -6, false},
-	} {
-		tracer, spans := recording()
-		ctx, end := tracer.Command(t.Context(), c.command, c.mode)
-		_, inner := tracer.tracer.Start(ctx, "inner")
-		inner.End()
-		end(c.code)
-		if len(spans.GetSpans()) != 2 {
-			t.Fatalf("%+v: %d spans", c, len(spans.GetSpans()))
-		}
-		span := spans.GetSpans()[1]
-		got := values(span)
-		if span.Name != c.name || got[commandKey] != c.command || got[modeKey] != c.mode ||
-			got[codeKey] != int64(c.code) ||
-			(span.Status.Code == codes.Error) != c.failed ||
-			spans.GetSpans()[0].Parent.SpanID() != span.SpanContext.SpanID() {
-			t.Errorf("%+v: %q %v, status %v", c, span.Name, got, span.Status)
-		}
-	}
-}
 
 // sendingTo is a Tracer that sends to a receiver, whose address comes from the environment, and its log.
 func sendingTo(t *testing.T, receiver http.HandlerFunc) (*Tracer, *check.Log) {

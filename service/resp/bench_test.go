@@ -1,15 +1,12 @@
 package resp
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
-	"time"
 
-	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
 )
@@ -28,15 +25,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return copy(b, e.text), nil
 }
 
-func (e *endless) Write(b []byte) (int, error)      { return len(b), nil }
-func (e *endless) SetReadDeadline(time.Time) error  { return nil }
-func (e *endless) SetWriteDeadline(time.Time) error { return nil }
-func (e *endless) Close() error                     { return nil }
-
-// quiet answers 0.
-type quiet struct{}
-
-func (quiet) Ask(context.Context, []*model.SequenceAsk) {}
+func (e *endless) Write(b []byte) (int, error) { return len(b), nil }
 
 // BenchmarkCommands is what a command costs, without the network.
 func BenchmarkCommands(b *testing.B) {
@@ -46,8 +35,6 @@ func BenchmarkCommands(b *testing.B) {
 	}{
 		"INCR":               {[]string{"INCR", "snowflake"}, 1},
 		"INCR_pipelined":     {[]string{"INCR", "snowflake"}, 16},
-		"INCR_sequence":      {[]string{"INCR", "sequence:chat:room42"}, 1},
-		"INCR_sequence_many": {[]string{"INCR", "sequence:chat:room42"}, 16},
 		"LPOP_10":            {[]string{"LPOP", "snowflake", "10"}, 1},
 		"LPOP_100":           {[]string{"LPOP", "snowflake", "100"}, 1},
 		"LPOP_100_pipelined": {[]string{"LPOP", "snowflake", "100"}, 16},
@@ -55,8 +42,7 @@ func BenchmarkCommands(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := New(Options{Log: slog.New(slog.DiscardHandler), Issuer: &issuer.Issuer{
-				Snowflake: fakeGenerator{&fake{}}, Sequence: quiet{},
-				Traffic: issuer.NewTraffic(nil, access.Snowflake|access.Sequence),
+				Snowflake: fakeGenerator{&fake{}}, Traffic: issuer.NewTraffic(nil, access.Snowflake),
 			}})
 			text := strings.Repeat(encode(test.command...), test.times)
 			c := &conn{Conn: &endless{text: text, left: b.N/test.times + 1}, server: s}

@@ -42,12 +42,11 @@ func TestNoClientRounds(t *testing.T) {
 	}
 }
 
-// A token has the scope, the rate and the quota over RESP that it has over HTTP.
+// A token has the scope and the rate over RESP that it has over HTTP.
 func TestTokens(t *testing.T) {
 	_, addr := start(t, &fake{}, guarded(t,
 		[2]string{"orders-token-0001", "may: ['queue:1', 'segment:orders', 'sequence:chat']"},
-		[2]string{"slow-token-000001", "may: [snowflake], rate: 2"},
-		[2]string{"few-token-0000001", "may: ['segment:numbers', snowflake, 'sequence:*'], ids_per_second: 10"}))
+		[2]string{"slow-token-000001", "may: [snowflake], rate: 2"}))
 	const denied = "-SHARDID -7 not allowed"
 	for _, c := range []struct {
 		sent string
@@ -62,10 +61,6 @@ func TestTokens(t *testing.T) {
 			":9", denied + `: token orders may not have numbers of the space "feed"`, "$1", "9"}},
 		{"AUTH default slow-token-000001|INCR snowflake|INCR snowflake|INCR snowflake|RESET|INCR snowflake",
 			[]string{"+OK", ":", ":", "-SHARDID -12 too many requests", "+RESET", "-NOAUTH -7"}},
-		{"AUTH few-token-0000001|LPOP snowflake 11|INCR snowflake|LPOP segment:numbers|INCRBY sequence:chat:a 9",
-			[]string{"+OK", "-SHARDID -12 too many requests: the quota ids_per_second: 10 of token few has 10 left, " +
-				"and 11 were asked for: nothing was issued, ask for 10 at most", ":", "$", "no ",
-				"-SHARDID -12 too many requests: the quota ids_per_second: 10 of token few has 8 left"}},
 	} {
 		in := bufio.NewReader(dial(t, addr, encodeAll(c.sent)))
 		for _, want := range c.want {

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,17 +18,16 @@ import (
 func (c *conn) issue(name string, args [][]byte) {
 	began, modes := c.began(), c.server.opts.Issuer
 	r, format, token, err := c.request(name, args)
-	ctx, end := c.trace(name, r.Mode)
 	if err == nil && r.Count > issuer.Large {
 		var pass func()
-		if pass, err = c.takeTurn(ctx, r); err == nil {
+		if pass, err = c.takeTurn(r); err == nil {
 			defer pass()
 		}
 	}
 	var ids []int64
 	var texts []string
 	if err == nil {
-		ids, texts, err = modes.Issue(ctx, token, r, c.work.ids[:0])
+		ids, texts, err = modes.Issue(c.server.base, token, r, c.work.ids[:0])
 	}
 	if err == nil && c.integers == refused && name == "INCR" && ids[0] > exact {
 		err = c.rounds()
@@ -55,14 +53,14 @@ func (c *conn) issue(name string, args [][]byte) {
 	if ids != nil {
 		c.work.ids = ids
 	}
-	c.count(r.Mode, code, took, end)
+	c.count(r.Mode, code, took)
 }
 
 // takeTurn waits for the turn of a large batch; pass sends its answer and ends the turn. A client that waits holds no
 // buffers. Those that grow are used in turns alone, so that a client that is slow to read holds none of them.
-func (c *conn) takeTurn(ctx context.Context, r issuer.Request) (pass func(), err error) {
+func (c *conn) takeTurn(r issuer.Request) (pass func(), err error) {
 	_ = c.flush() // an error ends the connection
-	done, err := c.server.opts.Issuer.Turn(ctx, r)
+	done, err := c.server.opts.Issuer.Turn(c.server.base, r)
 	if err != nil {
 		c.acquire()
 		return nil, err
@@ -77,24 +75,13 @@ func (c *conn) takeTurn(ctx context.Context, r issuer.Request) (pass func(), err
 	}, nil
 }
 
-// trace begins the span of a command for IDs, where there are spans. end may be nil.
-func (c *conn) trace(name string, mode access.Modes) (ctx context.Context, end func(code int)) {
-	if trace := c.server.opts.Trace; trace != nil {
-		return trace(c.server.base, name, mode.String())
-	}
-	return c.server.base, nil
-}
-
-// count counts the answer to a command for IDs, and ends its span. Errors have been counted.
-func (c *conn) count(mode access.Modes, code int, took time.Duration, end func(code int)) {
+// count counts the answer to a command for IDs. Errors have been counted.
+func (c *conn) count(mode access.Modes, code int, took time.Duration) {
 	if code == 0 {
 		c.server.answers.Add(0)
 	}
 	if mode != 0 {
 		c.server.opts.Issuer.Traffic.Observe(mode, code, took)
-	}
-	if end != nil {
-		end(code)
 	}
 }
 

@@ -76,17 +76,13 @@ func (r *reader) next() ([][]byte, error) {
 }
 
 // parse reads one command and says how many bytes it has. The arguments are parts of b. An array of
-// no words is no command, and Redis takes a negative length for 0. Errors: errIncomplete, protocolError.
+// no words is no command. Errors: errIncomplete, protocolError.
 func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 	if len(b) == 0 {
 		return nil, 0, errIncomplete
 	}
 	if b[0] != '*' {
 		return nil, 0, errInline
-	}
-	if len(b) > 1 && b[1] == '-' {
-		_, at, err := parseLength(b, 2)
-		return nil, at, err
 	}
 	count, at, err := parseLength(b, 1)
 	if err != nil {

@@ -60,11 +60,10 @@ func TestReader(t *testing.T) {
 		{"PINGS\r\n", nil, "must be an array"},
 		{"PING " + long, nil, "must be an array"},
 		{"*1\r\n:4\r\n", nil, "must be an array"},
-		{"*0\r\n*-1\r\n" + encode("PING") + "*00\r\n*-10\r\n", [][]string{{"PING"}}, "EOF"},
+		{"*0\r\n" + encode("PING") + "*00\r\n", [][]string{{"PING"}}, "EOF"},
 		{"*65\r\n", nil, "a command may have"},
 		{"*2000000000\r\n$1\r\n", nil, "a command may have"},
-		{"*-\r\n", nil, "not a number"},
-		{"*--1\r\n", nil, "not a number"},
+		{"*-1\r\n", nil, "not a number"},
 		{"*\r\n", nil, "not a number"},
 		{"*1\n", nil, "not a number"},
 		{"*1\rx", nil, "not a number"},
@@ -104,7 +103,7 @@ func FuzzReader(f *testing.F) {
 		}
 		// Lengths may have leading zeros, lines are commands, too, and arrays without words are none; nothing else has
 		// two forms.
-		lines := regexp.MustCompile(`(?i)(^|\n)(\s*\n|\s*ping|\s*info|\s*quit|\*[0-])`)
+		lines := regexp.MustCompile(`(?i)(^|\n)(\s*\n|\s*ping|\s*info|\s*quit|\*0)`)
 		if lines.Match(stream) || strings.Contains(string(stream), "$0") {
 			return
 		}

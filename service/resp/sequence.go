@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,7 +23,6 @@ const sequencePrefix = "sequence:"
 type gathered struct {
 	commands []sequenceCommand
 	asks     []*model.SequenceAsk // of those that could be read
-	ctx      context.Context      // of the first one's trace
 	token    *access.Token        // of all: another one would have come by another command
 	began    time.Duration        // since the server's begun
 }
@@ -33,14 +31,13 @@ type gathered struct {
 type sequenceCommand struct {
 	name string
 	ask  model.SequenceAsk
-	end  func(code int) // of its span; nil without tracing
 }
 
 // forget empties it, and keeps the room.
 func (g *gathered) forget() {
 	clear(g.commands)
 	clear(g.asks)
-	g.commands, g.asks, g.ctx, g.token = g.commands[:0], g.asks[:0], nil, nil
+	g.commands, g.asks, g.token = g.commands[:0], g.asks[:0], nil
 }
 
 // gather keeps a command for a sequence until flushSequences answers it; false for any other command.
@@ -59,11 +56,9 @@ func (c *conn) gather(name []byte, args [][]byte) bool {
 	default:
 		return false
 	}
-	var ctx context.Context
-	ctx, one.end = c.trace(one.name, access.Sequence)
 	g := &c.work.gathered
 	if len(g.commands) == 0 {
-		g.ctx, g.began = ctx, c.began()
+		g.began = c.began()
 	}
 	one.ask.Err = c.readSequence(&one.ask, args)
 	if g.commands = append(g.commands, one); len(g.commands) == maxGathered {
@@ -107,7 +102,7 @@ func (c *conn) flushSequences() {
 		}
 	}
 	if len(g.asks) > 0 {
-		c.server.opts.Issuer.AskSequence(g.ctx, g.token, g.asks)
+		c.server.opts.Issuer.AskSequence(c.server.base, g.token, g.asks)
 	}
 	c.work.ended = time.Since(c.server.begun)
 	took, out := c.work.ended-g.began, &c.work.out
@@ -122,7 +117,7 @@ func (c *conn) flushSequences() {
 		default: // the last number that was taken
 			*out = appendInteger(*out, ask.Last)
 		}
-		c.count(access.Sequence, code, took, one.end)
+		c.count(access.Sequence, code, took)
 	}
 	g.forget()
 }

@@ -43,10 +43,6 @@ type Options struct {
 	Version   string                // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
-	// Trace begins the span of a command that asks for IDs of a mode, "" when its key names
-	// none. It gives the context of what is done for it, and what ends the span with the code
-	// of the answer. nil for none.
-	Trace func(ctx context.Context, command, mode string) (traced context.Context, end func(code int))
 }
 
 // Server serves RESP2 and RESP3. Make one with New. Safe for concurrent use.

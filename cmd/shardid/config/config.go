@@ -163,7 +163,7 @@ type UID struct {
 type Log struct {
 	Level  string `yaml:"level" default:"info" validate:"oneof=debug info warn error"`
 	Format string `yaml:"format" default:"auto" validate:"oneof=auto text json"`
-	Access string `yaml:"access" default:"off" validate:"oneof=off errors sampled all"`
+	Access string `yaml:"access" default:"off" validate:"oneof=off all"`
 }
 
 // DatabaseDSN is the data source name to open: for mysql in go-sql-driver's form, for sqlite without

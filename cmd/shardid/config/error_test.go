@@ -166,7 +166,7 @@ func TestConfigAllProblems(t *testing.T) {
 		"environment SHARDID_X: " + unknownKey,
 		`config.yaml:3: server.addr: "nowhere" is not host:port` + ofPort,
 		`config.yaml:5: log.level: "loud" is not one of debug, info, warn, error: choose one, the default is info`,
-		`flag --set: log.access: "some" is not one of off, errors, sampled, all: choose one, the default is off`,
+		`flag --set: log.access: "some" is not one of off, all: choose one, the default is off`,
 	}, "\n"))
 }
 

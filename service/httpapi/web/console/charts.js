@@ -9,6 +9,9 @@ import { clock, rate, short } from './format.js';
 const longest = 15 * 60;
 const shortest = 60;
 
+/** The height of a chart, in pixels. */
+const height = 140;
+
 const milliseconds = (n) => (Number.isFinite(n) ? text.milliseconds(n < 10 ? n.toFixed(2) : short(n)) : text.unknown);
 
 /** The charts of the section; a series without a value, such as one of a disabled mode, is not drawn. */
@@ -43,9 +46,8 @@ function colour(name) {
 }
 
 /** One chart in a figure. Safe to show() before the page has a size. */
-export class Chart {
+class Chart {
   #axis;
-  #height;
   #write;
   #plot = null;
   #place = el('div', { class: 'plot' });
@@ -54,9 +56,8 @@ export class Chart {
   #data = null;
 
   /** The values are in unit, which stands at the axis; write() writes one. */
-  constructor(figure, title, unit, write, height) {
+  constructor(figure, title, unit, write) {
     this.#write = write;
-    this.#height = height;
     this.#axis = el('span', { class: 'unit' }, unit);
     figure.append(el('figcaption', {}, title), this.#axis, this.#place, this.#none);
     new ResizeObserver(() => this.#resize()).observe(this.#place);
@@ -64,15 +65,14 @@ export class Chart {
 
   /** Shows the curves of a history; keys is a list of [series, label], in the order of the colours. */
   show(history, keys) {
-    const curves = keys.map(([key, label], index) => ({ index, label, values: history?.series?.[key] ?? [] }));
+    const curves = keys.map(([key, label], index) => ({ index, label, values: history.series[key] ?? [] }));
     const found = curves.filter(({ values }) => values.some((value) => value !== null));
-    const times = history?.times ?? [];
-    const any = times.length > 0 && found.length > 0;
+    const any = found.length > 0;
     setAttribute(this.#none, 'hidden', any);
     setAttribute(this.#place, 'hidden', !any);
     setAttribute(this.#axis, 'hidden', !any);
     if (!any) return;
-    this.#data = [times, ...found.map(({ values }) => values)];
+    this.#data = [history.times, ...found.map(({ values }) => values)];
     if (this.#curves.map(({ index }) => index).join() === found.map(({ index }) => index).join()) {
       this.#plot?.setData(this.#data);
       return;
@@ -87,7 +87,7 @@ export class Chart {
   #resize() {
     const width = this.#place.clientWidth;
     if (width === 0 || !this.#data) return;
-    if (this.#plot) this.#plot.setSize({ width, height: this.#height });
+    if (this.#plot) this.#plot.setSize({ width, height });
     else this.#plot = new uPlot(this.#options(width), this.#data, this.#place);
   }
 
@@ -97,7 +97,7 @@ export class Chart {
     const font = '11px system-ui, sans-serif';
     return {
       width,
-      height: this.#height,
+      height,
       padding: [8, 20, 0, 0],
       legend: { markers: { dash: (_, i) => signs[this.#curves[i - 1].index] } },
       cursor: { y: false, points: { size: 6 }, drag: { setScale: false }, sync: { key: 'shardid' } },
@@ -126,7 +126,7 @@ export class Rates {
   #charts = layout.map(({ title, unit, write, of }) => {
     const figure = el('figure', { class: 'chart panel' });
     $('charts').append(figure);
-    return [new Chart(figure, title, unit, write, 140), of];
+    return [new Chart(figure, title, unit, write), of];
   });
 
   show(history) {

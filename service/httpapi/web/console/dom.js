@@ -107,7 +107,7 @@ export class KeyedList {
 }
 
 /**
- * Fills a description list with [term, text or element, state] rows; null is no row,
+ * Fills a description list with [term, text, state] rows; null is no row,
  * and a state puts its sign before the text.
  */
 export function describe(list, rows) {
@@ -126,6 +126,5 @@ function fillTerm(row, [, value, state = null]) {
   setAttribute(row.lastChild, 'data-state', state);
   setAttribute(sign, 'hidden', state === null);
   if (state !== null) setIcon(sign, state);
-  if (!(value instanceof Node)) setText(words, value);
-  else if (words.firstChild !== value) words.replaceChildren(value);
+  setText(words, value);
 }

@@ -13,6 +13,7 @@ export const text = {
   since: (lasted) => `for ${lasted}`,
   ago: (age) => `${age} ago`,
   moreThan: (what) => `> ${what}`,
+  of: (n, all) => `${n} of ${all}`,
   failed: (message) => `This part of the page cannot be drawn: ${message}. Load the page again; please report it.`,
   away: 'This cannot be read now, and what is shown may be old:',
   together: (parts) => parts.join(', '),
@@ -28,8 +29,7 @@ export const text = {
     single: 'These embedded stores are for one replica: a second one with stores of its own issues the same IDs. For more, use MySQL and Redis.',
     lock: 'This server shows its status to those with a token.', show: 'Show',
     memory: "It is kept in this page's memory only, until you leave or reload it.",
-    newApp: 'New app', searchApps: 'Search apps', apps: 'Apps',
-    order: 'Order of the apps', orders: { id: 'by ID', low: 'emptiest first', rate: 'busiest first' },
+    newApp: 'New app', apps: 'Apps',
     heatmap: 'Indices in each of the 64 lists',
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
@@ -54,10 +54,8 @@ export const text = {
   },
 
   link: {
-    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
-    nothingYet: 'Nothing has come from the server yet.',
-    old: (age) => `What is shown is ${age} old.`,
-    away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
+    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token',
+    away: (seen) => `The server does not answer. ${seen ? `What is shown is of ${seen} UTC.` : 'Nothing has come from it yet.'}`,
     up: (age) => `up ${age}`,
     language: '中文', // the other one, as it calls itself
   },
@@ -107,7 +105,6 @@ export const text = {
     low: (n) => `${n} low`,
     unused: (n) => (n === 64 ? 'not used yet' : `${n} not used yet`),
     lowest: (n) => `lowest ${n}`,
-    noneFound: 'no app is called so',
     none: 'No app is provisioned yet.',
     facts: {
       rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
@@ -132,19 +129,14 @@ export const text = {
 
   charts: {
     issued: 'IDs a second', p99: 'Latency, 99th percentile', refused: 'Refused requests a second',
-    byCaller: 'the caller is wrong', byService: 'we cannot serve', app: 'issued',
+    byCaller: 'the caller is wrong', byService: 'we cannot serve',
     units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s' },
     none: 'no history yet',
   },
 
   tags: {
-    columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
-    sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
-    jumped: (n) => `${n} IDs skipped`,
-    label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
-    left: (n) => `${n} left`,
-    notLoaded: 'not loaded',
-    next: (inUse, id) => `${inUse ? 'in use, next' : 'from'} ${id}`,
+    columns: { tag: 'Tag', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
+    sum: (all, loaded) => `${all} ${plural(all, 'tag', 'tags')}${loaded && `, ${loaded} loaded here`}`,
     none: 'There is no tag yet.',
     noneFound: 'no tag is called so',
     more: (n) => `and ${n} more: search for them`,
@@ -154,8 +146,6 @@ export const text = {
     columns: { name: 'Name', epoch: 'Epoch', widths: 'Bits', hold: 'Hold', leased: 'Leased' },
     sum: (names, leased) => `${names} ${plural(names, 'name', 'names')}${leased && `, ${leased} worker ${plural(leased, 'ID', 'IDs')} leased`}`,
     widths: (time, worker, seq) => `${time} time, ${worker} worker ID, ${seq} sequence`,
-    leased: (n, all) => `${n} of ${all}`,
-    leasedOf: (name) => `leased of ${name}`,
     none: 'There is no name yet: New name makes one, and so does shardid names add.',
     noneFound: 'no name is called so',
   },
@@ -163,8 +153,6 @@ export const text = {
   sequences: {
     columns: { space: 'Space', step: 'Step', used: 'Sections used', highest: 'Highest number' },
     sum: (spaces) => `${spaces} ${plural(spaces, 'space', 'spaces')}`,
-    used: (n, all) => `${n} of ${all}`,
-    usedOf: (space) => `sections used of ${space}`,
     none: 'There is no space yet: New space makes one, and so does shardid spaces add.',
     noneFound: 'no space is called so',
   },
@@ -185,7 +173,6 @@ export const text = {
       issued: 'Issued',
     },
     unused: 'none yet: the first caller gets one',
-    ring: 'ring',
     filled: (share, n, size) => `${share}, ${n} of ${size}`,
     clock: 'the clock',
   },

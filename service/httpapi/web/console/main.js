@@ -3,7 +3,7 @@
 
 import { $, draw, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
-import { age, duration } from './format.js';
+import { age, clock } from './format.js';
 import { Poller } from './net.js';
 import { Admin } from './admin.js';
 import { Fleet } from './fleet.js';
@@ -11,49 +11,48 @@ import { Health } from './health.js';
 import { Modes } from './modes.js';
 import { Queue } from './queue.js';
 import { Rates } from './charts.js';
-import { Tags, names, sequences } from './things.js';
+import { names, sequences, tags } from './things.js';
 
 /** How often the server is asked, in milliseconds. */
 const statusPeriod = 2000;
 const replicasPeriod = 3000;
 const listPeriod = 5000; // of the history, of names and of spaces
-const tagsPeriod = 30000;
+const tagsPeriod = 10000;
 
 class Console {
   #token = ''; // shown to the monitoring routes; in memory only
   #on = {}; // the modes, of the latest status
-  #seen = 0; // when the latest status came, in milliseconds of this page
-  #away = null; // since when the server is unreachable, likewise; null while it is there
-  #next = 0; // when it is asked again
+  #seen = ''; // when the latest status came, by the server's clock
 
   #admin = new Admin(() => this.#token, (path, answer) => this.#administered(path, answer));
   #health = new Health();
   #fleet = new Fleet();
   #modes = new Modes();
-  #tags = new Tags(this.#admin, () => this.#tagList.wake());
+  #tags = tags(this.#admin, () => this.#tagList.wake());
   #names = names(this.#admin, () => this.#nameList.wake());
   #rates = new Rates();
   #sequences = sequences(this.#admin, () => this.#spaces.wake());
-  #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
+  #queue = new Queue(this.#admin);
 
-  #status = this.#poller(statusPeriod, () => `api/status${this.#tags.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
+  #status = this.#poller(statusPeriod, () => 'api/status', (status, now) => this.#show(status, now), (err) => this.#fail(err));
   #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)));
-  #tagList = this.#poller(tagsPeriod, () => `db${this.#tags.query}`, ({ tags, total }) => this.#tags.showAll(tags, total));
-  #nameList = this.#poller(listPeriod, () => this.#names.list.path, (page) => this.#names.show(page), (err) => this.#names.list.fail(err));
-  #spaces = this.#poller(listPeriod, () => this.#sequences.list.path, (page) => this.#sequences.show(page), (err) => this.#sequences.list.fail(err));
+  #tagList = this.#lister(tagsPeriod, this.#tags);
+  #nameList = this.#lister(listPeriod, this.#names);
+  #spaces = this.#lister(listPeriod, this.#sequences);
   #history = this.#poller(listPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)));
-  #appHistory = this.#poller(listPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)));
 
   #poller(period, path, answer, failure = () => {}) {
     return new Poller(period, path, () => this.#token, { answer, failure });
   }
 
+  #lister(period, list) {
+    return this.#poller(period, () => list.path, (answer, now) => list.show(answer, now), (err) => list.fail(err));
+  }
+
   start() {
     document.addEventListener('visibilitychange', () => this.#watch());
     window.addEventListener('online', () => this.#watch());
-    $('retry').addEventListener('click', () => this.#watch());
     $('lock').addEventListener('submit', (event) => this.#unlock(event));
-    setInterval(() => this.#tick(), 1000);
     this.#watch();
   }
 
@@ -70,15 +69,14 @@ class Console {
 
   #show(status, now) {
     const resumed = document.body.dataset.link !== 'live';
-    this.#seen = Date.now();
-    this.#away = null;
+    this.#seen = clock(new Date(now));
     setAttribute($('lock'), 'hidden', true);
     this.#head(status, now);
     this.#on = status.modes ?? {};
     draw($('health'), () => this.#health.show(status, now));
     draw($('queue'), () => this.#queue.show(status.queue));
     this.#modes.show(status);
-    this.#tags.show(status.segment, now);
+    setAttribute($('tags'), 'hidden', !this.#on.segment?.enabled);
     setAttribute($('sequences'), 'hidden', !this.#on.sequence?.enabled);
     setAttribute(document.body, 'data-admin', status.administration);
     this.#link('live', text.link.live);
@@ -86,13 +84,12 @@ class Console {
   }
 
   #holdOthers() {
-    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#spaces, this.#history, this.#appHistory]) poller.hold();
+    for (const poller of [this.#replicas, this.#tagList, this.#nameList, this.#spaces, this.#history]) poller.hold();
   }
 
   #wakeOthers() {
     for (const poller of [this.#replicas, this.#history]) poller.wake();
     this.#wakeLists();
-    if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
   }
 
   /** Asks for what is provisioned, of modes that are enabled. */
@@ -110,16 +107,14 @@ class Console {
     setAttribute($('single'), 'hidden', Boolean(status.witness)); // a database server always has one, if only its want
   }
 
-  #fail(err, pause) {
+  #fail(err) {
     if (err.status === 401 || (err.status === 403 && this.#token)) {
       this.#ask(err);
       return;
     }
-    this.#away ??= Date.now();
-    this.#next = Date.now() + pause;
     this.#holdOthers();
+    setText($('stale'), text.link.away(this.#seen));
     this.#link('away', err.message);
-    this.#tick();
   }
 
   /** Asks for a token: the server shows its status to no one without. */
@@ -142,17 +137,8 @@ class Console {
   #link(state, words) {
     setAttribute($('link'), 'data-state', state);
     setText($('link-text'), words);
-    setAttribute($('retry'), 'hidden', state !== 'away');
     setAttribute($('stale'), 'hidden', state !== 'away');
     setAttribute(document.body, 'data-link', state);
-  }
-
-  /** Counts the seconds while the server is unreachable. */
-  #tick() {
-    if (this.#away === null || document.hidden) return;
-    const since = this.#seen === 0 ? text.link.nothingYet : text.link.old(duration(Math.round((Date.now() - this.#seen) / 1000)));
-    const wait = Math.max(0, Math.round((this.#next - Date.now()) / 1000));
-    setText($('stale'), text.link.away(since, wait));
   }
 
   #administered(path, answer) {

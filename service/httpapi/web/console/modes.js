@@ -1,6 +1,6 @@
 // The modes whose IDs are made here: snowflake and UID.
 
-import { $, describe, draw, el, setAttribute, setText } from './dom.js';
+import { $, describe, draw, setAttribute } from './dom.js';
 import { text } from './text.js';
 import { count, digits, duration, instant, percent } from './format.js';
 
@@ -9,10 +9,6 @@ const year = 365 * 86400;
 
 /** The panels of the two modes. */
 export class Modes {
-  #ring = el('progress', { max: 1, value: 0, 'aria-label': text.uid.ring });
-  #filled = el('span');
-  #gauge = el('span', { class: 'gauge' }, this.#ring, this.#filled);
-
   show(status) {
     const panels = { snowflake: (s) => this.#snowflake(s), uid: (u) => this.#uid(u, status.modes?.uid?.ready) };
     for (const [mode, rows] of Object.entries(panels)) {
@@ -46,19 +42,13 @@ export class Modes {
     return [
       [names.generator, u.mode],
       [names.worker, unused ? text.uid.unused : u.workerId < 0 ? text.snowflake.none : digits(String(u.workerId)), u.workerId < 0 && !unused ? 'warning' : null],
-      u.ringSize > 0 ? [names.ring, this.#gaugeOf(u), u.ringFilled === 0 && !unused ? 'warning' : null] : null,
+      u.ringSize > 0 ? [names.ring, text.uid.filled(percent(u.ringFilled / u.ringSize), count(u.ringFilled), count(u.ringSize)), u.ringFilled === 0 && !unused ? 'warning' : null] : null,
       [names.newest, instant(u.lastSecond)],
       [names.ahead, against(u.aheadSeconds, text.uid.clock)],
       [names.marked, instant(u.markedUntil)],
       lifetime(u),
       [names.issued, count(u.issued)],
     ];
-  }
-
-  #gaugeOf(u) {
-    this.#ring.value = u.ringFilled / u.ringSize;
-    setText(this.#filled, text.uid.filled(percent(u.ringFilled / u.ringSize), count(u.ringFilled), count(u.ringSize)));
-    return this.#gauge;
   }
 }
 

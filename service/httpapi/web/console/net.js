@@ -18,10 +18,9 @@ async function request(path, { token = '', method = 'GET', body, confirm, signal
   const headers = { Accept: 'application/json' };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
-  if (confirm !== undefined) headers['X-Confirm'] = encodeURIComponent(confirm);
   const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];
   try {
-    return await fetch(path, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
+    return await fetch(confirm === undefined ? path : `${path}?confirm=${encodeURIComponent(confirm)}`, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
   } catch (err) {
     throw new AnswerError(0, err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable);
   }
@@ -60,7 +59,7 @@ export class Poller {
   #flight = null;
   #held = false;
 
-  /** path() and token() are asked before each request; told has answer(answer, now) and failure(error, pause in ms). */
+  /** path() and token() are asked before each request; told has answer(answer, now) and failure(error). */
   constructor(period, path, token, told) {
     this.#period = period;
     this.#path = path;
@@ -94,12 +93,9 @@ export class Poller {
     }
     if (flight !== this.#flight || this.#held) return; // overtaken by wake() or hold()
     this.#failures = error ? this.#failures + 1 : 0;
-    this.#timer = setTimeout(() => this.#poll(), this.#pause());
-    if (error) this.#told.failure(error, this.#pause());
+    const pause = error ? Math.min(longestPause, 1000 * 2 ** (this.#failures - 1)) : this.#period;
+    this.#timer = setTimeout(() => this.#poll(), pause);
+    if (error) this.#told.failure(error);
     else this.#told.answer(outcome.answer, outcome.now);
-  }
-
-  #pause() {
-    return this.#failures === 0 ? this.#period : Math.min(longestPause, 1000 * 2 ** (this.#failures - 1));
   }
 }

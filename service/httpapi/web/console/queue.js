@@ -3,7 +3,6 @@
 import { $, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
-import { Chart } from './charts.js';
 import { Table, column } from './table.js';
 
 /** Levels of a list, a fifth of the step each. So the lowest ends where a list is refilled: at 0.2. */
@@ -64,32 +63,17 @@ function showBadges(place, app) {
 /** IDs a second of an app; NaN when the server does not tell. */
 const rateOf = (app) => app.issuedPerSecond ?? NaN;
 
-/** How full the emptiest list of an app is; one that is not used yet comes last. */
-function fillOf(app) {
-  const s = summary(app);
-  return s.unused === 64 ? Infinity : s.lowest / app.step;
-}
-
-const orders = {
-  id: (app) => app.appId,
-  rate: (app) => -rateOf(app) || 0,
-  low: fillOf,
-};
-
 /** The section of the queue mode. */
 export class Queue {
   #apps = [];
   #sum = '';
-  #changed;
   #table;
   #cells = Array.from({ length: 64 }, (_, shard) => el('li', { class: 'cell', 'data-shard': shard }));
-  #chart = new Chart($('app-chart'), text.charts.issued, text.charts.units.ids, rate, 110);
 
-  /** changed() is called when another app is looked at; admin opens the dialogs. */
-  constructor(changed, admin) {
-    this.#changed = changed;
+  /** admin opens the dialogs. */
+  constructor(admin) {
     this.#table = new Table($('apps'), {
-      id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId, search: text.page.searchApps,
+      id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId,
       add: text.page.newApp, kind: 'app', admin, edits: false,
       columns: [
         { name: 'id', make: (id) => [el('a', { href: `#app=${id}` }, String(id))], fill: (cell, { appId }) => setAttribute(cell.firstChild, 'aria-current', appId === this.selected ? 'true' : null) },
@@ -98,16 +82,10 @@ export class Queue {
         column('rate', (app) => rate(rateOf(app)), true),
       ],
     });
-    this.#table.onSearch(() => this.#draw(), 'input');
-    $('app-order').addEventListener('change', () => this.#draw());
     $('heatmap').append(...this.#cells);
     $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
     $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
-    window.addEventListener('hashchange', () => {
-      this.#draw();
-      this.showHistory(null);
-      this.#changed();
-    });
+    window.addEventListener('hashchange', () => this.#draw());
   }
 
   /** The app that is looked at: the one that the address names, or the first; NaN for none. */
@@ -126,17 +104,8 @@ export class Queue {
     this.#draw();
   }
 
-  /** Shows the history of one app. */
-  showHistory(history) {
-    this.#chart.show(history, [['app.issued', text.charts.app]]);
-  }
-
   #draw() {
-    const words = this.#table.searched.toLowerCase();
-    const found = this.#apps.filter((app) => String(app.appId) === words || app.name.toLowerCase().includes(words));
-    const key = new Map(found.map((app) => [app, orders[$('app-order').value](app)]));
-    found.sort((a, b) => (key.get(a) === key.get(b) ? a.appId - b.appId : key.get(a) - key.get(b)));
-    this.#table.show(found, { sum: this.#sum });
+    this.#table.show(this.#apps, { sum: this.#sum });
     draw($('app-detail'), () => this.#detail());
   }
 

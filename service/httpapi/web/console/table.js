@@ -9,23 +9,9 @@ import { count } from './format.js';
 /** Rows that are drawn at most: as many as there may be apps. The search finds the others. */
 export const mostRows = 256;
 
-/** A bar for a share, with words beside it and, for a buffer, below it. */
-export function gauge() {
-  return el('div', { class: 'buffer' }, el('progress', { max: 1, value: 0 }), el('span', { class: 'left' }), el('span', { class: 'next' }));
-}
-
-export function fillGauge(node, share, label, words, below = '', inUse = share > 0) {
-  const [bar, left, next] = node.children;
-  bar.value = share;
-  setAttribute(bar, 'aria-label', label);
-  setAttribute(node, 'data-use', inUse);
-  setText(left, words);
-  setText(next, below);
-}
-
 /** A column whose cells are what of(item) says. */
 export function column(name, of, number = false) {
-  return { name, number, fill: (cell, item) => setText(cell, of(item)) };
+  return { name, number, of, fill: (cell, item) => setText(cell, of(item)) };
 }
 
 export class Table {
@@ -93,9 +79,9 @@ export class Table {
     return this.#search.value.trim();
   }
 
-  /** Calls told when another thing is searched, or with 'input' at each key. */
-  onSearch(told, event = 'change') {
-    this.#search.addEventListener(event, told);
+  /** Calls told when another thing is searched. */
+  onSearch(told) {
+    this.#search.addEventListener('change', told);
   }
 
   /** Shows items, of which there are many, with a sum beside the title and a note where there is nothing else to say. */

@@ -22,6 +22,7 @@ export const text = {
   since: (lasted) => `持续 ${lasted}`,
   ago: (age) => `${age}前`,
   moreThan: (what) => `> ${what}`,
+  of: (n, all) => `${n} / ${all}`,
   failed: (message) => `页面的这一部分无法显示：${message}。请刷新页面，并反馈给开发者。`,
   away: '暂时无法读取，显示的可能是旧数据：',
   together: (parts) => parts.join('，'),
@@ -37,8 +38,7 @@ export const text = {
     single: '内嵌存储只供一个副本使用：另一个副本如果用它自己的内嵌存储，会发出同样的 ID。要运行多个副本，请改用 MySQL 和 Redis。',
     lock: '查看本服务的状态需要令牌。', show: '查看',
     memory: '令牌只保存在本页内存中，离开或刷新页面后即失效。',
-    newApp: '新建应用', searchApps: '搜索应用', apps: '应用',
-    order: '应用排序', orders: { id: '按 ID', low: '余量最低优先', rate: '速率最高优先' },
+    newApp: '新建应用', apps: '应用',
     heatmap: '64 个列表各自的余量',
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
     lately: '本副本，最近 15 分钟，时间为 UTC',
@@ -97,10 +97,8 @@ export const text = {
   },
 
   link: {
-    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
-    nothingYet: '尚未收到服务端的数据。',
-    old: (age) => `当前显示的是 ${age}前的数据。`,
-    away: (since, wait) => `服务端没有响应。${since}${wait > 0 ? `${wait} 秒后重试。` : '正在重试。'}`,
+    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌',
+    away: (seen) => `服务端没有响应，${seen ? `当前显示的是 ${seen} UTC 的数据。` : '尚未收到它的数据。'}`,
     up: (age) => `已运行 ${age}`,
     language: 'EN', // the other one, as it calls itself
   },
@@ -150,7 +148,6 @@ export const text = {
     low: (n) => `${n} 个低水位`,
     unused: (n) => (n === 64 ? '尚未使用' : `${n} 个尚未使用`),
     lowest: (n) => `最低 ${n}`,
-    noneFound: '没有匹配的应用',
     none: '还没有应用。',
     facts: {
       rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
@@ -175,19 +172,14 @@ export const text = {
 
   charts: {
     issued: '每秒发放 ID', p99: '延迟 P99', refused: '每秒拒绝请求',
-    byCaller: '调用方有误', byService: '服务端无法发放', app: '发放',
+    byCaller: '调用方有误', byService: '服务端无法发放',
     units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒' },
     none: '暂无历史数据',
   },
 
   tags: {
-    columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
-    sum: (all, loaded, issued) => `${all} 个标签，本副本已加载 ${loaded} 个，启动以来发放 ${issued} 个 ID`,
-    jumped: (n) => `跳过 ${n} 个 ID`,
-    label: (buffer, tag) => `标签 ${tag} 的缓冲区 ${buffer} 余量`,
-    left: (n) => `剩 ${n}`,
-    notLoaded: '未加载',
-    next: (inUse, id) => (inUse ? `使用中，下一个 ${id}` : `从 ${id} 起`),
+    columns: { tag: '标签', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
+    sum: (all, loaded) => `${all} 个标签${loaded && `，本副本已加载 ${loaded} 个`}`,
     none: '还没有标签。',
     noneFound: '没有匹配的标签',
     more: (n) => `另有 ${n} 个，请搜索`,
@@ -197,8 +189,6 @@ export const text = {
     columns: { name: '命名空间', epoch: '起始时间', widths: '位宽', hold: '保持时长', leased: '已租出' },
     sum: (names, leased) => `${names} 个命名空间${leased && `，已租出 ${leased} 个工作节点 ID`}`,
     widths: (time, worker, seq) => `时间 ${time}，工作节点 ${worker}，序列号 ${seq}`,
-    leased: (n, all) => `${n} / ${all}`,
-    leasedOf: (name) => `命名空间 ${name} 已租出的比例`,
     none: '还没有命名空间，可在此新建，也可用 shardid names add 创建。',
     noneFound: '没有匹配的命名空间',
   },
@@ -206,8 +196,6 @@ export const text = {
   sequences: {
     columns: { space: '序列空间', step: '步长', used: '已用分区', highest: '最大号' },
     sum: (spaces) => `${spaces} 个序列空间`,
-    used: (n, all) => `${n} / ${all}`,
-    usedOf: (space) => `序列空间 ${space} 已用分区的比例`,
     none: '还没有序列空间，可在此新建，也可用 shardid spaces add 创建。',
     noneFound: '没有匹配的序列空间',
   },
@@ -228,7 +216,6 @@ export const text = {
       issued: '累计发放',
     },
     unused: '尚无，首次取号时获取',
-    ring: '环形缓冲',
     filled: (share, n, size) => `${share}，${n} / ${size}`,
     clock: '系统时钟',
   },
