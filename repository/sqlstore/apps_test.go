@@ -73,8 +73,9 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 	})
 }
 
-// Of those who do one thing at once one does: an app is created with all its shards, and deleted; a layout is recorded,
-// and worker IDs of one registry are claimed, by whom the others follow who want the same.
+// Of those who do one thing at once as many do as can: an app is created with all its shards, and deleted; a layout is
+// recorded, and worker IDs of one registry are claimed, by whom the others follow who want the same; a name and the UID
+// mode give each worker ID once.
 func TestOneOfManyWins(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		wins := func(what string, want int, lost error, do func(i int) error) {
@@ -110,6 +111,15 @@ func TestOneOfManyWins(t *testing.T) {
 				return check.Err(s.ClaimWorker(t.Context(), claim))
 			})
 		}
+		check.Must(t, check.Err(s.CreateName(t.Context(), aName("orders"))))
+		wins("leased", 2, model.ErrNoWorkerID, func(int) error {
+			return check.Err(s.GrantLease(t.Context(), "orders", "same"))
+		})
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease"), 2, "leases")
+		wins("started", 3, model.ErrNoWorkerID, func(i int) error {
+			return check.Err(s.registerStart(t.Context(), aStart(fmt.Sprint(i), 4, 1_800_000_000)))
+		})
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 3, "starts")
 	})
 }
 

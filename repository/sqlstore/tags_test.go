@@ -87,9 +87,6 @@ func TestTagRefusals(t *testing.T) {
 			check.Is(t, check.Err(s.CreateTag(t.Context(), c.tag)), c.want, c.tag)
 		}
 		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM leaf_alloc WHERE biz_tag <> 'full'"), 1+1, "stored")
-		run(t, s, "DROP TABLE leaf_alloc")
-		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
-		wantAdvice(t, check.Err(s.Tags(t.Context())), "shardid migrate")
 	})
 }
 
@@ -166,50 +163,6 @@ func TestTagsAreReadInParts(t *testing.T) {
 		}
 		wantTag(t, s, order, model.TagSegment{First: 11, End: 21, Step: 10})
 	})
-}
-
-// Two stores, as two processes have them, and a Java Leaf beside them on MySQL.
-func TestTagsConcurrently(t *testing.T) {
-	check.Deep(t)
-	onBothEmpty(t, func(t *testing.T, opts Options) {
-		stores := []*Store{openMigrated(t, opts), open(t, opts)}
-		addTag(t, stores[0], "a", 10)
-		taken, errs := atOnce(9, func(w int) (segments []model.Segment, err error) {
-			if w == 8 && stores[0].server != nil {
-				return javaLeaf(stores[0], 25)
-			}
-			for r := 0; r < 25 && err == nil; r++ {
-				var got model.TagSegment
-				got, err = stores[w%2].AllocateTag(context.Background(),
-					model.TagRequest{Tag: "a", Step: int64(r % 30)})
-				segments = append(segments, model.Segment{First: got.First, Last: got.End - 1})
-			}
-			return segments, err
-		})
-		check.Must(t, errors.Join(errs...))
-		segments := slices.Concat(taken...)
-		if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
-			t.Errorf("last ID %d", last)
-		}
-	})
-}
-
-// javaLeaf takes segments as Leaf's IDAllocDaoImpl does.
-func javaLeaf(s *Store, n int) (segments []model.Segment, err error) {
-	for range n {
-		tx, err := s.pool.Begin()
-		if err != nil {
-			return nil, err
-		}
-		var end int64
-		_, err = tx.Exec("UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'a'")
-		err = errors.Join(err, tx.QueryRow("SELECT max_id FROM leaf_alloc WHERE biz_tag = 'a'").Scan(&end), tx.Commit())
-		if err != nil {
-			return nil, err
-		}
-		segments = append(segments, model.Segment{First: end - 10, Last: end - 1})
-	}
-	return segments, nil
 }
 
 func TestLayoutOnce(t *testing.T) {
