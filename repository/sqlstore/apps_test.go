@@ -272,22 +272,6 @@ func TestDeleteUnderLoad(t *testing.T) {
 	})
 }
 
-// SQLite remembers a DELETE by hand as well.
-func TestDeleteByHand(t *testing.T) {
-	s := openMigrated(t, backends()[1].empty(t))
-	provision(t, s, app(7))
-	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-	addTag(t, s, "a", 2000)
-	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
-	for range 2 { // the second time with the tombstones in place
-		run(t, s, "DELETE FROM id_alloc", "DELETE FROM leaf_alloc",
-			"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 2000)")
-		provision(t, s, app(7))
-	}
-	wantSegment(t, one(s, key(7, 3), 0), 1001, 2000)
-	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
-}
-
 // What a copy of the database may lack is skipped, too, by an app or a tag that is deleted
 // in doubt and comes back. Where that is not known, or lies in another period, it is not
 // deleted.
