@@ -33,9 +33,6 @@ const (
 	// the database has gone on from a copy: that may have an earlier mark than the
 	// instance had, which used no more seconds than this while the copy lagged.
 	nodeRest = 86_400
-	// jumpShare is the share of the free worker IDs, one part in so many, that may be
-	// left out without an operator's word.
-	jumpShare = 100
 )
 
 // NodesOptions are the options of a registry of worker IDs for UIDs.
@@ -151,6 +148,9 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
 			number, _, taken, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
 		}
+		if err == nil && (number > max(last+1, start.workers) || m.NodeLost > 0 && last >= start.workers) {
+			err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
+		}
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not "+
 				"have, then run `shardid confirm --uid`", err)
@@ -170,10 +170,8 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		next = taken
 		next.Last = max(next.Last, row.ID)
 		if row.ID >= start.workers {
-			// Starts that the table lacks have taken over rows, as far as their numbers are no worker IDs.
-			lost := number - max(last+1, start.workers) + min(m.NodeLost, max(0, last-(start.workers-1)))
 			if err = removeNode(tx, row.ID); err == nil {
-				row, err = recycleNode(tx, m, start, lost)
+				row, err = recycleNode(tx, m, start)
 			}
 		}
 		// What is refused up to here must not look like a start that the database has lost: it marks nothing.
@@ -247,9 +245,8 @@ func launchDate(start nodeStart) string {
 
 // recycleNode takes over the worker ID that has not been used for longest. The rows
 // are read without a lock, so that marks continue; the one that is taken must still
-// be as it was read. As many as skip may have been taken over already, by starts that
-// the database has lost: they are never used again.
-func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, error) {
+// be as it was read.
+func recycleNode(tx *gorm.DB, m moment, start nodeStart) (nodeRow, error) {
 	before := start.second
 	if m.OldestCopy > 0 {
 		before -= nodeRest
@@ -257,22 +254,11 @@ func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, e
 	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
 	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again",
 		"SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
-		start.workers-1, before, skip*jumpShare+nodeCandidates)
-	switch {
-	case err != nil:
+		start.workers-1, before, nodeCandidates)
+	if err != nil {
 		return nodeRow{}, err
-	case skip > int64(len(rows))/jumpShare:
-		return nodeRow{}, fmt.Errorf("%w: %d worker IDs may have been taken over by starts that the database has "+
-			"lost, of %d that are free: make sure that no instance of the UID mode is running that the table does "+
-			"not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
 	}
-	for _, old := range rows[:skip] {
-		if err := write(tx, "leave out a row", "UPDATE "+nodeTable+" SET USED_UNTIL = 0 "+
-			"WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil); err != nil {
-			return nodeRow{}, err
-		}
-	}
-	for _, old := range rows[skip:] {
+	for _, old := range rows {
 		taken, err := takeNode(tx, old, start)
 		if taken || err != nil {
 			return nodeRow{ID: old.ID, Token: start.token, UsedUntil: old.UsedUntil}, err

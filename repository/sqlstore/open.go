@@ -76,7 +76,7 @@ func openPool(cfg *gosql.Config, names []string) (pool *sql.DB, hosts *primary, 
 		}
 		return sql.OpenDB(c), nil, nil
 	}
-	hosts = &primary{names: names, limit: cfg.Timeout}
+	hosts = &primary{names: names, limit: cfg.Timeout, committed: time.Now()}
 	for _, name := range names {
 		c, err := newConnector(onHost(cfg, name))
 		if err != nil {
