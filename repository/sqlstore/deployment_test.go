@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -612,56 +611,44 @@ func TestRaisedRate(t *testing.T) {
 func TestBeginning(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
-	ctx := t.Context()
-	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC",
-		Overflow: model.OverflowRefuse}
-	make3 := func(id uint8, fresh bool) (a model.AppSummary, plain, dated model.Tag) {
-		t.Helper()
-		word := func(name string) string { return map[bool]string{true: name}[fresh] }
-		app, name := app(id), fmt.Sprint("n", id)
-		app.Limit, app.Fresh = model.Limit{MaxID: 1<<32 - 1, Policy: model.LimitReject}, word(app.Name)
-		a, err := s.CreateApp(ctx, app)
-		check.Must(t, err)
-		plain, err = s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: word(name)})
-		check.Must(t, err)
-		dated, err = s.CreateTag(ctx, model.Tag{Name: name + "d", Step: 100, MaxID: 1, Numbering: day,
-			Fresh: word(name + "d")})
-		check.Must(t, err)
-		return a, plain, dated
-	}
-	gives := func(tag model.Tag) (int64, error) {
-		numbers, err := tag.Numbers()
-		check.Must(t, err)
-		seg, err := s.AllocateTag(ctx, model.TagRequest{Tag: tag.Name, Numbers: numbers})
-		return seg.First, err
-	}
-	begins := func(a model.AppSummary, plain, dated model.Tag) {
-		t.Helper()
-		first, err := gives(plain)
-		if err != nil || first != 1 || plain.MaxID != 1 || plain.Notice()+dated.Notice()+a.Notice() != "" {
-			t.Errorf("%d, %v; %+v, %+v, %+v", first, err, plain, dated, a)
-		}
-		check.OK(t, check.Err(gives(dated)))
-		wantSegment(t, one(s, key(a.ID, 0), 0), 1, 1000)
-	}
-	begins(make3(2, false))
-
+	s, ctx := mariaDB(t, Options{Witness: w}), t.Context()
 	w.lose("r2") // nobody vouches
 	anotherServer(t, s, 10*time.Second)
-	a, plain, dated := make3(3, false)
-	first, err := gives(plain)
-	if err != nil || first < 1_000_000 || plain.MaxID != first || plain.Skipped != first-1 ||
-		!strings.Contains(plain.Notice(), "shardid confirm --tag n3") {
-		t.Errorf("tag %+v, %q, begins at %d, %v", plain, plain.Notice(), first, err)
+	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC",
+		Overflow: model.OverflowRefuse}
+	numbers, err := day.Numbers()
+	check.Must(t, err)
+	narrow := func(id uint8, fresh string) (model.AppSummary, error) {
+		a := app(id)
+		a.Limit, a.Fresh = model.Limit{MaxID: 1<<32 - 1, Policy: model.LimitReject}, fresh
+		return s.CreateApp(ctx, a)
 	}
-	if _, err := gives(dated); !errors.Is(err, model.ErrUnconfirmed) || !dated.Waits ||
-		!strings.Contains(dated.Notice(), "shardid confirm --tag n3d") {
+	tag := func(name, fresh string, n model.Numbering) (model.Tag, error) {
+		return s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: fresh, Numbering: n})
+	}
+	first := func(name string, n *model.Numbers) (int64, error) {
+		seg, err := s.AllocateTag(ctx, model.TagRequest{Tag: name, Numbers: n})
+		return seg.First, err
+	}
+
+	plain, err := tag("plain", "", model.Numbering{})
+	check.Must(t, err)
+	begins, err := first("plain", nil)
+	if err != nil || begins < 1_000_000 || plain.MaxID != begins || plain.Skipped != begins-1 ||
+		!strings.Contains(plain.Notice(), "shardid confirm --tag plain") {
+		t.Errorf("tag %+v, %q, begins at %d, %v", plain, plain.Notice(), begins, err)
+	}
+	dated, err := tag("dated", "", day)
+	check.Must(t, err)
+	if _, err := first("dated", numbers); !errors.Is(err, model.ErrUnconfirmed) || !dated.Waits ||
+		!strings.Contains(dated.Notice(), "shardid confirm --tag dated") {
 		t.Errorf("dated tag %+v, %q, %v", dated, dated.Notice(), err)
 	}
-	if got := one(s, key(3, 0), 0); !errors.Is(got.Err, model.ErrUnconfirmed) || !a.Waits ||
-		!strings.Contains(a.Notice(), `shardid confirm --app 3 --name "test"`) {
-		t.Errorf("app %+v, %q, %v", a, a.Notice(), got.Err)
+	small, err := narrow(3, "")
+	check.Must(t, err)
+	if got := one(s, key(3, 0), 0); !errors.Is(got.Err, model.ErrUnconfirmed) || !small.Waits ||
+		!strings.Contains(small.Notice(), `shardid confirm --app 3 --name "test"`) {
+		t.Errorf("app %+v, %q, %v", small, small.Notice(), got.Err)
 	}
 	wide, err := s.CreateApp(ctx, app(4))
 	got := one(s, key(4, 0), 0)
@@ -669,23 +656,27 @@ func TestBeginning(t *testing.T) {
 		!strings.Contains(wide.Notice(), "begin above index") {
 		t.Errorf("wide app %+v, %q, %v, begins with %+v", wide, wide.Notice(), err, got)
 	}
-	begins(make3(5, true))
 
-	_, err = s.DeleteTag(ctx, "n5")
+	small, err = narrow(5, "test")
 	check.Must(t, err)
-	freshTag := func(name, fresh string) error {
-		return check.Err(s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: fresh}))
-	}
-	check.Is(t, freshTag("n5", "n5"), model.ErrRefused, "a tag that was deleted")
-	check.Is(t, freshTag("n6", "n5"), model.ErrInvalidArgument, "another name")
-	_, err = s.DeleteApp(ctx, 5, "test")
+	plain, err = tag("new", "new", model.Numbering{})
 	check.Must(t, err)
-	used := app(5)
-	used.Fresh = "test"
-	check.Is(t, check.Err(s.CreateApp(ctx, used)), model.ErrRefused, "an app that was deleted")
-	_, err = w.Raise(ctx, "r2", []model.Mark{{Counter: "t:marked", Value: 7}, {Counter: "l:6_0", Value: 7}})
+	dated, err = tag("days", "days", day)
 	check.Must(t, err)
-	check.Is(t, freshTag("marked", "marked"), model.ErrRefused, "a tag that Redis knows")
-	used.ID = 6
-	check.Is(t, check.Err(s.CreateApp(ctx, used)), model.ErrRefused, "an app that Redis knows")
+	check.Equal(t, small.Notice()+plain.Notice()+dated.Notice(), "", "of what is fresh")
+	wantSegment(t, one(s, key(5, 0), 0), 1, 1000)
+	begins, err = first("new", nil)
+	check.OK(t, err)
+	check.Equal(t, begins, 1, "a fresh tag")
+	check.OK(t, check.Err(first("days", numbers)))
+
+	check.Must(t, check.Err(s.DeleteTag(ctx, "new")))
+	check.Must(t, check.Err(s.DeleteApp(ctx, 5, "test")))
+	check.Must(t, check.Err(w.Raise(ctx, "r2",
+		[]model.Mark{{Counter: "t:marked", Value: 7}, {Counter: "l:6_0", Value: 7}})))
+	check.Is(t, check.Err(tag("new", "new", model.Numbering{})), model.ErrRefused, "a tag that was deleted")
+	check.Is(t, check.Err(tag("marked", "marked", model.Numbering{})), model.ErrRefused, "a tag that Redis knows")
+	check.Is(t, check.Err(tag("other", "new", model.Numbering{})), model.ErrInvalidArgument, "another name")
+	check.Is(t, check.Err(narrow(5, "test")), model.ErrRefused, "an app that was deleted")
+	check.Is(t, check.Err(narrow(6, "test")), model.ErrRefused, "an app that Redis knows")
 }

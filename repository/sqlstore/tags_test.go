@@ -169,10 +169,7 @@ func TestLayoutOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
 		other := model.LayoutRecord{Kind: "uid", Layout: strings.ToUpper(one.Layout)}
-		for range 2 { // it records nothing
-			check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
-			check.OK(t, check.Err(s.HasLayout(t.Context(), other)))
-		}
+		check.OK(t, check.Err(s.HasLayout(t.Context(), other))) // it records nothing
 		for _, want := range []bool{false, true, true} {
 			if already, err := s.LayoutOnce(t.Context(), one); already != want || err != nil {
 				t.Fatalf("already %v, %v", already, err)
@@ -203,16 +200,10 @@ func TestChangeTag(t *testing.T) {
 			t.Fatalf("from %+v\nto %+v, %v", before, after, err)
 		}
 		wantTag(t, s, model.TagRequest{Tag: "订单"}, model.TagSegment{First: 500, End: 520, Step: 20})
-		for name, c := range map[string]struct {
-			change model.TagChange
-			want   error
-		}{
-			"lower":        {model.TagChange{MaxID: ptr(int64(519)), Step: ptr(int64(7))}, model.ErrRefused},
-			"step":         {model.TagChange{Step: ptr(int64(0))}, model.ErrInvalidArgument},
-			"nothing left": {model.TagChange{MaxID: ptr(int64(model.MaxTagID))}, model.ErrInvalidArgument},
-		} {
-			check.Is(t, check.Err(s.ChangeTag(t.Context(), "订单", c.change)), c.want, name)
-		}
+		lower := model.TagChange{MaxID: ptr(int64(519)), Step: ptr(int64(7))}
+		check.Is(t, check.Err(s.ChangeTag(t.Context(), "订单", lower)), model.ErrRefused, "lower")
+		none := model.TagChange{MaxID: ptr(int64(model.MaxTagID))}
+		check.Is(t, check.Err(s.ChangeTag(t.Context(), "订单", none)), model.ErrInvalidArgument, "nothing left")
 		if got, err := s.Tag(t.Context(), "订单"); err != nil || got.MaxID != 520 || got.Step != 20 {
 			t.Errorf("now %+v, %v", got, err)
 		}
