@@ -19,21 +19,8 @@ import (
 
 // aStart is a start at second now with room for some worker IDs.
 func aStart(token string, workers, now int64) nodeStart {
-	return nodeStart{host: "host", port: "1-1", kind: model.NodeActual, token: token,
-		workers: workers, second: now, usedUntil: now + 3600}
-}
-
-// After a failover a worker ID rests for a day: its mark may have been higher.
-func TestRegisterStartRests(t *testing.T) {
-	s := openMigrated(t, backends()[0].empty(t))
-	const now = 1_800_000_000
-	register(t, s, aStart("a", 2, now))
-	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
-	check.Is(t, check.Err(s.registerStart(t.Context(), aStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID,
-		"it rests")
-	if node := register(t, s, aStart("b", 2, now+3601+nodeRest)); node.ID != 1 {
-		t.Errorf("a day later: %+v", node)
-	}
+	options := NodesOptions{Host: "host", Port: "1-1", Type: model.NodeActual, Workers: workers}
+	return nodeStart{options, token, now, now + 3600}
 }
 
 func register(t testing.TB, s *Store, start nodeStart) nodeRow {
@@ -74,6 +61,11 @@ func TestRegisterStartRecycles(t *testing.T) {
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
 			"the original's row that is left")
+		// After a failover a worker ID rests for a day: its mark may have been higher.
+		run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
+		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("late", 5, now+3600+nodeRest))), model.ErrNoWorkerID,
+			"it rests")
+		check.Equal(t, register(t, s, aStart("late", 5, now+3601+nodeRest)).ID, 2, "a day later")
 	})
 }
 
@@ -94,7 +86,8 @@ func TestNodeChangedRow(t *testing.T) {
 			})
 			check.OK(t, err)
 		}
-		check.OK(t, s.markStart(t.Context(), node.ID, node.Token, 1_800_009_999))
+		lease := model.Lease{WorkerID: int(node.ID), Owner: model.Owner{Token: "a"}, Reserved: 1_800_009_999_000}
+		check.OK(t, check.Err(s.Nodes(NodesOptions{}).Renew(t.Context(), lease)))
 	})
 }
 

@@ -146,13 +146,6 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		MySQL, SQLite)
 }
 
-// limitPool bounds the connections. Each of them ends after a while, so that a moved primary is found; 0 is never.
-func (s *Store) limitPool(conns int, life time.Duration) {
-	s.pool.SetMaxOpenConns(conns)
-	s.pool.SetMaxIdleConns(conns)
-	s.pool.SetConnMaxLifetime(life)
-}
-
 // gormConfig: transactions are begun where they are needed, errors are logged
 // where they are handled, and nothing is sent before it is asked for.
 func gormConfig() *gorm.Config {
