@@ -178,7 +178,7 @@ func usageLines() []line {
 		{"apps show", 2, `invalid argument "show" for "shardid apps": see shardid --help`},
 		{"config check nonsense", 2, `unknown command "nonsense" for "shardid config check": see shardid --help`},
 		{"doctor extra", 2, `"extra"`},
-		{"confirm", 2, "[app tag space uid registry deployment]"},
+		{"confirm", 2, "[app tag space uid registry]"},
 		{"provision", 2, "--app is missing: see shardid provision --help"},
 		{"provision --app 1 --file apps.yaml", 2, "--file is given in place of --app"},
 		{"provision --app x --name test", 2, `invalid argument "x" for "--app" flag`},

@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"shardid/model"
@@ -85,56 +82,24 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 	})
 }
 
-// adopt makes the database that of a deployment of which Redis still has something.
-func (o opened) adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
-	var owners map[string]int
-	if o.redis != nil {
-		if owners, err = o.redis.Owners(ctx, deployment); err != nil {
-			return 0, err
-		}
-	}
-	if owners[deployment] > 0 {
-		return o.db.Adopt(ctx, deployment, present)
-	}
-	own, err := o.db.Deployment(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var found []string
-	for _, id := range slices.Sorted(maps.Keys(owners)) {
-		of := map[bool]string{true: " (this database)"}[id == own]
-		found = append(found, fmt.Sprintf("%d keys of %s%s", owners[id], id, of))
-	}
-	return 0, fmt.Errorf("%w: nothing in Redis belongs to deployment %q: it has %s: give the ID of one that is gone, "+
-		"and the redis settings of the replicas",
-		model.ErrInvalidArgument, deployment, cmp.Or(strings.Join(found, ", "), "no keys of any"))
-}
-
 // confirm changes nothing where nothing waits for it.
 func (c *cli) confirm() *cobra.Command {
 	var app uint8
-	var name, tag, space, deployment, present string
+	var name, tag, space string
 	var uid, registry bool
 	cmd := &cobra.Command{
-		Use: "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID " +
-			"--confirm ID)",
+		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry)",
 		Short: "Accept the database as it is, after a restore or a failover to a stale replica",
 		Long: `After a database was restored, or failed over to a stale replica, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it
 waits for an operator instead, and its error names the command. Before you run it,
-raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.
-
-With --deployment, the database takes the place of one that is gone, and its own
-replicas refuse what they kept in Redis so far. Both IDs are needed: that of the lost
-database, of which Redis must have something, and that of this one. The replicas' error
-names both.`,
+raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.`,
 		Example: `  shardid apps set --app 7 --min-index 120000   # above the highest index in use
   shardid confirm --app 7 --name orders
   shardid confirm --tag orders
   shardid confirm --space chat
   shardid confirm --uid                          # WORKER_NODE has every instance that runs
-  shardid confirm --registry                     # no instance of the old registry of worker IDs runs
-  shardid confirm --deployment 3f0c2b9e --confirm 9a1d0c44   # this database, 9a1d0c44, takes the place of 3f0c2b9e`,
+  shardid confirm --registry                     # no instance of the old registry of worker IDs runs`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -144,14 +109,9 @@ names both.`,
 	f.StringVar(&space, "space", "", "`name` of a space of sequences")
 	f.BoolVar(&uid, "uid", false, "the starts of the UID mode")
 	f.BoolVar(&registry, "registry", false, "another registry of worker IDs, or snowflake.name")
-	f.StringVar(&deployment, "deployment", "", "`ID` of the deployment whose database is gone")
-	f.StringVar(&present, "confirm", "", "`ID` of the deployment that the database is now, with --deployment")
 	cmd.MarkFlagsRequiredTogether("app", "name")
-	for _, other := range []string{"app", "tag", "space", "uid", "registry"} {
-		cmd.MarkFlagsMutuallyExclusive("confirm", other)
-	}
-	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry", "deployment")
-	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry", "deployment")
+	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry")
+	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
 			target, waited := fmt.Sprintf("app %d", app), int64(0)
@@ -167,9 +127,6 @@ names both.`,
 				target, run = "starts of the UID mode", o.db.ConfirmNodes
 			case registry:
 				target, run = "registry of worker IDs", o.db.ForgetWorkerClaims
-			case deployment != "":
-				target = "deployment " + deployment
-				run = func(ctx context.Context) (int64, error) { return o.adopt(ctx, deployment, present) }
 			}
 			confirm := func(ctx context.Context) (before, after any, err error) {
 				waited, err = run(ctx)

@@ -60,9 +60,9 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"FOREIGN",
 		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), " +
-			"or, if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with " +
-			"the IDs of the other and of this one: two deployments share this Redis, or this database took the " +
-			"place of another one",
+			"or, if this database takes the other's place, set deployment of shardid_deployment to the other's ID, " +
+			"as docs/operations.md says: two deployments share this Redis, or this database took the place of " +
+			"another one",
 	}, {
 		"NODEPLOYMENT",
 		"wait until the database answers: the ID is read from there",

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"shardid/model"
 )
 
@@ -187,40 +185,6 @@ func firstError(results []result) error {
 		}
 	}
 	return nil
-}
-
-// Owners counts, by deployment, what belongs to it: lists and, of the deployment that is asked for, its marks. It
-// changes nothing. Errors: *model.StoreError.
-func (s *Store) Owners(ctx context.Context, deployment string) (map[string]int, error) {
-	names := make([]string, 0, model.Apps*model.Shards)
-	for list := range model.Apps * model.Shards {
-		key := model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}
-		names = append(names, metaKey(key))
-	}
-	owners := map[string]int{}
-	for part := range slices.Chunk(names, pipelineCalls) {
-		pipe := s.client.Pipeline()
-		var answers []*redis.SliceCmd
-		for _, hash := range part {
-			answers = append(answers, pipe.HMGet(ctx, hash, "d"))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, s.fail("look for the deployment", err)
-		}
-		for _, a := range answers {
-			if d, known := a.Val()[0].(string); known {
-				owners[d]++
-			}
-		}
-	}
-	marks, err := s.client.HMGet(ctx, marksKey(deployment), "h").Result()
-	if err != nil {
-		return nil, s.fail("look for the deployment", err)
-	}
-	if marks[0] != nil {
-		owners[deployment]++
-	}
-	return owners, nil
 }
 
 // pipelineCalls bounds a pipeline, in commands.

@@ -70,7 +70,7 @@ func TestDeployments(t *testing.T) {
 		change()
 		before := dump(t, c)
 		for what, err := range callErrs(t, theirs, l) {
-			wantAdvice(t, err, "deployment ours", "this one, theirs", "redis.url", "shardid confirm --deployment")
+			wantAdvice(t, err, "deployment ours", "this one, theirs", "redis.url", "shardid_deployment")
 			check.Is(t, err, model.ErrForeign, what)
 		}
 		check.Equal(t, dump(t, c), before, "content")

@@ -3,6 +3,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,8 +74,9 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 	})
 }
 
-// Of those who do one thing at once one does: an app is created with all its shards, and deleted; a layout is recorded,
-// and worker IDs of one registry are claimed, by whom the others follow who want the same.
+// Of those who do one thing at once as many do as can: an app is created with all its shards, and deleted; a layout is
+// recorded, and worker IDs of one registry are claimed, by whom the others follow who want the same; a name and the UID
+// mode give each worker ID once.
 func TestOneOfManyWins(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		wins := func(what string, want int, lost error, do func(i int) error) {
@@ -110,6 +112,15 @@ func TestOneOfManyWins(t *testing.T) {
 				return check.Err(s.ClaimWorker(t.Context(), claim))
 			})
 		}
+		check.Must(t, check.Err(s.CreateName(t.Context(), aName("orders"))))
+		wins("leased", 2, model.ErrNoWorkerID, func(int) error {
+			return check.Err(s.GrantLease(t.Context(), "orders", "same"))
+		})
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease"), 2, "leases")
+		wins("started", 3, model.ErrNoWorkerID, func(i int) error {
+			return check.Err(s.registerStart(t.Context(), aStart(fmt.Sprint(i), 4, 1_800_000_000)))
+		})
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 3, "starts")
 	})
 }
 
@@ -224,9 +235,11 @@ func TestProvisionBelowATombstone(t *testing.T) {
 	})
 }
 
-// Deletions and every road back, under allocations by four: no index twice.
+// Deletions and every road back, under allocations by four, through two stores as two processes have them: no index
+// comes twice.
 func TestDeleteUnderLoad(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
+		stores := []*Store{s, open(t, s.opts)}
 		provision(t, s, app(7))
 		stop := make(chan struct{})
 		taken, _ := atOnce(5, func(caller int) (all []model.Segment, _ error) {
@@ -251,31 +264,22 @@ func TestDeleteUnderLoad(t *testing.T) {
 					return all, nil
 				default:
 				}
-				if a := one(s, key(7, 0), 0); a.Err == nil {
+				if a := one(stores[caller%2], key(7, 0), 0); a.Err == nil {
 					all = append(all, a.Segment)
 				} else {
 					check.Is(t, a.Err, model.ErrUnknownShard)
 				}
 			}
 		})
-		disjoint(t, slices.Concat(taken...))
+		segments, last := slices.Concat(taken...), int64(0)
+		slices.SortFunc(segments, func(a, b model.Segment) int { return cmp.Compare(a.First, b.First) })
+		for _, s := range segments {
+			if s.First <= last || s.Last < s.First {
+				t.Fatalf("segment %d…%d after %d", s.First, s.Last, last)
+			}
+			last = s.Last
+		}
 	})
-}
-
-// SQLite remembers a DELETE by hand as well.
-func TestDeleteByHand(t *testing.T) {
-	s := openMigrated(t, backends()[1].empty(t))
-	provision(t, s, app(7))
-	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-	addTag(t, s, "a", 2000)
-	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
-	for range 2 { // the second time with the tombstones in place
-		run(t, s, "DELETE FROM id_alloc", "DELETE FROM leaf_alloc",
-			"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 2000)")
-		provision(t, s, app(7))
-	}
-	wantSegment(t, one(s, key(7, 3), 0), 1001, 2000)
-	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
 }
 
 // What a copy of the database may lack is skipped, too, by an app or a tag that is deleted

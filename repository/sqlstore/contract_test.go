@@ -3,11 +3,8 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,66 +157,6 @@ func TestStatementsOfAnAllocation(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Two stores, as two processes have them, allocate the same lists at once, in different orders.
-func TestAllocateConcurrently(t *testing.T) {
-	onBothEmpty(t, func(t *testing.T, opts Options) {
-		stores := []*Store{openMigrated(t, opts), open(t, opts)}
-		provision(t, stores[0], app(1))
-		var keys, back []model.ListKey
-		for shard := range uint8(8) {
-			keys, back = append(keys, key(1, shard)), append(back, key(1, 7-shard))
-		}
-		taken, _ := atOnce(16, func(w int) (all []model.Allocation, _ error) {
-			for range 10 {
-				if w%4 < 2 {
-					all = append(all, stores[w%2].Allocate(context.Background(), ask(keys...))...)
-					continue
-				}
-				got := stores[w%2].Allocate(context.Background(), ask(back...))
-				slices.Reverse(got)
-				all = append(all, got...)
-			}
-			return all, nil
-		})
-		for i, k := range keys {
-			var segments []model.Segment
-			for _, all := range taken {
-				for n := i; n < len(all); n += len(keys) {
-					check.Must(t, all[n].Err)
-					segments = append(segments, all[n].Segment)
-				}
-			}
-			check.Equal(t, contiguous(t, segments), count(t, stores[0],
-				fmt.Sprint("SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = ", k.Shard)), k)
-		}
-	})
-}
-
-// contiguous checks that the segments cover 1…last without overlap or hole.
-func contiguous(t *testing.T, segments []model.Segment) (last int64) {
-	t.Helper()
-	n := int64(0)
-	for _, s := range segments {
-		n += s.Len()
-	}
-	last = disjoint(t, segments)
-	check.Equal(t, n, last, "with holes")
-	return last
-}
-
-// disjoint checks that no index came twice.
-func disjoint(t *testing.T, segments []model.Segment) (last int64) {
-	t.Helper()
-	slices.SortFunc(segments, func(a, b model.Segment) int { return cmp.Compare(a.First, b.First) })
-	for _, s := range segments {
-		if s.First <= last || s.Last < s.First {
-			t.Fatalf("segment %d…%d after %d", s.First, s.Last, last)
-		}
-		last = s.Last
-	}
-	return last
 }
 
 func TestProvisionAllOrNone(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -390,42 +389,4 @@ func (s *Store) Deployment(ctx context.Context) (id string, err error) {
 		return "", s.explain("read the deployment", err)
 	}
 	return id, nil
-}
-
-// Adopt makes the database that of another deployment: it takes the place of one that
-// is gone, with what Redis keeps for it. It gives 0 when it is that one's already, and else
-// wants present to be the ID of the deployment that it has been. The
-// secret of scrambled apps is not in Redis: a database that has some is refused, and gets
-// none before that secret is known. Errors: model.ErrInvalidArgument, ErrRefused,
-// *model.StoreError.
-func (s *Store) Adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
-	if !regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`).MatchString(deployment) {
-		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument,
-			deployment)
-	}
-	const op = "take the place of another deployment"
-	return withMoment(ctx, s, op, []need{toOwn}, func(tx *gorm.DB, m *moment) (int64, error) {
-		if m.Deployment != deployment && m.Deployment != present {
-			return 0, fmt.Errorf("%w: this database is that of deployment %s, whose lists its replicas will refuse "+
-				"from then on: name it too, with --confirm %[2]s",
-				model.ErrInvalidArgument, m.Deployment)
-		}
-		apps, err := query[[]int64](tx, "read which apps are scrambled", "SELECT app_id FROM "+scrambleTable+
-			" ORDER BY app_id")
-		if err != nil {
-			return 0, err
-		}
-		if len(apps) > 0 && m.Deployment != deployment {
-			return 0, fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment "+
-				"%s scrambled with its own could repeat: begin with an empty database, into which you first "+
-				"restore the row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment,
-				deploymentTable)
-		}
-		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE "+
-			"deployment <> ?", deployment, unknownSecret, deployment)
-		s.seen.mu.Lock()
-		defer s.seen.mu.Unlock()
-		s.seen.deployment = "" // it is read anew
-		return res.RowsAffected, res.Error
-	})
 }

@@ -194,25 +194,6 @@ func TestDSNSettings(t *testing.T) {
 	check.Has(t, cfg.FormatDSN(), "charset=utf8mb4")
 }
 
-// A row that another holds for long costs an error that says so, not a broken
-// connection; a wait that ends in time costs nothing.
-func TestLockWait(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
-	provision(t, s, app(1))
-	hasty := open(t, Options{Driver: MySQL, DSN: opts.DSN + "&innodb_lock_wait_timeout=1"})
-	tx, err := plain(t, opts.DSN).Begin()
-	check.Must(t, err)
-	check.Must(t, check.Err(tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0")))
-	wantAdvice(t, one(hasty, key(1, 0), 0).Err, "")
-	wantSegment(t, one(hasty, key(1, 1), 0), 1, 1000) // other rows are not held
-	waiting := make(chan model.Allocation)
-	go func() { waiting <- one(s, key(1, 0), 0) }()
-	time.Sleep(200 * time.Millisecond)
-	check.Must(t, tx.Commit())
-	wantSegment(t, <-waiting, 501, 1500) // the latest committed row
-}
-
 // A host that falls silent between its lock and its COMMIT stops no other for more
 // than 10 s, and nothing that it did is stored.
 func TestSilentOwner(t *testing.T) {

@@ -24,40 +24,29 @@ func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (alread
 		return false, fmt.Errorf("%s: %w: kind %q and layout %q need 1…%d bytes", op, model.ErrInvalidArgument,
 			want.Kind, want.Layout, maxLayout)
 	}
-	found, err := s.hasLayout(ctx, want)
-	if found || err != nil {
-		return found, s.answer(ctx, op, err)
+	if found, err := s.HasLayout(ctx, want); found || err != nil {
+		return found, err
 	}
 	err = s.gorm.WithContext(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind,
 		want.Layout).Error
 	if isDuplicate(err) { // another starter was faster
-		found, err = s.hasLayout(ctx, want)
+		return s.HasLayout(ctx, want)
 	}
-	return found && err == nil, s.answer(ctx, op, err)
+	return false, s.answer(ctx, op, err)
 }
 
 // HasLayout says whether the layout is recorded, and records nothing. Errors:
 // model.ErrLayoutChanged when another one is, *model.StoreError.
 func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
-	found, err := s.hasLayout(ctx, want)
-	return found, s.answer(ctx, "read the layout", err)
-}
-
-// hasLayout says whether a layout is recorded; the error is
-// model.ErrLayoutChanged when it is another.
-func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
 	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT layout FROM "+layoutTable+" WHERE kind = ?",
 		want.Kind)
-	switch {
-	case err != nil || len(found) == 0:
-		return false, err
-	case found[0] != want.Layout:
-		return false, fmt.Errorf("%w: %s IDs have been issued with %s, the configuration says %s: IDs of both "+
+	if err == nil && len(found) > 0 && found[0] != want.Layout {
+		err = fmt.Errorf("%w: %s IDs have been issued with %s, the configuration says %s: IDs of both "+
 			"could be equal. Set the recorded values again; only where IDs of both never meet in one column, or "+
 			"cannot be equal (docs/uid.md), delete the row of %[2]s in id_layout",
 			model.ErrLayoutChanged, want.Kind, found[0], want.Layout)
 	}
-	return true, nil
+	return err == nil && len(found) > 0, s.answer(ctx, "read the layout", err)
 }
 
 // LayoutAge is for how long IDs of a kind may have been issued, to the millisecond: since

@@ -59,47 +59,41 @@ func (r leaseRow) lease(n model.Name, secret string, now int64) model.NameLease 
 // be needed before there is a time to use. Errors: model.ErrUnknownName, ErrNoWorkerID,
 // *model.StoreError; after that one a worker ID may be leased that nobody uses, until it ends.
 func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease model.NameLease, err error) {
-	err = s.takeOne(ctx, "lease a worker ID", func(tx *gorm.DB) (err error) {
-		lease, err = s.grantLease(tx, name, instance)
-		return err
+	err = s.takeOne(ctx, "lease a worker ID", func(tx *gorm.DB) error {
+		n, at, err := s.presentName(tx, name)
+		if err != nil {
+			return err
+		}
+		old, err := freeWorker(tx, n, instance, at)
+		if err != nil {
+			return err
+		}
+		// A clock that is further behind is wrong. So a time that is no such time is seen as one.
+		after := max(old.UntilMs, at.Now-n.Hold.Milliseconds())
+		if at.Changes > 0 {
+			after = max(after, n.LostUntil(at.kept))
+		}
+		secret := rand.Text()
+		row := leaseRow{
+			Name: name, WorkerID: old.WorkerID, Instance: instance, Secret: digest(secret), AfterMs: after,
+			UntilMs: max(old.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds()), GrantedAt: at.Now,
+		}
+		lease = row.lease(n, secret, at.Now)
+		if old.GrantedAt == 0 {
+			return write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") "+
+				"VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+				row.Name, row.WorkerID, row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
+		}
+		return updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, "+
+			"after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
+			" WHERE name = ? AND worker_id = ? AND secret = ? AND until_ms = ?",
+			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt, row.Name, row.WorkerID, old.Secret,
+			old.UntilMs)
 	})
 	if err != nil {
 		return model.NameLease{}, err
 	}
 	return lease, nil
-}
-
-func (s *Store) grantLease(tx *gorm.DB, name, instance string) (model.NameLease, error) {
-	n, at, err := s.presentName(tx, name)
-	if err != nil {
-		return model.NameLease{}, err
-	}
-	old, err := freeWorker(tx, n, instance, at)
-	if err != nil {
-		return model.NameLease{}, err
-	}
-	// A clock that is further behind is wrong. So a time that is no such time is seen as one.
-	after := max(old.UntilMs, at.Now-n.Hold.Milliseconds())
-	if at.Changes > 0 {
-		after = max(after, n.LostUntil(at.kept))
-	}
-	secret := rand.Text()
-	row := leaseRow{
-		Name: name, WorkerID: old.WorkerID, Instance: instance, Secret: digest(secret), AfterMs: after,
-		UntilMs: max(old.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds()), GrantedAt: at.Now,
-	}
-	if old.GrantedAt == 0 {
-		err = write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") "+
-			"VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-			row.Name, row.WorkerID, row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
-	} else {
-		err = updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, "+
-			"after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
-			" WHERE name = ? AND worker_id = ? AND secret = ? AND until_ms = ?",
-			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt, row.Name, row.WorkerID, old.Secret,
-			old.UntilMs)
-	}
-	return row.lease(n, secret, at.Now), err
 }
 
 // freeWorker is a worker ID to lease, with its last lease; GrantedAt is 0 for one that never was.

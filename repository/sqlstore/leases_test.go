@@ -110,25 +110,6 @@ func TestLeaseEnds(t *testing.T) {
 	})
 }
 
-// Callers at the same time get different worker IDs.
-func TestLeasesAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		n := aName("orders")
-		n.WorkerBits = 4
-		check.Must(t, check.Err(s.CreateName(t.Context(), n)))
-		leases, errs := atOnce(16, func(int) (model.NameLease, error) {
-			return s.GrantLease(t.Context(), "orders",
-				"same")
-		})
-		seen := map[int64]bool{}
-		for i, l := range leases {
-			check.OK(t, errs[i])
-			seen[l.WorkerID] = true
-		}
-		check.Equal(t, len(seen), 16, "worker IDs")
-	})
-}
-
 // After the database went on from a copy, new leases begin above all that the lost ones could
 // use; a lease that the copy has is renewed as before.
 func TestLeasesOfACopy(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/scripts/check"
-	migrations "shardid/sql"
 )
 
 func TestMigrateManyAtOnce(t *testing.T) {
@@ -104,43 +102,16 @@ func TestMigrateWaitsForTheLock(t *testing.T) {
 	check.Is(t, s.Migrate(ctx, nil), context.DeadlineExceeded)
 }
 
-// The files load as they are, twice, before and after migrate.
-func TestMigrateByHand(t *testing.T) {
-	for _, first := range []string{"by hand", "migrate"} {
-		t.Run(first+" first", func(t *testing.T) {
-			opts := backends()[0].empty(t)
-			s, db := open(t, opts), plain(t, opts.DSN+"&multiStatements=true")
-			if first == "migrate" {
-				check.Must(t, s.Migrate(context.Background(), nil))
-			}
-			files, err := migrations.Files("mysql")
-			check.Must(t, err)
-			names, err := fs.Glob(files, "*.sql")
-			check.Must(t, err)
-			for range 2 {
-				for _, name := range names {
-					text, err := fs.ReadFile(files, name)
-					check.Must(t, err)
-					check.Must(t, check.Err(db.Exec(string(text))))
-				}
-			}
-			check.Must(t, check.Err(db.Exec("CALL alloc_initData(7, '名', 'd')")))
-			check.Must(t, s.Migrate(context.Background(), nil))
-			check.OK(t, s.Check(context.Background()))
-			checkProcedure(t, s)
-		})
-	}
-}
-
-// checkProcedure wants 64 rows of app 7, made by the procedure, and nothing else.
-func checkProcedure(t *testing.T, s *Store) {
-	t.Helper()
+// The article's stored procedure makes the 64 rows of an app once, and nothing else.
+func TestProcedure(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	run(t, s, "CALL alloc_initData(7, '名', 'd')")
 	for _, call := range []string{"300, 'x', ''", "-1, 'x', ''", "7, 'other', ''", "NULL, 'x', ''"} {
 		if _, err := s.pool.Exec("CALL alloc_initData(" + call + ")"); err == nil {
 			t.Errorf("alloc_initData(%s) was taken", call)
 		}
 	}
-	lists, err := s.Load(context.Background())
+	lists, err := s.Load(t.Context())
 	if err != nil || len(lists) != 64 || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 64 {
 		t.Fatalf("%d lists, %v", len(lists), err)
 	}

@@ -33,9 +33,6 @@ const (
 	// the database has gone on from a copy: that may have an earlier mark than the
 	// instance had, which used no more seconds than this while the copy lagged.
 	nodeRest = 86_400
-	// jumpShare is the share of the free worker IDs, one part in so many, that may be
-	// left out without an operator's word.
-	jumpShare = 100
 )
 
 // NodesOptions are the options of a registry of worker IDs for UIDs.
@@ -61,14 +58,14 @@ func (s *Store) Nodes(opts NodesOptions) *Nodes { return &Nodes{s, opts} }
 // was lost may be repeated. Until the first Renew the mark is the second before, so where others need worker IDs that
 // early they may take it. Errors: model.ErrNoWorkerID, *model.StoreError.
 func (n *Nodes) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
-	now, port := time.Now(), n.opts.Port
-	if port == "" {
-		port = fmt.Sprintf("%d-%d", now.UnixMilli(), rand.IntN(portRandom))
+	now := time.Now()
+	start := nodeStart{NodesOptions: n.opts, token: owner.Token, second: now.Unix(), usedUntil: now.Unix() - 1}
+	if start.Port == "" {
+		start.Port = fmt.Sprintf("%d-%d", now.UnixMilli(), rand.IntN(portRandom))
 	}
-	row, err := n.store.registerStart(ctx, nodeStart{
-		host: n.opts.Host[:min(len(n.opts.Host), maxNodeText)], port: port[:min(len(port), maxNodeText)],
-		kind: n.opts.Type, token: owner.Token, workers: n.opts.Workers, second: now.Unix(), usedUntil: now.Unix() - 1,
-	})
+	start.Host = start.Host[:min(len(start.Host), maxNodeText)]
+	start.Port = start.Port[:min(len(start.Port), maxNodeText)]
+	row, err := n.store.registerStart(ctx, start)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -80,7 +77,21 @@ func (n *Nodes) Acquire(ctx context.Context, owner model.Owner) (model.Lease, er
 // mark is never lowered, and one that stays is not written again. Errors: model.ErrLeaseLost when the row is gone or
 // another start's, *model.StoreError when that is not known.
 func (n *Nodes) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	return lease, n.store.markStart(ctx, int64(lease.WorkerID), lease.Owner.Token, lease.Reserved/1000)
+	token, until := lease.Owner.Token, lease.Reserved/1000
+	return lease, n.store.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
+		row, err := n.store.findNode(tx, "ID = ?", lease.WorkerID)
+		if err == nil && (token == "" || row.Token != token) {
+			err = fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, lease.WorkerID)
+		}
+		if err == nil {
+			_, err = n.store.moment(tx)
+		}
+		if err != nil || until <= row.UsedUntil {
+			return err
+		}
+		return updateRows(tx, 1, "store the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, "+
+			"MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
+	})
 }
 
 // Release implements worker.Registry. The mark stays as it is: a lower one could be lost with its commit, and it
@@ -92,12 +103,10 @@ func (n *Nodes) Peers(context.Context) ([]model.WorkerPeer, error) { return nil,
 
 // nodeStart is one start of an instance. Times are Unix seconds.
 type nodeStart struct {
-	host, port string
-	kind       int
-	token      string // random
-	workers    int64  // worker IDs are 0…workers-1
-	second     int64  // the caller's clock: a worker ID is used again only if the mark of its last user lies before it
-	usedUntil  int64  // the mark that the row has at least
+	NodesOptions
+	token     string // random
+	second    int64  // the caller's clock: a worker ID is used again only if the mark of its last user lies before it
+	usedUntil int64  // the mark that the row has at least
 }
 
 // nodeRow is a row of WORKER_NODE.
@@ -107,22 +116,14 @@ type nodeRow struct {
 	UsedUntil int64 // the mark, Unix s: IDs of the next start carry a later second
 }
 
-// registerStart gives a start its row, whose mark is then at least that of the start.
+// registerStart gives a start its row. A call that is repeated finds it.
 func (s *Store) registerStart(ctx context.Context, start nodeStart) (nodeRow, error) {
 	return within(ctx, s, "register the start", func(tx *gorm.DB) (row nodeRow, err error) {
-		m, err := s.lockNamed(tx, nodeTable)
-		if err != nil {
+		if _, err = s.lockNamed(tx, nodeTable); err != nil {
 			return row, err
 		}
 		row, err = s.findNode(tx, "TOKEN = ?", start.token)
-		switch {
-		case err != nil:
-			return row, err
-		case row.Token != "":
-			err = markNode(tx, row, start.usedUntil)
-		case m.apart != nil:
-			return row, m.apart
-		default:
+		if err == nil && row.Token == "" {
 			row, err = s.newNode(tx, start)
 		}
 		row.UsedUntil = max(row.UsedUntil, start.usedUntil)
@@ -143,13 +144,16 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	}
 	var next model.Counter
 	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
-		last, limit := starts.Last, start.workers-1
+		last, limit := starts.Last, start.Workers-1
 		if last >= limit { // used worker IDs are given out again
 			limit = math.MaxInt64
 		}
 		number, _, taken, err := starts.TakeNumbers(mark, 1, limit, m.now)
 		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
 			number, _, taken, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
+		}
+		if err == nil && (number > max(last+1, start.Workers) || m.NodeLost > 0 && last >= start.Workers) {
+			err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
 		}
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not "+
@@ -169,11 +173,9 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		}
 		next = taken
 		next.Last = max(next.Last, row.ID)
-		if row.ID >= start.workers {
-			// Starts that the table lacks have taken over rows, as far as their numbers are no worker IDs.
-			lost := number - max(last+1, start.workers) + min(m.NodeLost, max(0, last-(start.workers-1)))
+		if row.ID >= start.Workers {
 			if err = removeNode(tx, row.ID); err == nil {
-				row, err = recycleNode(tx, m, start, lost)
+				row, err = recycleNode(tx, m, start)
 			}
 		}
 		// What is refused up to here must not look like a start that the database has lost: it marks nothing.
@@ -224,7 +226,7 @@ func (s *Store) insertNode(tx *gorm.DB, start nodeStart, id any) (nodeRow, error
 	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, "+
 		"MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
-		id, start.host, start.port, start.kind, launchDate(start), start.token, start.usedUntil)
+		id, start.Host, start.Port, start.Type, launchDate(start), start.token, start.usedUntil)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -247,9 +249,8 @@ func launchDate(start nodeStart) string {
 
 // recycleNode takes over the worker ID that has not been used for longest. The rows
 // are read without a lock, so that marks continue; the one that is taken must still
-// be as it was read. As many as skip may have been taken over already, by starts that
-// the database has lost: they are never used again.
-func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, error) {
+// be as it was read.
+func recycleNode(tx *gorm.DB, m moment, start nodeStart) (nodeRow, error) {
 	before := start.second
 	if m.OldestCopy > 0 {
 		before -= nodeRest
@@ -257,22 +258,11 @@ func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, e
 	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
 	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again",
 		"SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
-		start.workers-1, before, skip*jumpShare+nodeCandidates)
-	switch {
-	case err != nil:
+		start.Workers-1, before, nodeCandidates)
+	if err != nil {
 		return nodeRow{}, err
-	case skip > int64(len(rows))/jumpShare:
-		return nodeRow{}, fmt.Errorf("%w: %d worker IDs may have been taken over by starts that the database has "+
-			"lost, of %d that are free: make sure that no instance of the UID mode is running that the table does "+
-			"not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
 	}
-	for _, old := range rows[:skip] {
-		if err := write(tx, "leave out a row", "UPDATE "+nodeTable+" SET USED_UNTIL = 0 "+
-			"WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil); err != nil {
-			return nodeRow{}, err
-		}
-	}
-	for _, old := range rows[skip:] {
+	for _, old := range rows {
 		taken, err := takeNode(tx, old, start)
 		if taken || err != nil {
 			return nodeRow{ID: old.ID, Token: start.token, UsedUntil: old.UsedUntil}, err
@@ -281,7 +271,7 @@ func recycleNode(tx *gorm.DB, m moment, start nodeStart, skip int64) (nodeRow, e
 	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that "+
 		"passed long enough ago: wait until the marks of instances that are gone have passed, or set more "+
 		"uid.worker_bits together with a new uid.epoch",
-		model.ErrNoWorkerID, start.workers-1, nodeTable)
+		model.ErrNoWorkerID, start.Workers-1, nodeTable)
 }
 
 // takeNode says whether the row was still as it was read and is the start's now.
@@ -289,38 +279,12 @@ func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) (bool, error) {
 	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, "+
 		"MODIFIED = CURRENT_TIMESTAMP, CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? "+
 		"WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
-		start.host, start.port, start.kind, launchDate(start), start.token, max(start.usedUntil, old.UsedUntil),
+		start.Host, start.Port, start.Type, launchDate(start), start.token, max(start.usedUntil, old.UsedUntil),
 		old.ID, old.UsedUntil, old.Token)
 	if res.Error != nil {
 		return false, fmt.Errorf("take over row %d: %w", old.ID, res.Error)
 	}
 	return res.RowsAffected == 1, nil
-}
-
-// markStart raises the mark of a row that is still the start's of the token.
-func (s *Store) markStart(ctx context.Context, id int64, token string, until int64) error {
-	return s.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
-		row, err := s.findNode(tx, "ID = ?", id)
-		if err == nil && (token == "" || row.Token != token) {
-			err = fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, id)
-		}
-		if err == nil {
-			_, err = s.moment(tx)
-		}
-		if err == nil {
-			err = markNode(tx, row, until)
-		}
-		return err
-	})
-}
-
-// markNode raises the mark of a locked row. It is never lowered.
-func markNode(tx *gorm.DB, row nodeRow, until int64) error {
-	if until <= row.UsedUntil {
-		return nil
-	}
-	return updateRows(tx, 1, "store the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, "+
-		"MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
 }
 
 // ConfirmNodes ends the doubt about the starts of the UID mode: the caller says

@@ -19,21 +19,8 @@ import (
 
 // aStart is a start at second now with room for some worker IDs.
 func aStart(token string, workers, now int64) nodeStart {
-	return nodeStart{host: "host", port: "1-1", kind: model.NodeActual, token: token,
-		workers: workers, second: now, usedUntil: now + 3600}
-}
-
-// After a failover a worker ID rests for a day: its mark may have been higher.
-func TestRegisterStartRests(t *testing.T) {
-	s := openMigrated(t, backends()[0].empty(t))
-	const now = 1_800_000_000
-	register(t, s, aStart("a", 2, now))
-	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
-	check.Is(t, check.Err(s.registerStart(t.Context(), aStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID,
-		"it rests")
-	if node := register(t, s, aStart("b", 2, now+3601+nodeRest)); node.ID != 1 {
-		t.Errorf("a day later: %+v", node)
-	}
+	options := NodesOptions{Host: "host", Port: "1-1", Type: model.NodeActual, Workers: workers}
+	return nodeStart{options, token, now, now + 3600}
 }
 
 func register(t testing.TB, s *Store, start nodeStart) nodeRow {
@@ -41,28 +28,6 @@ func register(t testing.TB, s *Store, start nodeStart) nodeRow {
 	node, err := s.registerStart(context.Background(), start)
 	check.Must(t, err)
 	return node
-}
-
-func TestRegisterStart(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		const now = 1_800_000_000
-		for i := range int64(3) {
-			want := nodeRow{ID: i + 1, Token: fmt.Sprint("t", i), UsedUntil: now + 3600}
-			for range 2 { // a repeated call
-				check.Equal(t, register(t, s, aStart(want.Token, 1<<22, now)), want)
-			}
-		}
-		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE "+
-			"WHERE ID = 1")
-		if want := "host 1-1 2 " + time.Unix(now, 0).Format(time.DateOnly); day != want {
-			t.Errorf("%s, want %s", day, want)
-		}
-		later := aStart("t0", 1<<22, now)
-		later.usedUntil += 50
-		register(t, s, later)
-		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3650,
-			"the mark that the repeated call believes in")
-	})
 }
 
 func TestRegisterStartRecycles(t *testing.T) {
@@ -96,6 +61,11 @@ func TestRegisterStartRecycles(t *testing.T) {
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
 			"the original's row that is left")
+		// After a failover a worker ID rests for a day: its mark may have been higher.
+		run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
+		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("late", 5, now+3600+nodeRest))), model.ErrNoWorkerID,
+			"it rests")
+		check.Equal(t, register(t, s, aStart("late", 5, now+3601+nodeRest)).ID, 2, "a day later")
 	})
 }
 
@@ -116,38 +86,8 @@ func TestNodeChangedRow(t *testing.T) {
 			})
 			check.OK(t, err)
 		}
-		check.OK(t, s.markStart(t.Context(), node.ID, node.Token, 1_800_009_999))
-	})
-}
-
-// Many start at once, as two processes' worth of stores, some on new worker IDs
-// and some on used ones, while those that run raise their marks.
-func TestRegisterStartsAtOnce(t *testing.T) {
-	onBothEmpty(t, func(t *testing.T, opts Options) {
-		const now, workers = 1_800_000_000, 33
-		stores := []*Store{openMigrated(t, opts), open(t, opts)}
-		for i := range 16 { // gone since long
-			register(t, stores[0], aStart(fmt.Sprint("old", i), workers, now-100_000))
-		}
-		got, errs := atOnce(40, func(i int) (nodeRow, error) {
-			s := stores[i%2]
-			node, err := s.registerStart(context.Background(), aStart(fmt.Sprint("new", i), workers, now))
-			for m := int64(1); err == nil && m < 4; m++ {
-				err = s.markStart(context.Background(), node.ID, node.Token, now+3600+m)
-			}
-			return node, err
-		})
-		ids, none := map[int64]bool{}, 0
-		for i, node := range got {
-			if errors.Is(errs[i], model.ErrNoWorkerID) {
-				none++
-				continue
-			}
-			check.OK(t, errs[i])
-			ids[node.ID] = true
-		}
-		check.Equal(t, len(ids), workers-1, "worker IDs")
-		check.Equal(t, none, 40-len(ids), "starts without one")
+		lease := model.Lease{WorkerID: int(node.ID), Owner: model.Owner{Token: "a"}, Reserved: 1_800_009_999_000}
+		check.OK(t, check.Err(s.Nodes(NodesOptions{}).Renew(t.Context(), lease)))
 	})
 }
 
@@ -162,6 +102,8 @@ func TestNodes(t *testing.T) {
 		if lease.WorkerID != 1 || lease.After < 1000*(began-1) || lease.After >= 1000*time.Now().Unix() {
 			t.Errorf("%+v", lease)
 		}
+		row := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE")
+		check.Equal(t, row, strings.Repeat("h", 64)+" 2 "+time.Unix(began, 0).Format(time.DateOnly))
 		port := text(t, s, "SELECT PORT FROM WORKER_NODE")
 		if !regexp.MustCompile(`^\d{13}-\d{1,5}$`).MatchString(port) {
 			t.Errorf("port %q", port)

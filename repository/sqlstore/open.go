@@ -41,6 +41,7 @@ const (
 	// poolIdle is how long the pool keeps an idle connection: well below
 	// idleWait, so that the server never ends one of the pool's.
 	poolIdle = 4 * time.Second
+	poolSize = 16 // connections
 )
 
 func (s *Store) openMySQL() error {
@@ -55,8 +56,10 @@ func (s *Store) openMySQL() error {
 		return err
 	}
 	s.server = cfg
-	s.limitPool(16, 5*time.Minute)
+	s.pool.SetMaxOpenConns(poolSize)
+	s.pool.SetMaxIdleConns(poolSize)
 	s.pool.SetConnMaxIdleTime(poolIdle)
+	s.pool.SetConnMaxLifetime(5 * time.Minute) // so that a moved primary is found
 	s.gorm, err = gormOf(s.pool)
 	return s.explain("open", err)
 }
@@ -76,7 +79,7 @@ func openPool(cfg *gosql.Config, names []string) (pool *sql.DB, hosts *primary, 
 		}
 		return sql.OpenDB(c), nil, nil
 	}
-	hosts = &primary{names: names, limit: cfg.Timeout}
+	hosts = &primary{names: names, limit: cfg.Timeout, committed: time.Now()}
 	for _, name := range names {
 		c, err := newConnector(onHost(cfg, name))
 		if err != nil {
@@ -189,7 +192,7 @@ func (s *Store) openSQLite(ctx context.Context) error {
 		if s.pool, err = sql.Open(sqliteDriver, uri.String()); err != nil {
 			return err
 		}
-		s.limitPool(1, 0) // more writers would only wait for each other
+		s.pool.SetMaxOpenConns(1) // more writers would only wait for each other
 		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool},
 			gormConfig()); err == nil {
 			err = s.pool.PingContext(ctx) // a connection sets the journal mode, which makes or reads the file

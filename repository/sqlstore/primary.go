@@ -16,7 +16,7 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 )
 
-// errDeployments: the hosts do not have one deployment.
+// errDeployments: a host has another deployment than the one in use.
 var errDeployments = errors.New("let database.hosts name a primary and its replicas only: the hosts belong to " +
 	"different deployments")
 
@@ -38,10 +38,9 @@ type primary struct {
 
 	mu         sync.Mutex
 	at         int       // the host in use
-	found      bool      // a host has taken writes; before that all are asked in order
 	broke      bool      // a connection could not be made, or a transaction broke, since the last commit
 	committed  time.Time // when something that was written was last committed, or another host was taken
-	deployment string    // of all hosts; "" until one has said it
+	deployment string    // of the hosts that were taken; "" until one has said it
 }
 
 // onHost is cfg for one of several hosts. A DSN that asks for TLS has had its own host's name put
@@ -57,61 +56,36 @@ func onHost(cfg *gosql.Config, address string) *gosql.Config {
 
 func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 
-// Connect asks the host in use first, or last if it is doubted. At the start it asks all of them: so a host of another
-// deployment is found before anything is issued, and should several take writes, every process takes the same.
+// Connect asks the host in use first, or last if it is doubted, and gives a connection to the first that takes writes.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
-	inUse, found, doubted := p.inUse()
+	inUse, doubted := p.inUse()
 	first, within := inUse, p.limit
 	if doubted {
 		first, within = inUse+1, min(p.limit, othersWithin)
 	}
-	var best driver.Conn
 	var failed error
-	at := inUse
-	for i := 0; i < len(p.hosts) && (best == nil || !found); i++ {
+	for i := range p.hosts {
 		next := (first + i) % len(p.hosts)
 		if next == inUse {
 			within = p.limit
 		}
 		conn, err := p.open(ctx, next, within)
-		switch {
-		case err != nil:
-			failed = errors.Join(failed, err)
-			if next == inUse {
-				p.tell(false)
-			}
-		case best != nil && next > at:
-			_ = conn.Close() // one is enough
-		default:
-			if best != nil {
-				_ = best.Close()
-			}
-			best, at = conn, next
+		if err == nil {
+			return conn, nil
+		}
+		failed = errors.Join(failed, err)
+		if next == inUse {
+			p.tell(false)
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if best != nil && !found && errors.Is(failed, errDeployments) {
-		_ = best.Close() // whose it is is not known
-		best = nil
-	}
-	switch {
-	case best != nil && (at != p.at || !p.found):
-		p.at, p.found, p.broke, p.committed = at, true, false, time.Now() // it has as long to commit something
-	case best == nil && !p.found: // any of them may have been asked first
-		p.deployment = ""
-	}
-	if best == nil {
-		return nil, failed
-	}
-	return best, nil
+	return nil, failed
 }
 
-// inUse is the host in use, whether it has taken writes, and whether it is doubted.
-func (p *primary) inUse() (at int, found, doubted bool) {
+// inUse is the host in use, and whether it is doubted.
+func (p *primary) inUse() (at int, doubted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.at, p.found, p.broke && time.Since(p.committed) >= commitsWithin
+	return p.at, p.broke && time.Since(p.committed) >= commitsWithin
 }
 
 // tell says that something that was written was committed, or that a transaction broke. nil is of one host alone.
@@ -126,8 +100,8 @@ func (p *primary) tell(committed bool) {
 	}
 }
 
-// open connects to a host that takes writes which are not lost: a member of a group that was started again may take
-// some until it joins. Errors: errReadOnly, errOutside, errDeployments.
+// open connects to a host that takes writes which are not lost, and has it in use: a member of a group that was started
+// again may take some until it joins. Errors: errReadOnly, errOutside, errDeployments.
 func (p *primary) open(ctx context.Context, at int, within time.Duration) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -148,16 +122,19 @@ func (p *primary) open(ctx context.Context, at int, within time.Duration) (drive
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.deployment = cmp.Or(p.deployment, deployment)
 	switch {
 	case err != nil:
-	case deployment != "" && deployment != p.deployment:
+	case deployment != "" && p.deployment != "" && deployment != p.deployment:
 		err = fmt.Errorf("%w: %.20q, and that of another one is %.20q", errDeployments, deployment, p.deployment)
 	case isOn(readOnly):
 		err = errReadOnly
 	case isOutside(sent):
 		err = errOutside
 	default:
+		p.deployment = cmp.Or(p.deployment, deployment)
+		if at != p.at {
+			p.at, p.broke, p.committed = at, false, time.Now() // it has as long to commit something
+		}
 		return conn, nil
 	}
 	return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())

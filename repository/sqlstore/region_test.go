@@ -24,7 +24,7 @@ func issue(t *testing.T, s *Store) (errs []error) {
 	t.Helper()
 	_, tag := s.AllocateTag(t.Context(), model.TagRequest{Tag: "orders", Step: 1})
 	_, lease := s.GrantLease(t.Context(), "gophers", "")
-	_, node := s.registerStart(t.Context(), nodeStart{token: "x", kind: model.NodeActual, workers: 4, usedUntil: 1})
+	_, node := s.registerStart(t.Context(), aStart("x", 4, 1))
 	section := s.AllocateSections(t.Context(),
 		[]model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)
 	if errors.Is(section[0].Err, model.ErrSectionBusy) { // it has numbers

@@ -18,7 +18,8 @@ func makeSecret(tx *gorm.DB) error {
 		"UPDATE "+deploymentTable+" SET scramble_secret = ? WHERE scramble_secret = ''", rand.Text()+rand.Text())
 }
 
-// unknownSecret stands for the secret of a deployment whose place the database took.
+// unknownSecret stands for the secret of a lost deployment whose place the database took: operators write it, as
+// docs/operations.md says. Scrambled apps that the database has are refused with it, and none is added.
 const unknownSecret = "unknown"
 
 // scrambleRow is a scrambled app, with the deployment's secret.

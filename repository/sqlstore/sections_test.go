@@ -174,12 +174,8 @@ func lag(t *testing.T, s *Store) {
 // lacks something: neither continues under the term that the copy has, and the next is above all.
 func TestSectionOfACopy(t *testing.T) {
 	t.Parallel()
-	for name, w := range map[string]*fakeWitness{"the witness vouches": aWitness(), "nobody does": nil} {
+	for name, opts := range map[string]Options{"the witness vouches": {Witness: aWitness()}, "nobody does": {}} {
 		t.Run(name, func(t *testing.T) {
-			opts := Options{}
-			if w != nil {
-				opts.Witness = w
-			}
 			s := mariaDB(t, opts)
 			addSpace(t, s, "s", 2)
 			grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0))
@@ -197,7 +193,7 @@ func TestSectionOfACopy(t *testing.T) {
 			}
 			untouched := sectionAsk(1, "a-1", 1, 10)
 			untouched.Want = 0
-			if g = grant(t, s, untouched); w != nil {
+			if g = grant(t, s, untouched); opts.Witness != nil {
 				wantGrant(t, g, 1, true, 0)
 			} else if g.Open || g.Term <= 10 {
 				t.Errorf("one that may lack a claim: %+v", g)

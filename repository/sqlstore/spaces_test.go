@@ -83,12 +83,8 @@ func testChangeSpace(t *testing.T, s *Store) {
 // where the witness vouches; where nobody does, above the doubt, and nobody is taken for the first.
 func TestSpaceOfACopy(t *testing.T) {
 	t.Parallel()
-	for name, w := range map[string]*fakeWitness{"the witness vouches": aWitness(), "nobody does": nil} {
+	for name, opts := range map[string]Options{"the witness vouches": {Witness: aWitness()}, "nobody does": {}} {
 		t.Run(name, func(t *testing.T) {
-			opts := Options{}
-			if w != nil {
-				opts.Witness = w
-			}
 			s := mariaDB(t, opts)
 			addSpace(t, s, "s", 2)
 			grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 3000))
@@ -96,7 +92,7 @@ func TestSpaceOfACopy(t *testing.T) {
 			anotherServer(t, s, 10*time.Second)
 			addSpace(t, s, "s", 2)
 			g := grant(t, s, sectionAsk(0, "a-1", 0, 0))
-			if g.Open || g.Segment.First <= 3010 || w != nil && g.Segment.First != 3011 {
+			if g.Open || g.Segment.First <= 3010 || opts.Witness != nil && g.Segment.First != 3011 {
 				t.Errorf("%+v", g)
 			}
 		})

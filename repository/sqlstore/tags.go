@@ -44,9 +44,6 @@ type tagRow struct {
 	Stored int64 `gorm:"-"`
 }
 
-// numberColumns are the columns of shardid_number.
-const numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
-
 // tagColumns are those of leaf_alloc as t. The time is in seconds since 1970, which no time zone changes.
 func (s *Store) tagColumns() string {
 	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, " +
@@ -334,7 +331,7 @@ func keepNumber(tx *gorm.DB, tag model.Tag, kept tagKept) error {
 			"name", model.ErrRefused, tag.Name)
 	}
 	return write(tx, "note how the tag's IDs are shown",
-		"INSERT INTO "+numberTable+" ("+numberColumns+") VALUES (?, ?, ?, ?, ?)",
+		"INSERT INTO "+numberTable+" (biz_tag, pattern, reset_by, zone, overflow) VALUES (?, ?, ?, ?, ?)",
 		tag.Name, tag.Pattern, string(tag.Reset), tag.Zone, string(tag.Overflow))
 }
 

@@ -191,14 +191,10 @@ func TestWorkersRefuses(t *testing.T) {
 			change(&bad)
 			check.Is(t, check.Err(w.Acquire(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
-		lease := renewed(t, w, good, 0, 0)
 		if s.server != nil {
 			run(t, s, "DELETE FROM shardid_lock")
 			wantAdvice(t, check.Err(w.Acquire(t.Context(), good)), "INSERT INTO shardid_lock")
 		}
-		run(t, s, "DROP TABLE leaf_workerid_alloc")
-		wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "shardid migrate")
-		wantAdvice(t, check.Err(w.Peers(t.Context())), "shardid migrate")
 	})
 }
 

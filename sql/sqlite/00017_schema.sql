@@ -59,24 +59,6 @@ CREATE TABLE IF NOT EXISTS leaf_alloc_deleted (
   PRIMARY KEY (biz_tag)
 ) STRICT, WITHOUT ROWID;
 
--- A DELETE by hand is remembered too.
-
--- +goose StatementBegin
-CREATE TRIGGER IF NOT EXISTS id_alloc_remember BEFORE DELETE ON id_alloc
-BEGIN
-  INSERT INTO id_alloc_deleted (app_id, shard_id, max_id) VALUES (OLD.app_id, OLD.shard_id, OLD.max_id)
-  ON CONFLICT (app_id, shard_id) DO UPDATE SET max_id = MAX(max_id, excluded.max_id), deleted_at = CURRENT_TIMESTAMP;
-END;
--- +goose StatementEnd
-
--- +goose StatementBegin
-CREATE TRIGGER IF NOT EXISTS leaf_alloc_remember BEFORE DELETE ON leaf_alloc
-BEGIN
-  INSERT INTO leaf_alloc_deleted (biz_tag, max_id) VALUES (OLD.biz_tag, OLD.max_id)
-  ON CONFLICT (biz_tag) DO UPDATE SET max_id = MAX(max_id, excluded.max_id), deleted_at = CURRENT_TIMESTAMP;
-END;
--- +goose StatementEnd
-
 CREATE TABLE IF NOT EXISTS shardid_number (
   biz_tag    TEXT NOT NULL PRIMARY KEY,
   pattern    TEXT NOT NULL,
