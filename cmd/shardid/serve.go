@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -22,6 +21,7 @@ import (
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 )
 
@@ -72,7 +72,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	if err := app.Start(ctx, demo); err != nil {
 		return errors.Join(err, app.Stop(0))
 	}
-	notify(ctx, log, notifyReady)
+	notify(log, daemon.SdNotifyReady)
 	delay := cfg.Server.DrainDelay
 	select {
 	case s := <-signals:
@@ -86,7 +86,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	case <-ctx.Done():
 		delay = 0
 	}
-	notify(ctx, log, notifyStopping)
+	notify(log, daemon.SdNotifyStopping)
 	err = errors.Join(err, app.Stop(delay))
 	if err == nil {
 		log.Info("stopped")
@@ -141,25 +141,10 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 	return nil
 }
 
-// What the service manager is told, as sd_notify(3) has it.
-const (
-	notifyReady    = "READY=1"
-	notifyStopping = "STOPPING=1"
-)
-
 // notify tells systemd, for a unit of Type=notify, how far the process is. A failure to tell it stops nothing: systemd
 // then ends the start by its own timeout, and the log says why.
-func notify(ctx context.Context, log *slog.Logger, state string) {
-	socket := os.Getenv("NOTIFY_SOCKET") // a leading "@" is an abstract one, for Go as for systemd
-	if socket == "" {
-		return
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unixgram", socket)
-	if err == nil {
-		_, err = conn.Write([]byte(state))
-		_ = conn.Close() // a datagram is sent or not
-	}
-	if err != nil {
+func notify(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("systemd could not be told", "state", state, "error", err)
 	}
 }
