@@ -41,10 +41,8 @@ func (c *cli) serve() *cobra.Command {
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
-	cmd.Long = cmd.Short + `.
+	cmd.Long += `
 
-Every key of config.yaml is also an environment variable, SHARDID_SERVER_ADDR for example,
-and every key that is no secret can be set by --set server.addr=:8080, once for each key.
 --set beats variables, variables beat the file. Lists have commas there, and maps are
 key=value with commas. The keys and their defaults, which config.yaml in the sources
 explains:
