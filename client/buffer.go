@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
+	"strconv"
 	"time"
 
 	"shardid/client/hold"
@@ -26,10 +28,14 @@ type fetcher struct {
 
 // More implements hold.Source with one request. It is made at several replicas until one answers or
 // Options.Timeout has passed, so that no error of it is worth a wait.
-func (f fetcher) More(ctx context.Context, n int64) ([]hold.Run, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.client.opts.Timeout, ErrTimeout)
-	defer cancel()
-	return f.client.ask(ctx, f.path, int(min(n, maxBatch)))
+func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err error) {
+	count := int(min(n, maxBatch))
+	q := question{method: http.MethodPost, path: f.path + "ranges=true&count=" + strconv.Itoa(count)}
+	err = f.client.askNow(ctx, q, func(a answer) (err error) {
+		ranges, err = a.ranges(count)
+		return err
+	})
+	return ranges, err
 }
 
 // addBuffer makes a buffer that is fetched from a path. Callers hold mu.
@@ -60,17 +66,7 @@ func (c *Client) goFetch(fetch func()) bool {
 	return !c.closed
 }
 
-func nextOf(ctx context.Context, buffer *hold.Pool) (int64, error) {
-	if buffer == nil {
-		return 0, ErrZero
-	}
-	return buffer.Next(ctx)
-}
-
 func takeOf(ctx context.Context, buffer *hold.Pool, n int) ([]int64, error) {
-	if buffer == nil {
-		return nil, ErrZero
-	}
 	if n < 1 || n > MaxTake {
 		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
 	}

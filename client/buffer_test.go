@@ -7,31 +7,32 @@ import (
 
 // A buffer grows with use, and what is held is bounded.
 func TestHeldIsBounded(t *testing.T) {
-	s := &service{most: 1 << 20}
-	c := newClient(t, Options{Addrs: []string{start(t, s)}, MaxHeld: 25_000})
+	s := fake(t)
+	c, other := newClient(t, Options{Addrs: []string{s.URL}, MaxHeld: 25_000}),
+		newClient(t, Options{Addrs: []string{s.URL}, MaxHeld: 1})
 	uid := c.UID()
 	if _, err := uid.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.issued.Load(); n != firstFetch {
-		t.Errorf("the first ID fetched %d", n)
+	if next, err := other.UID().Next(t.Context()); next != firstFetch+1 || err != nil {
+		t.Errorf("the first ID fetched %d, %v", next-1, err)
 	}
-	const used = 1_000_000
-	for range used {
+	used := int64(2) // by both
+	for ; used < 1_000_000; used++ {
 		if _, err := uid.Next(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.fetches.Wait()
-	if held := s.issued.Load() - used; held > 25_000 || s.requests.Load() > 200 {
-		t.Errorf("%d IDs are held, %d requests for %d IDs", held, s.requests.Load(), used)
+	next, err := other.UID().Next(t.Context())
+	if held := next - 1 - used; held > 25_000 || err != nil || s.Requests() > 200 {
+		t.Errorf("%d IDs are held, %d requests for %d IDs, %v", held, s.Requests(), used, err)
 	}
 }
 
 // BenchmarkNext is refilled over HTTP on loopback, in this process.
 func BenchmarkNext(b *testing.B) {
-	s := &service{most: 1 << 20}
-	c := newClient(b, Options{Addrs: []string{start(b, s)}})
+	c := newClient(b, Options{Addrs: []string{fake(b).URL}})
 	ctx := context.Background()
 	source, queue := c.Segment("a"), c.Queue(1)
 	b.Run("segment", func(b *testing.B) {

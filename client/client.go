@@ -81,8 +81,6 @@ var (
 	// what the last replica said. It is not context.DeadlineExceeded, which is that of the
 	// caller's context alone.
 	ErrTimeout = errors.New("shardid: no IDs within Options.Timeout")
-	// ErrZero is what a Client, Source, Queue, Number or Sequence answers that New did not make.
-	ErrZero = errors.New("shardid: a zero value issues nothing: use New, and the client's methods")
 )
 
 // Error is a refusal of the service.
@@ -102,7 +100,8 @@ type Options struct {
 	Addrs []string
 	// Token is sent with each request; "" where none is required.
 	Token string
-	// HTTPClient speaks to the replicas, for TLS for example; nil for one of its own.
+	// HTTPClient speaks to the replicas; nil for one of its own. Its Transport is the place for TLS,
+	// traces and metrics.
 	HTTPClient *http.Client
 	// MaxHeld is the most IDs that a buffer holds, 1 or more; 0 means DefaultMaxHeld.
 	// With 1 each ID is fetched when it is asked for.
@@ -115,17 +114,6 @@ type Options struct {
 	// printable characters, "" for nothing. People see it, and a Generator of a later process
 	// with the same name gets the same worker ID again where that is free.
 	Instance string
-	// OnRequest, if set, is told of each request when it has ended, for metrics. It is
-	// called from many goroutines, and the request waits until it returns.
-	OnRequest func(Request)
-}
-
-// Request is one that a client sent.
-type Request struct {
-	Addr string        // of Options.Addrs, without a slash at its end
-	Path string        // /v1/segment/orders/ids, for example
-	Took time.Duration // until the whole answer was read
-	Err  error         // *Error for a refusal; nil for an answer of shardid with IDs
 }
 
 // Client holds the buffers. Make one with New, share it, and Close it. Safe for
@@ -206,14 +194,16 @@ func checkAddr(addr string) error {
 // Close closes the generators, throws away what is held and ends what is under way. It may be
 // called twice. The error is that of a Generator's Close.
 func (c *Client) Close() error {
-	if c.base == nil {
-		return ErrZero
-	}
 	c.mu.Lock()
 	c.closed = true
 	generators := slices.Collect(maps.Keys(c.generators))
 	c.mu.Unlock()
-	err := closeAll(generators)
+	errs := make([]error, len(generators))
+	var all sync.WaitGroup
+	for i, g := range generators {
+		all.Go(func() { errs[i] = g.Close() })
+	}
+	all.Wait()
 	c.cancel()
 	for _, b := range c.buffers { // which do not change any more
 		b.Close(ErrClosed)
@@ -222,7 +212,7 @@ func (c *Client) Close() error {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // Queue is the source of an app's IDs, 0…255. Keep it, or ask again: it is always the same.
@@ -236,9 +226,6 @@ func (c *Client) Queue(app uint8) *Queue {
 
 // Segment is the source of a tag's IDs. Keep it, or ask again: it is always the same.
 func (c *Client) Segment(tag string) *Source {
-	if c.base == nil {
-		return &Source{}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.segments[tag]

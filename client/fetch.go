@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,21 +62,8 @@ type question struct {
 	patience time.Duration
 }
 
-// ask fetches count IDs, as ranges.
-func (c *Client) ask(ctx context.Context, path string, count int) (ranges []hold.Run, err error) {
-	q := question{method: http.MethodPost, path: path + "ranges=true&count=" + strconv.Itoa(count)}
-	err = c.askInTurn(ctx, q, func(a answer) (err error) {
-		ranges, err = a.ranges(count)
-		return err
-	})
-	return ranges, err
-}
-
-// askNow is askInTurn within Options.Timeout, for what is not held ahead.
+// askNow is askInTurn within Options.Timeout, and until Close.
 func (c *Client) askNow(ctx context.Context, q question, use func(answer) error) error {
-	if c == nil || c.base == nil {
-		return ErrZero
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
@@ -89,23 +75,18 @@ func (c *Client) askNow(ctx context.Context, q question, use func(answer) error)
 }
 
 // askInTurn asks the first replica that has an answer which use takes. A refusal that
-// another replica would repeat ends it, and so does what is wrong for good at all of them;
-// anything else is tried at the others, again and again until the context ends.
+// another replica would repeat ends it; anything else is tried at the others, again and
+// again until the context ends.
 func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) error) error {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		wait, hope, answered := pause, false, false
+		wait, answered := pause, false
 		for _, r := range c.inTurn() {
-			began := time.Now()
 			a, after, err := c.askOne(ctx, r, q)
 			if err == nil {
 				if err = use(a); err != nil {
 					err = fmt.Errorf("shardid: %s answered %w: it is not used", r.url, err)
 				}
-			}
-			if c.opts.OnRequest != nil {
-				name, _, _ := strings.Cut(q.path, "?")
-				c.opts.OnRequest(Request{Addr: r.url, Path: name, Took: time.Since(began), Err: err})
 			}
 			if err == nil {
 				r.failures.Store(0)
@@ -117,23 +98,17 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 			var refused *Error
 			if errors.As(err, &refused) {
 				last, answered = err, true
-				switch {
-				case mayPass(refused.Status):
-					hope, wait = true, max(wait, after)
-				case refused.Code != CodeNoRoute: // a replica of a newer version may have the path
+				if refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests {
 					return last
 				}
+				wait = max(wait, after)
 				continue // it answers: it is not down
 			}
 			if !answered { // an answer says more than a connection that fails
 				last = err
 			}
-			hope = hope || !staysWrong(err)
 			down := min(firstPause<<min(r.failures.Add(1), 10), lastPause)
 			r.downTill.Store(time.Now().Add(down).UnixNano())
-		}
-		if !hope {
-			return last
 		}
 		select {
 		case <-time.After(wait):
@@ -141,12 +116,6 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 			return ended(ctx, last)
 		}
 	}
-}
-
-// mayPass says whether the same request can succeed later, or elsewhere, after an answer of this
-// status.
-func mayPass(status int) bool {
-	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
 // ended says why the context of a fetch ended, and what the last replica had said before.
@@ -162,16 +131,6 @@ func ended(ctx context.Context, last error) error {
 		return fmt.Errorf("%w: %v", cause, last) //nolint:errorlint // it is not that of the caller's context
 	}
 	return fmt.Errorf("%w: %w", cause, last)
-}
-
-// errForeign is in the error of an answer that no shardid gave, for a request that was wrong.
-var errForeign = errors.New("is its address right?")
-
-// staysWrong says whether a replica would answer the same again: its certificate is not
-// trusted, one side speaks TLS and the other does not, or it is no shardid.
-func staysWrong(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errForeign)
 }
 
 // inTurn are the replicas, beginning with the next one; those that did not answer lately
@@ -219,13 +178,8 @@ func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, 
 	}
 	a.Code = noCode
 	if err := json.Unmarshal(body, &a); err != nil || a.Code == noCode {
-		err = fmt.Errorf("shardid: %s answered %s with %.80q, which is no answer of shardid: %w", r.url, res.Status,
-			body, errForeign)
-		if mayPass(res.StatusCode) {
-			err = fmt.Errorf("shardid: %s answered %s: what is before shardid cannot reach it, or is busy", r.url,
-				res.Status)
-		}
-		return a, 0, err
+		return a, 0, fmt.Errorf("shardid: correct the address %s, or what is before shardid: it answered %s with %.80q",
+			r.url, res.Status, body)
 	}
 	if res.StatusCode != http.StatusOK || a.Code != 0 {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))

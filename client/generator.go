@@ -48,7 +48,7 @@ const (
 // refuses with ErrNoLease, and resumes by itself when a replica answers. A process that is copied
 // with its memory makes IDs twice, as the package's comment says.
 type Generator struct {
-	gen    *idgen.Generator // of the layout, which a name keeps; nil in a zero value
+	gen    *idgen.Generator // of the layout, which a name keeps
 	client *Client
 	name   string
 	layout layout
@@ -56,7 +56,6 @@ type Generator struct {
 	base    context.Context // of renewals, until Close
 	cancel  context.CancelFunc
 	keeping sync.WaitGroup
-	hurry   chan struct{} // of one value: renew now
 	closing sync.Once
 	closed  error // of Close
 
@@ -72,15 +71,12 @@ type Generator struct {
 //
 // Errors: *Error, with CodeUnknown for a name that there is not; ErrTimeout, with the cause, such
 // as that no worker ID is free; ErrNoLease for a clock that is outside of the lease and more than
-// 5 s from that of the database; ErrClosed; the context's; others as of Source.Next.
+// 5 s from that of the database; ErrClosed; the context's.
 func (c *Client) Generator(ctx context.Context, name string) (*Generator, error) {
 	return c.newGenerator(ctx, name, idgen.SystemClock())
 }
 
 func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Clock) (*Generator, error) {
-	if c.base == nil {
-		return nil, ErrZero
-	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
@@ -99,7 +95,7 @@ func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Cloc
 	if err != nil {
 		return nil, fmt.Errorf("shardid: %w", err)
 	}
-	g := &Generator{gen: gen, client: c, name: name, layout: l.layout, hurry: make(chan struct{}, 1)}
+	g := &Generator{gen: gen, client: c, name: name, layout: l.layout}
 	g.base, g.cancel = context.WithCancel(c.base)
 	g.begin(l)
 	c.mu.Lock()
@@ -138,11 +134,8 @@ func (g *Generator) awaitTime(ctx context.Context, l lease) error {
 }
 
 // Next is one ID. At the most that the layout has in a millisecond it waits for the next, for
-// Options.Timeout at most. Errors: ErrNoLease, ErrClockBack, ErrTimeout, ErrClosed, ErrZero.
+// Options.Timeout at most. Errors: ErrNoLease, ErrClockBack, ErrTimeout, ErrClosed.
 func (g *Generator) Next() (int64, error) {
-	if g.gen == nil {
-		return 0, ErrZero
-	}
 	if id, got, _, _ := g.gen.Take(1); got == 1 {
 		return id, nil
 	}
@@ -156,9 +149,6 @@ func (g *Generator) Next() (int64, error) {
 // Take is n IDs, 1 to MaxTake, which rise, or an error as of Next. What it has when it fails is
 // lost. With few bits of sequence many IDs take longer than Options.Timeout.
 func (g *Generator) Take(n int) ([]int64, error) {
-	if g.gen == nil {
-		return nil, ErrZero
-	}
 	if n < 1 || n > MaxTake {
 		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
 	}
@@ -192,11 +182,6 @@ func (g *Generator) explain(err error) error {
 		return err // why there is no lease, or nil
 	case errors.Is(err, idgen.ErrClockBack), r.Now < g.layout.Epoch:
 		return fmt.Errorf("%w: the name %q: %w", ErrClockBack, g.name, err)
-	case errors.Is(err, idgen.ErrNoLease): // a machine that slept renews it now, whatever the timer says
-		select {
-		case g.hurry <- struct{}{}:
-		default:
-		}
 	}
 	err = fmt.Errorf("%w: the name %q: %w", ErrNoLease, g.name, err)
 	g.mu.Lock()
@@ -221,9 +206,6 @@ func (g *Generator) WorkerID() int {
 // Close issues nothing more and releases the worker ID, within Options.Timeout. An error says that
 // it stays leased for a while. It may be called twice.
 func (g *Generator) Close() error {
-	if g.gen == nil {
-		return ErrZero
-	}
 	g.closing.Do(func() {
 		g.cancel()
 		g.keeping.Wait()
@@ -241,46 +223,23 @@ func (g *Generator) Close() error {
 	return g.closed
 }
 
-// closeAll closes generators together.
-func closeAll(generators []*Generator) error {
-	errs := make([]error, len(generators))
-	var all sync.WaitGroup
-	for i, g := range generators {
-		all.Go(func() { errs[i] = g.Close() })
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
-// keep renews the lease until Close, and replaces it when it is lost. When the last request
-// succeeded a caller may hurry the next, but not within firstRetry.
+// keep renews the lease until Close, and replaces it when it is lost.
 func (g *Generator) keep(every time.Duration) {
-	var retry time.Duration // 0: the last request succeeded
+	wait, retry := every, time.Duration(0)
 	for {
-		wait, hurry := every, g.hurry
-		if retry > 0 {
-			wait, hurry = min(retry, every/4), nil
-		}
-		early := min(wait, firstRetry)
-		if !g.pause(early, nil) || !g.pause(wait-early, hurry) {
+		select {
+		case <-time.After(wait):
+		case <-g.base.Done():
 			return
 		}
 		if err := g.renewLease(); err != nil {
 			retry = min(max(2*retry, firstRetry), lastRetry)
-		} else {
-			retry, every = 0, g.lease.renew()
+			wait = min(retry, every/4)
+			continue
 		}
+		every = g.lease.renew()
+		wait, retry = every, 0
 	}
-}
-
-// pause waits, and is false for no more.
-func (g *Generator) pause(wait time.Duration, hurry chan struct{}) bool {
-	select {
-	case <-time.After(wait):
-	case <-hurry:
-	case <-g.base.Done():
-	}
-	return g.base.Err() == nil
 }
 
 // renewLease renews the lease, or leases anew when there is none.

@@ -179,23 +179,6 @@ func TestGeneratorClock(t *testing.T) {
 	}
 }
 
-// A machine that slept through its lease asks for a renewal at once, whatever the timer says, and
-// issues nothing of the old lease.
-func TestGeneratorWakesUp(t *testing.T) {
-	t.Parallel()
-	s := &lessor{hold: 1500 * time.Millisecond, renew: time.Hour}
-	g := newGenerator(t, s.start(t))
-	time.Sleep(1600 * time.Millisecond)
-	if _, err := g.Next(); !errors.Is(err, ErrNoLease) {
-		t.Error(err)
-	}
-	eventually(t, "a new lease", func() bool { return g.WorkerID() == 1 })
-	id, err := g.Next()
-	if worker, _ := s.check(t, []int64{id}); worker != 1 || err != nil {
-		t.Error(worker, err)
-	}
-}
-
 // Generator waits for a time that nobody can have used, renewing meanwhile, and gives up with its
 // context or when the clock is wrong.
 func TestGeneratorWaitsForItsTime(t *testing.T) {
@@ -342,25 +325,4 @@ func TestLeaseIsChecked(t *testing.T) {
 			t.Errorf("%d: %+v is good", i, l)
 		}
 	}
-}
-
-// BenchmarkGenerator stays below the cap of its layout, as 4 million sequence numbers do.
-func BenchmarkGenerator(b *testing.B) {
-	g := newGenerator(b, (&lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 22}).start(b))
-	b.Run("one", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := g.Next(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("parallel", func(b *testing.B) {
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if _, err := g.Next(); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
 }

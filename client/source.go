@@ -15,9 +15,8 @@ import (
 // Source is where IDs come from that depend on nothing else. Safe for concurrent use.
 type Source struct{ buffer *hold.Pool }
 
-// Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's; and
-// what is the same at every replica and for good, such as an unknown authority of TLS.
-func (s *Source) Next(ctx context.Context) (int64, error) { return nextOf(ctx, s.buffer) }
+// Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's.
+func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.Next(ctx) }
 
 // Take is n IDs, 1 to MaxTake, or an error.
 func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return takeOf(ctx, s.buffer, n) }
@@ -56,9 +55,6 @@ func (q *Queue) buffer(gatePass string) (*hold.Pool, error) {
 	shard := &q.shards[n]
 	if b := shard.Load(); b != nil {
 		return b, nil
-	}
-	if q.client == nil || q.client.base == nil {
-		return nil, ErrZero
 	}
 	q.client.mu.Lock()
 	defer q.client.mu.Unlock()

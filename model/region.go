@@ -2,7 +2,7 @@ package model
 
 import "fmt"
 
-// MaxRegionBits bounds Region.Bits.
+// MaxRegionBits bounds Region.Bits, as the configuration does.
 const MaxRegionBits = 6
 
 // Region is the part of IDs that tells deployments apart which share no store: each has its own
@@ -20,37 +20,12 @@ type Region struct {
 	Bits uint `json:"bits"` // 0…MaxRegionBits; 0 is none
 }
 
-// Check refuses, with ErrInvalidArgument, what is no region.
-func (r Region) Check() error {
-	switch {
-	case r.Bits > MaxRegionBits:
-		return fmt.Errorf("%w: region.bits %d is not in 0…%d", ErrInvalidArgument, r.Bits, MaxRegionBits)
-	case r.ID < 0 || r.ID >= r.count():
-		return fmt.Errorf("%w: region.id %d needs more than %d bits: 0…%d fit", ErrInvalidArgument, r.ID, r.Bits,
-			r.count()-1)
-	}
-	return nil
-}
-
-func (r Region) count() int { return 1 << r.Bits }
-
 // String is "" for a deployment alone, and else such as "1/2": ID and bits.
 func (r Region) String() string {
 	if r.Bits == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d/%d", r.ID, r.Bits)
-}
-
-// ParseRegion reads what String has written. The error is ErrInvalidArgument.
-func ParseRegion(text string) (r Region, err error) {
-	if text == "" {
-		return r, nil
-	}
-	if _, err := fmt.Sscanf(text, "%d/%d", &r.ID, &r.Bits); err != nil || r.String() != text {
-		return Region{}, fmt.Errorf("%w: %q is no region", ErrInvalidArgument, text)
-	}
-	return r, r.Check()
 }
 
 // Suffix is what a LayoutRecord ends with: nothing for a deployment alone.

@@ -19,11 +19,6 @@ func TestRegionsShareNothing(t *testing.T) {
 		indices, numbers, workers := map[int64]int{}, map[int64]int{}, map[int64]int{}
 		for id := range 1 << bits {
 			r := model.Region{ID: id, Bits: bits}
-			check.Equal(t, r.Check(), nil, "check")
-			same, err := model.ParseRegion(r.String())
-			if want := r; err != nil || bits > 0 && same != want {
-				t.Errorf("%v is read as %v, %v", r, same, err)
-			}
 			for _, n := range []int64{1, 2, 1 + rnd.Int64N(r.MaxIndex()), r.MaxIndex()} {
 				index := r.Index(n)
 				if other, taken := indices[index]; taken && other != id || index < 1 || index > model.MaxIndex {
@@ -55,16 +50,6 @@ func TestRegionsShareNothing(t *testing.T) {
 }
 
 func TestRegionLimits(t *testing.T) {
-	for _, r := range []model.Region{{ID: 1}, {ID: 4, Bits: 2}, {ID: -1, Bits: 2}, {Bits: 7}} {
-		if err := r.Check(); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", r, err)
-		}
-	}
-	for _, text := range []string{"1", "4/2", "1/2/3", "a/b", "1/7", "01/2"} {
-		if r, err := model.ParseRegion(text); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%q is %v, %v", text, r, err)
-		}
-	}
 	most := model.Region{ID: 63, Bits: 6}
 	check.Equal(t, most.Number(most.MaxNumber(math.MaxInt64)), int64(math.MaxInt64), "highest number")
 	if _, count := most.Workers(5); count != 0 {

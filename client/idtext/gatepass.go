@@ -32,17 +32,6 @@ func CheckGatePass(pass string) error {
 // its two surrogates.
 func JavaHash(s string) int32 {
 	var h int32
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return hashRunes(h, s[i:])
-		}
-		h = 31*h + int32(s[i]) // ASCII, as most are, is its own code unit
-	}
-	return h
-}
-
-// hashRunes continues with a hash, over runes of any kind.
-func hashRunes(h int32, s string) int32 {
 	for _, r := range s {
 		if r > 0xFFFF {
 			r -= 0x10000

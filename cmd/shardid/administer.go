@@ -35,10 +35,13 @@ import (
 // The arguments.
 const (
 	verbList   = "list" // also without an argument
-	verbAdd    = "add"
+	verbAdd    = "add"  // for apps also provision, without an argument
 	verbSet    = "set"
 	verbDelete = "delete"
 )
+
+// provision is apps add, as the article calls it.
+const provision = "provision"
 
 // noun is a command on the things of one kind, as T has them in JSON, and how it tells of them.
 type noun[T any] struct {
@@ -68,40 +71,39 @@ type order[T any] struct {
 // administer makes the command of a noun.
 func administer[T any](c *cli, n noun[T]) *cobra.Command {
 	verbs := []string{verbList, verbAdd, verbSet, verbDelete}
-	return n.command(c, &cobra.Command{
+	cmd := &cobra.Command{
 		Use: n.Many + " [list | add | set | delete]", Short: n.short, Long: n.long, Example: n.example,
 		ValidArgs: verbs, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-	}, verbs)
-}
-
-// command completes the command of a noun for some verbs, of which the first is that without an argument.
-func (n noun[T]) command(c *cli, cmd *cobra.Command, verbs []string) *cobra.Command {
+	}
 	o := &order[T]{noun: n, cli: c, cmd: cmd, verbs: map[string][]string{}}
 	for _, field := range n.Fields {
-		o.addField(field, verbs)
+		o.addField(field)
 	}
 	f := cmd.Flags()
-	if slices.Contains(verbs, verbDelete) {
-		f.StringVar(&o.confirm, "confirm", "", "its `name`, for what cannot be taken back")
-		o.isFor("confirm", verbs, verbSet, verbDelete)
-	}
+	f.StringVar(&o.confirm, "confirm", "", "its `name`, for what cannot be taken back")
+	o.isFor("confirm", verbSet, verbDelete)
 	f.BoolVar(&o.ifMissing, "if-missing", false,
 		"change nothing when it is there with what cannot be changed, for scripts that run again")
-	o.isFor("if-missing", verbs, verbAdd)
+	o.isFor("if-missing", verbAdd)
 	switch n.One {
 	case "app":
+		cmd.Aliases = []string{provision}
 		f.StringVar(&o.file, "file", "",
 			"YAML `FILE` with a list of new apps, by the names of HTTP: those that are there stay as they are")
-		o.isFor("file", verbs, verbAdd)
+		o.isFor("file", verbAdd)
 	case "tag":
 		f.StringVar(&o.after, "after", "", "business `number` after which to continue, in place of --max-id")
-		o.isFor("after", verbs, verbSet)
+		o.isFor("after", verbSet)
 	}
 	o.ask.asClient(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
-		o.verb = verbs[0]
-		if len(args) > 0 {
+		switch {
+		case len(args) > 0:
 			o.verb = args[0]
+		case cmd.CalledAs() == provision:
+			o.verb = verbAdd
+		default:
+			o.verb = verbList
 		}
 		if err := o.check(); err != nil {
 			return err
@@ -142,7 +144,7 @@ func (n noun[T]) flag(field admin.Field) string {
 }
 
 // addField makes a field a flag, if one of the verbs takes it.
-func (o *order[T]) addField(field admin.Field, verbs []string) {
+func (o *order[T]) addField(field admin.Field) {
 	f, name, usage := o.cmd.Flags(), o.flag(field), field.Usage
 	takes := []string{}
 	if field.Add != admin.Never {
@@ -154,7 +156,7 @@ func (o *order[T]) addField(field admin.Field, verbs []string) {
 	if name == o.One {
 		takes = []string{verbAdd, verbSet, verbDelete}
 	}
-	if !slices.ContainsFunc(takes, func(verb string) bool { return slices.Contains(verbs, verb) }) {
+	if len(takes) == 0 {
 		return
 	}
 	if zero := field.Value.Zero; field.Default != nil && field.Default != zero {
@@ -168,15 +170,13 @@ func (o *order[T]) addField(field admin.Field, verbs []string) {
 	default:
 		f.String(name, "", usage)
 	}
-	o.isFor(name, verbs, takes...)
+	o.isFor(name, takes...)
 }
 
-// isFor says in the help which of several verbs take a flag, and has it refused with others.
-func (o *order[T]) isFor(flag string, verbs []string, takes ...string) {
+// isFor says in the help which verbs take a flag, and has it refused with others.
+func (o *order[T]) isFor(flag string, takes ...string) {
 	o.verbs[flag] = takes
-	if len(verbs) > 1 {
-		o.cmd.Flags().Lookup(flag).Usage += " (" + strings.Join(takes, ", ") + ")"
-	}
+	o.cmd.Flags().Lookup(flag).Usage += " (" + strings.Join(takes, ", ") + ")"
 }
 
 // check refuses flags that are missing, or of another verb.

@@ -2,14 +2,10 @@ package main
 
 import (
 	"log/slog"
-	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"shardid/cmd/shardid/config"
-	"shardid/scripts/check"
 )
 
 // TestServerOutlastsItsCallers: a deadline of the connection that ends while a
@@ -27,28 +23,5 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 	}
 	if s.HTTP2.MaxConcurrentStreams > 100 || s.HTTP2.WriteByteTimeout <= 0 {
 		t.Errorf("streams: %+v", s.HTTP2)
-	}
-}
-
-// TestNotify: what systemd is told arrives, and nothing is said without it.
-func TestNotify(t *testing.T) {
-	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // t.TempDir is longer than a socket's path may be
-	check.Must(t, err)
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "s")
-	conn, err := net.ListenPacket("unixgram", path)
-	check.Must(t, err)
-	defer conn.Close()
-	log := slog.New(slog.DiscardHandler)
-	t.Setenv("NOTIFY_SOCKET", "")
-	notify(t.Context(), log, "X=1") // to nobody
-	t.Setenv("NOTIFY_SOCKET", path)
-	notify(t.Context(), log, notifyReady)
-
-	check.Must(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
-	got := make([]byte, 100)
-	n, _, err := conn.ReadFrom(got)
-	if err != nil || string(got[:n]) != "READY=1" {
-		t.Errorf("%q, %v", got[:n], err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"shardid/service/background"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
-	"shardid/service/segment"
 
 	"github.com/spf13/cobra"
 )
@@ -242,21 +242,10 @@ type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &heldAnswer{status: http.StatusOK, header: http.Header{}}
+	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body)}, nil
+	return w.Result(), nil
 }
-
-// heldAnswer is the answer of a handler of this process.
-type heldAnswer struct {
-	status int
-	header http.Header
-	body   bytes.Buffer
-}
-
-func (w *heldAnswer) Header() http.Header            { return w.header }
-func (w *heldAnswer) WriteHeader(status int)         { w.status = status }
-func (w *heldAnswer) Write(part []byte) (int, error) { return w.body.Write(part) }
 
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
@@ -376,32 +365,4 @@ func statusTable(w io.Writer, s httpapi.Status) {
 	for _, a := range s.Alarms {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.Severity, instant(a.Since), a.Message)
 	}
-	if s.Queue != nil && len(s.Queue.Apps) > 0 {
-		fmt.Fprintln(w, "\nAPP\tNAME\tISSUED\tA SECOND\tHIGHEST INDEX\tLEFT")
-		for _, a := range s.Queue.Apps {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.App, a.Name, a.Issued, a.PerSecond, a.Highest,
-				100*a.Left)
-		}
-	}
-	if s.Segment != nil && len(s.Segment.Tags) > 0 {
-		fmt.Fprintln(w, "\nTAG\tHELD\tA SECOND\tLASTS")
-		for _, t := range s.Segment.Tags {
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Name, t.Held, t.Rate, lasts(t))
-		}
-		if all := s.Segment.Total; all > 0 {
-			fmt.Fprintf(w, "%d of %d tags: /cache?search=TEXT finds others\n", len(s.Segment.Tags), all)
-		}
-	}
-}
-
-// lasts is how long what is held of a tag lasts; the server counts up to a year.
-func lasts(t segment.View) string {
-	const year = 365 * 24 * 3600
-	switch {
-	case t.Held == 0:
-		return "-"
-	case t.Runway >= year:
-		return "> 1 year"
-	}
-	return time.Duration(t.Runway * float64(time.Second)).Round(time.Second).String()
 }

@@ -14,7 +14,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
-	"shardid/service/segment"
 )
 
 func TestHealthTarget(t *testing.T) {
@@ -132,15 +131,13 @@ func TestAwaitReady(t *testing.T) {
 	}
 }
 
-// A critical alarm is a failure of `shardid status`, another one is none; and no number is made up.
+// A critical alarm is a failure of `shardid status`, another one is none.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
 	s := httpapi.Status{Version: "1.2.3", StartedAt: at, Ready: true,
 		Witness: &httpapi.WitnessStatus{State: httpapi.WitnessNone},
 		Modes:   map[string]httpapi.ModeStatus{"queue": {Enabled: true, Ready: true, Since: at}},
-		Segment: &segment.Status{Tags: []segment.View{{Name: "none", Runway: 0},
-			{Name: "idle", Held: 5, Runway: 365 * 86400}, {Name: "busy", Held: 5, Rate: 0.5, Runway: 10}}},
-		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
+		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
 	}
 	check.OK(t, trouble(s), "a warning")
 	s.Alarms = append(s.Alarms, monitor.Alarm{Name: "ShardidStoreAway", Severity: monitor.Critical})
@@ -168,7 +165,6 @@ func TestStatusCommand(t *testing.T) {
 	for _, want := range []string{
 		"is not ready, started at 2026-11-20T00:18:00Z\t", "queue\tready\t2026-11-20T00:18:00Z\t",
 		"witness\tnone\t-\tnobody vouches",
-		"none\t0\t0\t-\n", "idle\t5\t0\t> 1 year\n", "busy\t5\t0\t10s\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\nhas no %q", &out, want)

@@ -35,8 +35,8 @@ func (c *cli) bench() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	ask.asClient(cmd, 5*time.Second, ownServer)
-	choose(cmd, &o.Mode, "mode", "queue", "queue, segment, snowflake, uid or sequence", modes()...)
 	f := cmd.Flags()
+	f.StringVar(&o.Mode, "mode", "queue", "queue, segment, snowflake, uid or sequence")
 	f.Lookup("url").Usage = "`URL` of the server, http:// or redis:// (default that of the configured server.addr)"
 	f.IntVar(&o.App, "app", 1, "app `ID` of the queue mode, 0…255")
 	f.IntVar(&o.Passes, "passes", 1024,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,41 +12,7 @@ import (
 
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
-	"shardid/service/loadgen"
 )
-
-// The report for people, and the fields that other programs read.
-func TestBenchReport(t *testing.T) {
-	r := &loadgen.Report{
-		URL: "http://127.0.0.1:8080", Mode: "queue", Duration: 10, Requests: 1234567, IDs: 2469134,
-		RequestsPerSecond: 123456.7, IDsPerSecond: 246913.4, IntendedRate: 200000, Unsent: 765400,
-		Latency: map[string]float64{"p50": 0.15, "p90": 1.5, "p99": 15, "p99.9": 150, "max": 1500, "mean": 2},
-		Failed:  32, Errors: map[string]int64{"EOF": 2, "503 code -4": 30},
-		FirstError: "503 code -4: the list is empty",
-		Duplicates: 3, FirstDuplicates: []int64{16385, 32769}, ComparedIDs: 2000000, Interrupted: true,
-	}
-	var out strings.Builder
-	printReport(&out, r)
-	check.Equal(t, out.String(), `queue	http://127.0.0.1:8080, 10.0 s, interrupted
-requests	1234567	123457/s
-IDs	2469134	246913/s
-rate	200000/s, 765400 requests were due and not sent in time
-latency	p50 0.15 ms, p90 1.5 ms, p99 15 ms, p99.9 150 ms, max 1500 ms, mean 2 ms
-errors	32
-	30 × 503 code -4
-	2 × EOF
-first error	503 code -4: the list is empty
-duplicates	3 among 2000000 IDs
-`)
-	raw, err := json.Marshal(r)
-	check.Must(t, err)
-	check.Equal(t, string(raw), `{"url":"http://127.0.0.1:8080","mode":"queue","duration":10,`+
-		`"requests":1234567,"ids":2469134,`+
-		`"requestsPerSecond":123456.7,"idsPerSecond":246913.4,"intendedRate":200000,"unsent":765400,`+
-		`"latency":{"max":1500,"mean":2,"p50":0.15,"p90":1.5,"p99":15,"p99.9":150},`+
-		`"failed":32,"errors":{"503 code -4":30,"EOF":2},"firstError":"503 code -4: the list is empty",`+
-		`"duplicates":3,"firstDuplicates":[16385,32769],"comparedIds":2000000,"interrupted":true}`)
-}
 
 // What fails a run: IDs that came twice, answers that must never be, and none at all.
 func TestBenchVerdict(t *testing.T) {

@@ -71,9 +71,12 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 				return err
 			}
 		}
-		limits, err := askLimits(cmd.Context(), db)
-		for _, f := range limits {
-			tell(fmt.Sprintf("%s: %s: %s", f.Setting, f.Value, f.Why))
+		apps, err := db.Apps(cmd.Context())
+		for _, a := range apps { // a table of the article may have limits, past which its service repeated IDs
+			if a.Limit.MaxID > 0 && a.Limit.Policy == model.LimitReject {
+				tell(fmt.Sprintf("limit of app %d (%s): max_limit_id %d, policy reject: an ID above the limit is "+
+					"refused with code -5; %s", a.ID, a.Name, a.Limit.MaxID, model.WrapAdvice(a.ID, a.Name)))
+			}
 		}
 		if err != nil || !c.json {
 			return err

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"shardid/model"
@@ -15,26 +13,21 @@ import (
 func (c *cli) decode() *cobra.Command {
 	var kind, format string
 	cmd := &cobra.Command{
-		Use:   "decode [--kind queue|snowflake|uid] [--format FORMAT] [ID]...",
-		Short: "Take IDs apart, those of the command line or of standard input",
-		Long: `Take IDs apart, those of the command line or of standard input, by the epochs and widths
-of this configuration. Of a scrambled app the image of the index is shown: only a server
-knows its secret, and /decode has the index itself.`,
+		Use:   "decode [--kind queue|snowflake|uid] [--format FORMAT] ID...",
+		Short: "Take IDs apart",
+		Long: `Take IDs apart by the epochs and widths of this configuration. Of a scrambled app the
+image of the index is shown: only a server knows its secret, and /decode has the index itself.`,
 		Example: `  shardid decode 16385
   shardid decode --kind snowflake 1169786042799259000 1169786042799259001
   shardid decode --format base62 4GH
-  shardid decode --json < ids.txt
+  xargs shardid decode --json < ids.txt
   shardid decode --kind uid --set uid.epoch=2016-05-20T00:00:00+08:00 3200169789968523265`,
+		Args: cobra.MinimumNArgs(1),
 	}
-	choose(cmd, &kind, "kind", model.KindQueue, "queue, snowflake or uid", model.KindQueue, model.KindSnowflake,
-		model.KindUID)
-	choose(cmd, &format, "format", "", "dec, hex, base36, base62 or crockford; empty: what only one of them writes, "+
-		"digits are decimal", "dec", "hex", "base36", "base62", "crockford")
+	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, snowflake or uid")
+	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford; empty: what only one of them "+
+		"writes, digits are decimal")
 	return c.command(cmd, func(cmd *cobra.Command, words []string, cfg Config) error {
-		words, err := givenOrRead(words, cmd.InOrStdin())
-		if err != nil {
-			return err
-		}
 		for i, word := range words {
 			id, err := model.ParseID(word, format)
 			if err == nil && id < 0 {
@@ -69,22 +62,4 @@ knows its secret, and /decode has the index itself.`,
 		}
 		return nil
 	})
-}
-
-// givenOrRead are the words of the command line or, without any, of standard input.
-func givenOrRead(args []string, stdin io.Reader) ([]string, error) {
-	if len(args) == 0 && !isTerminal(os.Stdin) {
-		words := bufio.NewScanner(stdin)
-		for words.Split(bufio.ScanWords); words.Scan(); {
-			args = append(args, words.Text())
-		}
-		if err := words.Err(); err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
-		}
-	}
-	if len(args) == 0 {
-		return nil, fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help",
-			model.ErrInvalidArgument)
-	}
-	return args, nil
 }

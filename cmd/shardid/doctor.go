@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/sqlstore"
 	"shardid/service/background"
 
 	"github.com/redis/go-redis/v9"
@@ -73,22 +72,6 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return db.Settings(ctx)
-}
-
-// askLimits tells which apps have a limit and refuse the IDs above it: a table of the
-// original article may have limits, past which its service repeated IDs.
-func askLimits(ctx context.Context, db *sqlstore.Store) (found []model.Finding, err error) {
-	apps, err := db.Apps(ctx)
-	for _, a := range apps {
-		if a.Limit.MaxID > 0 && a.Limit.Policy == model.LimitReject {
-			found = append(found, model.Finding{
-				Store: "database", Setting: fmt.Sprintf("limit of app %d (%s)", a.ID, a.Name),
-				Value: fmt.Sprintf("max_limit_id %d, policy reject", a.Limit.MaxID), Want: "any", Level: model.LevelOK,
-				Why: "an ID above the limit is refused with code -5; " + model.WrapAdvice(a.ID, a.Name),
-			})
-		}
-	}
-	return found, err
 }
 
 func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error) {

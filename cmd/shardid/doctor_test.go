@@ -58,16 +58,3 @@ func TestSettingsWatch(t *testing.T) {
 		}
 	})
 }
-
-// A store that never answers costs its ten seconds, and keeps no other from answering.
-func TestExamineIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		silent := func(ctx context.Context) ([]model.Finding, error) { <-ctx.Done(); return nil, ctx.Err() }
-		begun := time.Now()
-		found, err := examine(t.Context(), []inspection{{"database", silent}, {"redis", silent}})
-		if took := time.Since(begun); took != 2*inspectTimeout || len(found) != 2 || err == nil ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v after %v: %v", found, took, err)
-		}
-	})
-}

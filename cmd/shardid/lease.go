@@ -15,20 +15,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/issuer"
 
 	"github.com/spf13/cobra"
 )
 
 // `shardid lease` takes a lease of a worker ID and runs a command under it. Ten times a second it compares the clock
 // with the lease: it starts the command when the lease's time has begun, and ends its process group a second before
-// the lease ends. Another goroutine renews the lease, so the end comes in time however long a replica takes to answer.
+// the lease ends. Another goroutine asks for renewals and hands the answers over, so the end comes in time however
+// long a replica takes to answer.
 
 const (
 	leaseEdge  = time.Second     // kept from both ends of a lease: a program may count in seconds
@@ -149,23 +148,12 @@ type holder struct {
 	ahead   time.Duration // see above
 	ended   chan struct{} // closed when the command has ended; nil before its start
 	killAt  time.Time     // zero while the command may run
-
-	mu    sync.Mutex
-	lease leased // written under mu by renew, which runs beside the rest
-}
-
-func (h *holder) current() leased {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lease
+	lease   leased
 }
 
 // acquire leases a worker ID, for as long as --wait allows.
 func (h *holder) acquire(ctx context.Context) (err error) {
-	given := map[string]any{}
-	if h.instance != "" {
-		given["instance"] = h.instance
-	}
+	given := map[string]any{"instance": h.instance}
 	for last, said := time.Now().Add(h.wait), ""; ; {
 		if h.lease, err = h.request(ctx, http.MethodPost, "", time.Until(last), given); err == nil {
 			left := time.Duration(h.lease.After-h.lease.Now)*time.Millisecond + leaseEdge
@@ -186,31 +174,29 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 	}
 }
 
-// renew renews the lease until the context ends or the lease is lost, which is its error.
-func (h *holder) renew(ctx context.Context) error {
-	l, isFailing := h.lease, false
+// renewal is the answer to one.
+type renewal struct {
+	leased
+	err error
+}
+
+// renew asks for renewals of a lease and hands each answer over, until the context ends or the lease is lost.
+func (h *holder) renew(ctx context.Context, l leased, answers chan<- renewal) {
+	defer close(answers)
 	path, given := fmt.Sprintf("/%d/renew", l.WorkerID), map[string]any{"secret": l.Secret}
 	for pause := l.pause(); background.Pause(ctx, pause, nil); {
 		// All replicas together leave time for another try.
 		next, err := h.request(ctx, http.MethodPost, path, l.pause()/time.Duration(2*len(h.replicas)), given)
+		answers <- renewal{next, err}
 		switch {
 		case isLost(err):
-			return err
-		case err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret):
-			return fmt.Errorf("the answer to its renewal has %v and another secret", next)
+			return
 		case err == nil:
-			h.mu.Lock()
-			h.lease = next
-			h.mu.Unlock()
-			l, pause = next, next.pause()
+			pause = next.pause()
 		default:
-			if pause = min(time.Second, l.pause()/4); !isFailing {
-				say("not renewed, trying again: %v: %s", l, oneLine(err))
-			}
+			pause = min(time.Second, l.pause()/4)
 		}
-		isFailing = err != nil
 	}
-	return ctx.Err()
 }
 
 // request asks one replica after the other, each for --timeout or within, until one has an answer that counts. That to
@@ -240,7 +226,7 @@ func (h *holder) request(
 func isFinal(err error) bool {
 	var r *refusedError
 	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests &&
-		r.code != 0 && r.code != issuer.CodeNoRoute // a replica of a newer version may have the path
+		r.code != 0
 }
 
 // isLost says whether an answer means that a lease is over: it is lost (-14), or its name gone (-2).
@@ -263,14 +249,11 @@ func (h *holder) run(ctx context.Context) (err error) {
 	}
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(ctx)
-	lost := make(chan error, 1)
-	go func() {
-		lost <- h.renew(ctx)
-		close(lost)
-	}()
-	err = h.supervise(lost, signals)
+	answers := make(chan renewal)
+	go h.renew(ctx, h.lease, answers)
+	err = h.supervise(answers, signals)
 	cancel()
-	for range lost { // until the requests have ended
+	for range answers { // until the requests have ended
 	}
 	lastUsed := h.lease.After
 	if h.ended != nil {
@@ -291,10 +274,11 @@ func (h *holder) run(ctx context.Context) (err error) {
 }
 
 // supervise starts the command when its time has begun and ends it when its time is over.
-func (h *holder) supervise(lost <-chan error, signals <-chan os.Signal) error {
+func (h *holder) supervise(answers <-chan renewal, signals <-chan os.Signal) error {
 	runtime.LockOSThread() // for ever: Linux ends the command with the thread that started it
 	tick := time.NewTicker(leaseTick)
 	defer tick.Stop()
+	isFailing := false
 	for {
 		select {
 		case <-h.ended:
@@ -309,12 +293,19 @@ func (h *holder) supervise(lost <-chan error, signals <-chan os.Signal) error {
 			} else if n, _ := s.(syscall.Signal); slices.Contains(ending, s) {
 				return &exitError{status: 128 + int(n)}
 			}
-		case err := <-lost:
-			if h.ended == nil {
-				return err
+		case next := <-answers:
+			switch {
+			case next.err == nil:
+				h.lease, isFailing = next.leased, false
+			case isLost(next.err) && h.ended == nil:
+				return next.err
+			case isLost(next.err):
+				answers = nil // no more will come
+				h.stop("its lease was lost, " + oneLine(next.err))
+			case !isFailing:
+				isFailing = true
+				say("not renewed, trying again: %v: %s", h.lease, oneLine(next.err))
 			}
-			h.stop("its lease was lost, " + oneLine(err))
-			lost = nil
 		case <-tick.C:
 			if err := h.compareClock(); err != nil {
 				return err
@@ -333,7 +324,7 @@ func (h *holder) now() int64 {
 // compareClock starts the command when the clock is in the times of the lease, and ends it when the lease, or the clock
 // of this machine, leaves it no more time.
 func (h *holder) compareClock() error {
-	l, isRunning := h.current(), h.ended != nil
+	l, isRunning := h.lease, h.ended != nil
 	if !isRunning {
 		h.began, h.ahead = time.Now(), 0
 	}
@@ -371,9 +362,8 @@ func (h *holder) stop(why string) {
 	if !h.killAt.IsZero() {
 		return
 	}
-	l := h.current()
-	h.killAt = time.Now().Add(l.grace())
-	say("ending the command: %s: %v", why, l)
+	h.killAt = time.Now().Add(h.lease.grace())
+	say("ending the command: %s: %v", why, h.lease)
 	if err := signalGroup(h.command.Process, syscall.SIGTERM); err != nil {
 		say("end process %d by hand, it got no signal: %v", h.command.Process.Pid, err)
 	}

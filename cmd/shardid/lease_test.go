@@ -240,7 +240,7 @@ func TestLeaseEndsTheProcessGroup(t *testing.T) {
 	isGone(pid)
 }
 
-// Another replica is asked where one may answer otherwise: it is unreachable, busy, or of an older version.
+// Another replica is asked where one may answer otherwise: it is unreachable or busy.
 func TestLeaseFinalAnswers(t *testing.T) {
 	for _, c := range []struct {
 		refusedError
@@ -248,7 +248,6 @@ func TestLeaseFinalAnswers(t *testing.T) {
 	}{
 		{refusedError{status: 404, code: -2}, true},
 		{refusedError{status: 409, code: -14}, true},
-		{refusedError{status: 404, code: -10}, false},
 		{refusedError{status: 429, code: -12}, false},
 		{refusedError{status: 503, code: -8}, false},
 		{refusedError{status: 200}, false}, // no shardid

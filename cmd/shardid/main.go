@@ -65,7 +65,7 @@ func newCLI() *cli {
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	config.AddFlags(c.keys)
-	c.root.AddCommand(c.serve(), c.status(), c.migrate(), c.provision(),
+	c.root.AddCommand(c.serve(), c.status(), c.migrate(),
 		administer(c, appNoun()), administer(c, tagNoun()), administer(c, nameNoun()), administer(c, spaceNoun()),
 		c.confirm(), c.region(),
 		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(),
@@ -160,14 +160,5 @@ func table[T any](items []T, none, header string, cells func(T) []any) func(io.W
 			line := cells(item)
 			fmt.Fprintf(w, strings.Repeat("%v\t", len(line)-1)+"%v\n", line...)
 		}
-	}
-}
-
-// choose registers a flag that takes one of a few values, which shells complete.
-func choose(cmd *cobra.Command, target *string, name, value, usage string, values ...string) {
-	cmd.Flags().StringVar(target, name, value, usage)
-	err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag was registered just now
 	}
 }

@@ -9,32 +9,19 @@ import (
 
 	"shardid/model"
 	"shardid/service/admin"
-
-	"github.com/spf13/cobra"
 )
-
-// provision is apps add, as the article calls it.
-func (c *cli) provision() *cobra.Command {
-	return appNoun().command(c, &cobra.Command{
-		Use:   "provision (--app ID --name NAME | --file FILE)",
-		Short: "Provision the 64 shards of an app, all or none, as apps add does",
-		Example: `  shardid provision --app 1 --name test
-  shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295
-  shardid provision --app 8 --name invoices --scramble
-  shardid provision --file apps.yaml              # such as - {id: 1, name: orders, step: 5000}
-  shardid provision --if-missing --app 1 --name test    # in a script that runs again`,
-		Args: cobra.NoArgs,
-	}, []string{verbAdd})
-}
 
 func appNoun() noun[admin.AppItem] {
 	return noun[admin.AppItem]{
-		Kind: admin.AppKind, short: "List, add, change or delete the apps of the queue mode",
+		Kind: admin.AppKind, short: "List, add (or provision), change or delete the apps of the queue mode",
 		long: `List the apps of the queue mode; add one, which provisions its 64 shards, all or none; change one,
 only in what is given, and in nothing that would let an ID repeat; or delete one, of which is
-remembered what it issued.`,
+remembered what it issued. shardid provision does the same as shardid apps add.`,
 		example: `  shardid apps
   shardid apps add --app 7 --name orders
+  shardid provision --app 8 --name invoices --scramble                 # the same as apps add
+  shardid provision --if-missing --app 1 --name test                   # in a script that runs again
+  shardid provision --file apps.yaml                                   # such as - {id: 1, name: orders, step: 5000}
   shardid apps set --app 7 --step 5000
   shardid apps set --app 7 --min-index 1000000                         # every shard continues above it
   shardid apps set --app 7 --max-limit-id 4294967295 --limit-policy wrap --confirm orders

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -22,6 +21,7 @@ import (
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 )
 
@@ -41,10 +41,8 @@ func (c *cli) serve() *cobra.Command {
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
-	cmd.Long = cmd.Short + `.
+	cmd.Long += `
 
-Every key of config.yaml is also an environment variable, SHARDID_SERVER_ADDR for example,
-and every key that is no secret can be set by --set server.addr=:8080, once for each key.
 --set beats variables, variables beat the file. Lists have commas there, and maps are
 key=value with commas. The keys and their defaults, which config.yaml in the sources
 explains:
@@ -72,7 +70,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	if err := app.Start(ctx, demo); err != nil {
 		return errors.Join(err, app.Stop(0))
 	}
-	notify(ctx, log, notifyReady)
+	notify(log, daemon.SdNotifyReady)
 	delay := cfg.Server.DrainDelay
 	select {
 	case s := <-signals:
@@ -86,7 +84,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	case <-ctx.Done():
 		delay = 0
 	}
-	notify(ctx, log, notifyStopping)
+	notify(log, daemon.SdNotifyStopping)
 	err = errors.Join(err, app.Stop(delay))
 	if err == nil {
 		log.Info("stopped")
@@ -141,25 +139,10 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 	return nil
 }
 
-// What the service manager is told, as sd_notify(3) has it.
-const (
-	notifyReady    = "READY=1"
-	notifyStopping = "STOPPING=1"
-)
-
 // notify tells systemd, for a unit of Type=notify, how far the process is. A failure to tell it stops nothing: systemd
 // then ends the start by its own timeout, and the log says why.
-func notify(ctx context.Context, log *slog.Logger, state string) {
-	socket := os.Getenv("NOTIFY_SOCKET") // a leading "@" is an abstract one, for Go as for systemd
-	if socket == "" {
-		return
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unixgram", socket)
-	if err == nil {
-		_, err = conn.Write([]byte(state))
-		_ = conn.Close() // a datagram is sent or not
-	}
-	if err != nil {
+func notify(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("systemd could not be told", "state", state, "error", err)
 	}
 }

@@ -22,11 +22,9 @@ import (
 
 // opened is the database for one command.
 type opened struct {
-	cfg     Config
-	db      *sqlstore.Store
-	workers *sqlstore.Workers
-	admin   *admin.Service // audit lines go to log
-	log     *slog.Logger   // to stderr, in the form and from the level that the configuration says
+	db    *sqlstore.Store
+	admin *admin.Service // audit lines go to log
+	log   *slog.Logger   // to stderr, in the form and from the level that the configuration says
 }
 
 // onStores gives run the database, with the schema in place on SQLite.
@@ -62,7 +60,7 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 	if client != nil {
 		opts.Forget = client.Sequences().Forget
 	}
-	return run(ctx, opened{cfg, db, db.Workers(workersOptions(cfg)), admin.New(opts), log})
+	return run(ctx, opened{db, admin.New(opts), log})
 }
 
 // openDatabase opens the configured database, for which client vouches; it may be nil.

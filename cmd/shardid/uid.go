@@ -47,7 +47,7 @@ func (a *App) wireUID() error {
 	keeper := &uidKeeper{host: nodes.Host}
 	a.uid, err = uid.New(uid.Options{
 		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: a.cfg.Server.RequestTimeout,
-		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
+		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: c.ScheduleInterval,
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
 		Keeper: keeper, Idle: a.uidIdle, Now: now,
 	})

@@ -20,80 +20,59 @@ func (c *cli) workers() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "workers [list]",
-		Short: "List the worker IDs that the database has",
-		Long: `List the worker IDs that the database has: the snowflake worker IDs of snowflake.name, with
-snowflake.worker.mode mysql, and those of names that were leased. The console and /api/replicas show the
-worker IDs of the replicas that run, with any mode.`,
+		Short: "List the worker IDs of a name that the database has",
+		Long: `List the worker IDs that the database has of snowflake.name, with snowflake.worker.mode mysql, or of
+another name. The console and /api/replicas show the worker IDs of the replicas that run, with any mode.`,
 		Example: `  shardid workers
   shardid workers list --name orders --json`,
 		ValidArgs: []string{verbList}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 	}
-	cmd.Flags().StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has")
+	cmd.Flags().StringVar(&name, "name", "", "the `name`, as shardid names has it (default snowflake.name)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		inDatabase := cfg.Snowflake.Worker.Mode == workerMySQL
-		if name == cfg.Snowflake.Name && !inDatabase {
+		name := cmp.Or(name, cfg.Snowflake.Name)
+		isOwn := name == cfg.Snowflake.Name
+		if isOwn && cfg.Snowflake.Worker.Mode != workerMySQL {
 			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
 				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
 		}
 		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
 			all := []workerObject{} // none is [], not null
-			if inDatabase && (name == "" || name == cfg.Snowflake.Name) {
-				entries, err := o.workers.List(ctx)
+			if isOwn {
+				entries, err := o.db.Workers(workersOptions(cfg)).List(ctx)
 				if err != nil {
 					return err
 				}
 				for _, e := range entries {
-					all = append(all, o.newWorkerObject(e))
+					all = append(all, workerObject{
+						WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign, Name: name,
+						ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
+					})
+				}
+			} else {
+				holders, err := o.db.Holders(ctx, name, math.MaxInt32)
+				if err != nil {
+					return err
+				}
+				slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
+				for _, h := range holders {
+					w := workerObject{
+						WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, Name: name,
+						ReportedAt: atMs(max(h.Granted, h.Renewed)), ReservedUntil: atMs(h.Until),
+					}
+					if h.Leased {
+						w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
+					}
+					all = append(all, w)
 				}
 			}
-			holders, err := o.holders(ctx, name)
-			if err != nil {
-				return err
-			}
-			all = append(all, holders...)
 			return c.print(cmd, all, table(all, "no worker ID has been used yet",
-				"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY\tNAME", func(w workerObject) []any {
+				"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tREPORTED BY",
+				func(w workerObject) []any {
 					return []any{w.WorkerID, w.Address, w.State, instant(w.ReportedAt), instant(w.ReservedUntil),
-						instant(w.KeptUntil), w.by, w.Name}
+						instant(w.KeptUntil), map[bool]string{true: "another program", false: "-"}[w.Foreign]}
 				}))
 		})
 	})
-}
-
-// holders are the worker IDs that were leased, in order, of a name, or of all for "".
-func (o opened) holders(ctx context.Context, name string) (all []workerObject, err error) {
-	names := []string{name}
-	switch name {
-	case o.cfg.Snowflake.Name:
-		return nil, nil
-	case "":
-		uses, err := o.db.Names(ctx)
-		if err != nil {
-			return nil, err
-		}
-		names = names[:0]
-		for _, u := range uses {
-			names = append(names, u.Name.Name)
-		}
-	}
-	for _, name := range names {
-		holders, err := o.db.Holders(ctx, name, math.MaxInt32)
-		if err != nil {
-			return nil, err
-		}
-		slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-		for _, h := range holders {
-			w := workerObject{
-				WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired,
-				ReportedAt: atMs(max(h.Granted, h.Renewed)), ReservedUntil: atMs(h.Until), Name: name, by: "a holder",
-			}
-			if h.Leased {
-				w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
-			}
-			all = append(all, w)
-		}
-	}
-	return all, nil
 }
 
 // workerObject is a worker ID in JSON; times are left out that never were.
@@ -101,22 +80,11 @@ type workerObject struct {
 	WorkerID      int               `json:"workerId"`
 	Address       string            `json:"address"` // what the holder of a lease calls itself
 	State         model.WorkerState `json:"state"`
-	Foreign       bool              `json:"foreign"`
+	Foreign       bool              `json:"foreign"` // another program reports for it
 	ReportedAt    time.Time         `json:"reportedAt,omitzero"`
 	ReservedUntil time.Time         `json:"reservedUntil,omitzero"`
 	KeptUntil     time.Time         `json:"keptUntil,omitzero"`
 	Name          string            `json:"name"`
-
-	by string // for people
-}
-
-func (o opened) newWorkerObject(e model.WorkerEntry) workerObject {
-	return workerObject{
-		WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign,
-		ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
-		Name: o.cfg.Snowflake.Name,
-		by:   map[bool]string{true: "another program", false: "shardid"}[e.Foreign],
-	}
 }
 
 // atMs is a time of Unix milliseconds; 0 is none.

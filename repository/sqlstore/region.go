@@ -36,16 +36,6 @@ func (s *Store) inRegion(r deploymentRow) error {
 	}
 }
 
-// Region is the region that is stored, zero before the first ID that has one. Errors:
-// *model.StoreError.
-func (s *Store) Region(ctx context.Context) (model.Region, error) {
-	text, err := query[string](s.gorm.WithContext(ctx), "read the region", "SELECT region FROM "+deploymentTable)
-	if err != nil {
-		return model.Region{}, s.explain("read the region", err)
-	}
-	return model.ParseRegion(text)
-}
-
 // CheckRegion says whether IDs of this process' region may be issued, and stores nothing. Errors:
 // model.ErrLayoutChanged, *model.StoreError.
 func (s *Store) CheckRegion(ctx context.Context) error {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"shardid/repository/redisstore"
 	"shardid/service/access"
@@ -90,7 +89,6 @@ func splitAddr(text string) (host string, port uint64, ok bool) {
 // belong together.
 func (l *Loaded) check() {
 	v := validator.New()
-	v.RegisterCustomTypeFunc(func(i reflect.Value) any { return time.Duration(i.Int()) }, Interval(0))
 	for name, is := range formats() {
 		valid := func(f validator.FieldLevel) bool { return is(f.Field().String()) == nil }
 		if err := v.RegisterValidation(name, valid); err != nil {

@@ -146,17 +146,17 @@ type ZooKeeper struct {
 // UID is Baidu's UidGenerator. The three widths add up to 63. The defaults are Baidu's
 // but for the epoch: since its 2016-05-20, 28 bits of seconds ran out on 2024-11-20.
 type UID struct {
-	Enabled          bool     `yaml:"enabled" default:"true"`
-	Mode             string   `yaml:"mode" default:"cached" validate:"oneof=default cached"`
-	TimeBits         int      `yaml:"time_bits" default:"28" validate:"min=1,max=61"`
-	WorkerBits       int      `yaml:"worker_bits" default:"22" validate:"min=1,max=61"`
-	SeqBits          int      `yaml:"seq_bits" default:"13" validate:"min=1,max=61"`
-	Epoch            Date     `yaml:"epoch" default:"2026-01-01"`
-	BoostPower       int      `yaml:"boost_power" default:"3" validate:"min=1,max=16"`
-	PaddingFactor    int      `yaml:"padding_factor" default:"50" validate:"min=1,max=99"`
-	ScheduleInterval Interval `yaml:"schedule_interval" validate:"omitempty,min=1s,max=24h"`
-	RejectPut        string   `yaml:"reject_put" default:"discard" validate:"oneof=discard block"`
-	RejectTake       string   `yaml:"reject_take" default:"refuse" validate:"oneof=refuse wait"`
+	Enabled          bool          `yaml:"enabled" default:"true"`
+	Mode             string        `yaml:"mode" default:"cached" validate:"oneof=default cached"`
+	TimeBits         int           `yaml:"time_bits" default:"28" validate:"min=1,max=61"`
+	WorkerBits       int           `yaml:"worker_bits" default:"22" validate:"min=1,max=61"`
+	SeqBits          int           `yaml:"seq_bits" default:"13" validate:"min=1,max=61"`
+	Epoch            Date          `yaml:"epoch" default:"2026-01-01"`
+	BoostPower       int           `yaml:"boost_power" default:"3" validate:"min=1,max=16"`
+	PaddingFactor    int           `yaml:"padding_factor" default:"50" validate:"min=1,max=99"`
+	ScheduleInterval time.Duration `yaml:"schedule_interval" default:"off" validate:"omitempty,min=1s,max=24h"`
+	RejectPut        string        `yaml:"reject_put" default:"discard" validate:"oneof=discard block"`
+	RejectTake       string        `yaml:"reject_take" default:"refuse" validate:"oneof=refuse wait"`
 }
 
 // Log is the log on stderr.

@@ -82,7 +82,7 @@ log:
 		want.Database.Driver, want.Database.DSN = "mysql", "app:pw@tcp(db:3306)/ids?parseTime=true"
 		want.Database.Hosts = []string{"s1:3306", "s2:3306"}
 		want.UID.Epoch = Date{time.Date(2025, time.May, 1, 0, 0, 0, 0, time.UTC)}
-		want.UID.ScheduleInterval = Interval(5 * time.Minute)
+		want.UID.ScheduleInterval = 5 * time.Minute
 		want.Snowflake.Worker.Mode = "zk" // which a fork of Leaf calls zk_normal
 		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}
 		want.ZooKeeper.Addrs = []string{"h:2181"}

@@ -39,8 +39,6 @@ func TestConfigFileErrors(t *testing.T) {
 		"database: {tls: yes}\n":                `1: database.tls: "yes" is not a boolean: write true or false`,
 		"segment: {runway: 2}\n": `1: segment.runway: "2" is not a duration: write a number with its unit, such as ` +
 			"500ms, 2s or 5m",
-		"uid: {schedule_interval: 0s}\n": `1: uid.schedule_interval: "0s" is not an interval: write off, or a number ` +
-			"with its unit such as 5m",
 		"uid: {epoch: 2026-02-30}\n": `1: uid.epoch: "2026-02-30" is not a date: write it as YYYY-MM-DD, or with ` +
 			"time and zone as 2016-05-20T00:00:00+08:00",
 		"snowflake: {worker: {local_map: {'10.0.0.1:1': x}}}\n": `1: snowflake.worker.local_map: "10.0.0.1:1=x" is ` +

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"reflect"
@@ -42,7 +43,7 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 					panic(fmt.Sprintf("the default of %s: %v", k.Path, err)) // tests load the defaults
 				}
 			}
-			k.Default = fmt.Sprint(value)
+			k.Default = cmp.Or(field.Tag.Get("default"), fmt.Sprint(value))
 			keys = append(keys, k)
 		}
 	}
@@ -89,7 +90,9 @@ func (k *Key) set(text string) (err error) {
 		*p, err = strconv.ParseBool(text)
 	case *time.Duration:
 		want = "a duration: write a number with its unit, such as 500ms, 2s or 5m"
-		*p, err = time.ParseDuration(text)
+		if *p = 0; text != "off" {
+			*p, err = time.ParseDuration(text)
+		}
 	default: // int or int64
 		want = "a whole number: write decimal digits"
 		var n int64
@@ -154,26 +157,4 @@ func (d Date) String() string {
 		return d.Format(time.DateOnly)
 	}
 	return d.Format(time.RFC3339)
-}
-
-// Interval is a duration that may be off, which is 0.
-type Interval time.Duration
-
-// UnmarshalText reads off or a duration; 0s is refused in favour of off.
-func (i *Interval) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	if off := string(text) == "off"; !off && (err != nil || d == 0) {
-		return fmt.Errorf("%s is not an interval: write off, or a number with its unit such as 5m",
-			show(string(text)))
-	}
-	*i = Interval(d)
-	return nil
-}
-
-// String is off or the duration.
-func (i Interval) String() string {
-	if i == 0 {
-		return "off"
-	}
-	return time.Duration(i).String()
 }
