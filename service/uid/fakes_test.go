@@ -77,8 +77,7 @@ func (t *table) Renew(_ context.Context, lease model.Lease) (model.Lease, error)
 	}
 }
 
-func (t *table) Release(context.Context, model.Lease) error        { return nil }
-func (t *table) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
+func (t *table) Release(context.Context, model.Lease) error { return nil }
 
 // keeper begins with the first ID, as the command has it.
 type keeper struct{ *worker.Keeper }

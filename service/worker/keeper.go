@@ -80,8 +80,7 @@ type Options struct {
 	// TTL is how long the registry holds a lease without a file for its owner, from
 	// the start of the call that renewed it; Forever where it ends with what is reserved.
 	TTL time.Duration
-	// MaxClockOffset is how far the clock may be from the registry's and from that
-	// of the other instances.
+	// MaxClockOffset is how far the clock may be from the registry's.
 	MaxClockOffset time.Duration
 	Reporter       background.Reporter // told how the worker ID is doing
 	Log            *slog.Logger
