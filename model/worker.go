@@ -45,8 +45,7 @@ type Lease struct {
 	After    int64 // IDs carry a later time than this
 	Reserved int64 // IDs carry at most this time
 	Expires  int64 // at or after this time another owner may follow
-	// Reported is the owner's clock when it sent the report. Registries show it
-	// to the others, who compare clocks.
+	// Reported is the owner's clock when it sent the report. It is shown to operators.
 	Reported int64
 
 	// ServerTime is the registry's own clock when it answered; 0 when it has none.
@@ -104,14 +103,6 @@ func (e *RegistryInUseError) Error() string {
 
 // Unwrap returns ErrRegistryInUse.
 func (e *RegistryInUseError) Unwrap() error { return ErrRegistryInUse }
-
-// WorkerPeer is another instance's last report.
-type WorkerPeer struct {
-	Address  string
-	WorkerID int
-	Reported int64 // its own clock then, Unix ms
-	Seen     int64 // the registry's clock then, Unix ms
-}
 
 // AddressTakenError says that another program, a Java Leaf, reports from the owner's
 // address. It wraps ErrAddressTaken.

@@ -114,8 +114,3 @@ func (r *Fixed) Release(ctx context.Context, _ model.Lease) error {
 	}
 	return nil
 }
-
-// Peers knows none.
-func (r *Fixed) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	return nil, r.Release(ctx, model.Lease{})
-}

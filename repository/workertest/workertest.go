@@ -18,7 +18,6 @@ type Registry interface {
 	Acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
 	Renew(ctx context.Context, lease model.Lease) (model.Lease, error)
 	Release(ctx context.Context, lease model.Lease) error
-	Peers(ctx context.Context) ([]model.WorkerPeer, error)
 }
 
 // Backend is one kind of registry, with state of its own that is empty at first.
@@ -130,7 +129,6 @@ func contract() []subtest {
 		{"released and kept, only its identity follows above Reserved", stateless, testReleaseKept},
 		{"what was taken over is lost", stateless, testTakenOver},
 		{"a late release frees nothing", func(b Backend) bool { return b.Late == nil }, testReleaseLate},
-		{"peers are reported", stateless, testPeers},
 		{"a full registry refuses", func(b Backend) bool { return b.Fill == nil }, testFull},
 		{"a cancelled call returns", nil, testCancelled},
 	}
