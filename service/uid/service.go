@@ -159,34 +159,13 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 // takeByClock takes a batch that needs several seconds second by second. If it cannot be completed, what it took is
 // a gap.
 func (s *Service) takeByClock(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	ids, missing, waiting := dst, count, false
-	for {
-		first, got, wait, err := s.byClock.Take(missing)
-		for id := first; id < first+int64(got); id++ {
-			ids = append(ids, id)
-		}
-		missing -= got
-		switch {
-		case err == nil && missing == 0:
-			s.issued.Add(int64(count))
-			return ids, nil
-		case err == nil && got > 0:
-			continue
-		case err == nil:
-			if !waiting {
-				var cancel context.CancelFunc
-				ctx, cancel = s.patience(ctx)
-				defer cancel()
-				waiting = true
-			}
-			if background.Pause(ctx, wait, nil) {
-				continue
-			}
-			err = context.Cause(ctx)
-		}
+	ids, err := s.byClock.TakeAll(ctx, count, dst, s.patience)
+	if err != nil {
 		s.dropped.Add(int64(len(ids) - len(dst)))
 		return dst, err
 	}
+	s.issued.Add(int64(count))
+	return ids, nil
 }
 
 // patience bounds a caller's wait; the cause of its end is then model.ErrRingEmpty.
