@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -45,38 +44,6 @@ func TestNext(t *testing.T) {
 			len(ids) != 1 {
 			t.Errorf("Next(%d, %.10q, %d) = %v, %v", c.app, c.pass, c.count, ids, err)
 		}
-	}
-}
-
-// Callers of three replicas wait for the refills in flight, and no ID comes twice.
-func TestReplicasNeverRepeat(t *testing.T) {
-	l, db := newLists(), newTable(1, 7, 255)
-	db.delay = 20 * time.Millisecond
-	replicas := []replica{ready(t, l, db), ready(t, l, db), ready(t, l, db)}
-	const callers, calls = 24, 200
-	got, want := newCollector(), 0
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			for j := range calls {
-				app, pass, count := []uint8{1, 7, 255}[j%3], fmt.Sprintf("caller-%d@example.org", j%5), 1+j%7
-				ids, err := replicas[i%3].Next(context.Background(), int(app), pass, count, nil)
-				if err != nil || len(ids) != count {
-					t.Errorf("Next = %v, %v", ids, err)
-					return
-				}
-				got.add(ids, app, pass)
-			}
-		})
-	}
-	wg.Wait()
-	for j := range calls {
-		want += callers * (1 + j%7)
-	}
-	got.check(t, want)
-	for _, r := range replicas {
-		check.Equal(t, r.counted("issued_total") > 0, true, "issued")
-		check.Equal(t, r.counted("repeated_indices_total")+r.counted("lifts_total")+r.wasted("purged"), 0, "trouble")
 	}
 }
 
