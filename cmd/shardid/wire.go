@@ -132,9 +132,6 @@ func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 		embedded := memstore.New()
 		o.Lists, o.Locker = embedded, embedded
 	}
-	if a.tracer != nil {
-		o.Observe = a.tracer.Refill
-	}
 	if a.queue, err = queue.New(o); err != nil {
 		return err
 	}

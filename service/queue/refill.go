@@ -150,11 +150,6 @@ func (s *Service) pass(lists []*list) {
 func (s *Service) runPass(jobs []*job) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
-	if s.opts.Observe != nil {
-		var end func()
-		ctx, end = s.opts.Observe(ctx, len(jobs))
-		defer end()
-	}
 	locked, unlock := s.lock(ctx, jobs)
 	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
 	s.push(ctx, s.allocate(ctx, seen))

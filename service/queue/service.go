@@ -39,7 +39,7 @@ const (
 	ConditionReload = "reload"
 )
 
-// Options are what a Service is made of. All fields but Observe and Registry are required.
+// Options are what a Service is made of. All fields but Registry are required.
 type Options struct {
 	Lists     Lists
 	Locker    Locker
@@ -49,9 +49,6 @@ type Options struct {
 	Log       *slog.Logger
 	// Probe fails while the lists cannot be used; it gates the start only.
 	Probe func(context.Context) error
-	// Observe is told of a refill pass over so many lists. It gives the context of the
-	// pass' steps, and is told of its end. nil: nothing is told.
-	Observe func(ctx context.Context, lists int) (context.Context, func())
 	// Registry exports the counters; nil: nothing does.
 	Registry prometheus.Registerer
 
