@@ -22,7 +22,7 @@ import (
 // model/counter_sim_test.go, which catches what is left out of them.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Racing: 100, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
+		Worlds: 10_000, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
 		Mutants: map[mutant]uint64{
 			noHistoryCheck:  11,
 			runIDForHistory: 40,
