@@ -185,8 +185,7 @@ func start(t testing.TB, db segment.Table, change ...func(*segment.Options)) rep
 	for _, f := range change {
 		f(&opts)
 	}
-	s, err := segment.New(opts)
-	check.Must(t, err)
+	s := segment.New(opts)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
 	return replica{s, r, registry}

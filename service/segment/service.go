@@ -103,11 +103,8 @@ type Service struct {
 	events background.RateLimitedLog // of single tags
 }
 
-// New starts nothing. The error is model.ErrInvalidArgument.
-func New(opts Options) (*Service, error) {
-	if opts.Timeout <= 0 || opts.Runway < 0 {
-		return nil, fmt.Errorf("%w: segment timeout %v, runway %v", model.ErrInvalidArgument, opts.Timeout, opts.Runway)
-	}
+// New starts nothing.
+func New(opts Options) *Service {
 	opts.MaxStep = cmp.Or(opts.MaxStep, defaultMaxStep)
 	opts.Runway = cmp.Or(opts.Runway, defaultRunway)
 	opts.Reload = cmp.Or(opts.Reload, defaultReload)
@@ -122,7 +119,7 @@ func New(opts Options) (*Service, error) {
 	s.lookups.batches = background.Batcher[*lookup]{Group: s.background, Max: readAtOnce, AtOnce: 1, Do: s.readAsked}
 	s.count()
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
-	return s, nil
+	return s
 }
 
 // Next issues count IDs of the tag and appends them to dst, ascending: all of

@@ -87,11 +87,8 @@ type Service struct {
 	starved    prometheus.Counter
 }
 
-// New starts nothing. Errors: model.ErrInvalidArgument.
-func New(opts Options) (*Service, error) {
-	if opts.Timeout <= 0 {
-		return nil, fmt.Errorf("%w: sequence timeout %v is not positive", model.ErrInvalidArgument, opts.Timeout)
-	}
+// New starts nothing.
+func New(opts Options) *Service {
 	s := &Service{
 		opts: opts, background: background.NewGroup("sequence service"),
 		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},
@@ -103,7 +100,7 @@ func New(opts Options) (*Service, error) {
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
 	s.lane.svc, s.lane.sections, s.lane.leases = s, map[model.SectionKey]*section{}, map[string]*serverLease{}
-	return s, nil
+	return s
 }
 
 // Start begins to initialise in the background and returns at once.

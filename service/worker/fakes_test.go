@@ -320,9 +320,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 	for _, f := range change {
 		f(&o)
 	}
-	if l.Keeper, err = New(o); err != nil {
-		m.Fatal(err)
-	}
+	l.Keeper = New(o)
 	return l
 }
 

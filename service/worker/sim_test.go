@@ -479,9 +479,7 @@ func (w *world) boot(i *instance) {
 	if i.registry().kind != leased {
 		opts.OpenFile = func(string) (File, error) { return simFile{i}, nil }
 	}
-	if i.keeper, err = New(opts); err != nil {
-		panic(err)
-	}
+	i.keeper = New(opts)
 	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
 }
 
