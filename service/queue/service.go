@@ -121,8 +121,8 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 		return dst, err
 	}
 	ids, err := l.held().Take(ctx, count, dst)
-	if err != nil {
-		l.refused(err)
+	if err != nil && errors.Is(err, model.ErrQueueEmpty) {
+		s.stats.starved.Inc()
 	}
 	return ids, err
 }
