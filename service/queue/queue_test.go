@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -214,7 +213,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Segments grow when callers used the last one up, and not when it vanished or took long to push.
+// Segments grow when callers used the last one up, and not when it vanished.
 func TestStep(t *testing.T) {
 	for name, c := range map[string]struct {
 		during func(*testing.T, *lists, replica)
@@ -229,15 +228,6 @@ func TestStep(t *testing.T) {
 			l.restart()
 			check.Must(t, r.alice())
 		}, 100, 100},
-		"slow pushes": {func(t *testing.T, l *lists, r replica) {
-			l.set(func(l *lists) {
-				l.onPush = func(ctx context.Context, reqs []model.PushRequest) []error {
-					time.Sleep(600 * time.Millisecond)
-					return l.Store.Push(ctx, reqs)
-				}
-			})
-			newCollector().take(t, r, 350)
-		}, 100, 200}, // the first may have been pushed before
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
