@@ -128,10 +128,9 @@ func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 		},
 	}
 	if a.redis != nil {
-		o.Lists, o.Locker = a.redis, a.redis
+		o.Lists = a.redis
 	} else {
-		embedded := memstore.New()
-		o.Lists, o.Locker = embedded, embedded
+		o.Lists = memstore.New()
 	}
 	if a.queue, err = queue.New(o); err != nil {
 		return err

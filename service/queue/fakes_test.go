@@ -308,7 +308,7 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	t.Helper()
 	r, registry := &check.Reports{}, prometheus.NewRegistry()
 	opts := queue.Options{
-		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
+		Lists: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
 		Timeout: 2 * time.Second, PrefetchMax: 1000, MaxStep: 100_000,

@@ -165,7 +165,7 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		names[i] = j.key.String()
 	}
 	token := rand.Text()
-	got, err := s.opts.Locker.TryLock(ctx, names, token, lockTTL)
+	got, err := s.opts.Lists.TryLock(ctx, names, token, lockTTL)
 	var held []string
 	for i, j := range jobs {
 		switch {
@@ -185,7 +185,7 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		}
 		freeing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		if err := s.opts.Locker.Unlock(freeing, held, token); err != nil {
+		if err := s.opts.Lists.Unlock(freeing, held, token); err != nil {
 			s.opts.Log.Debug("refill locks were not freed; they expire", "error", err)
 		}
 	}

@@ -42,7 +42,6 @@ const (
 // Options are what a Service is made of. All fields but Registry are required.
 type Options struct {
 	Lists     Lists
-	Locker    Locker
 	Allocator Allocator
 	Catalogue Catalogue
 	Reporter  background.Reporter
