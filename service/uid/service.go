@@ -236,12 +236,6 @@ func (s *Service) explain(err error) error {
 	return fmt.Errorf("%w: %s", err, cause)
 }
 
-// Parse takes an ID apart, with its time in the zone. The error is
-// model.ErrInvalidArgument for a number that is no ID.
-func (s *Service) Parse(id int64, zone *time.Location) (model.UIDParts, error) {
-	return s.opts.Layout.Parse(id, zone)
-}
-
 // Stop ends all background work and fails all callers that still wait. What is left in
 // the ring is a gap. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
