@@ -324,14 +324,12 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return replica{s, r, registry}
 }
 
-// firstSweepOnly, timeout and prefetch are changes of Options.
+// firstSweepOnly and timeout are changes of Options.
 func firstSweepOnly(o *queue.Options) { o.RefillCron = "@yearly" }
 
 func timeout(d time.Duration) func(*queue.Options) {
 	return func(o *queue.Options) { o.Timeout = d }
 }
-
-func prefetch(n int) func(*queue.Options) { return func(o *queue.Options) { o.PrefetchMax = n } }
 
 func stop(t testing.TB, s *queue.Service) {
 	t.Helper()

@@ -248,7 +248,7 @@ func TestSeen(t *testing.T) {
 		l, db := newLists(), newTable(7)
 		// indices 1…4 of every shard
 		db.provision(1, 3, model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject})
-		r := start(t, l, db, prefetch(1))
+		r := start(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
 		synctest.Wait() // it has read the apps, and no time has passed in which lists are filled
 		if v := r.Seen()[1]; len(v.Unused) != model.Shards || v.Unused[0] != 0 {
 			t.Errorf("before an ID: %+v", v)

@@ -89,18 +89,16 @@ type Keeper interface {
 	Missing() string
 }
 
-// taking is Service.Next for a valid count, without the way to a worker ID.
-type taking func(ctx context.Context, count int, dst []int64) ([]int64, error)
-
 // Service issues UIDs. Safe for concurrent use.
 type Service struct {
 	opts       Options
 	background *background.Group
 	byClock    *idgen.Generator // of default mode
 	ring       *ring            // of cached mode, else nil
-	take       taking
-	asked      atomic.Bool // an ID was asked for
-	term       atomic.Pointer[term]
+	// take is Next for a valid count, without the way to a worker ID.
+	take  func(ctx context.Context, count int, dst []int64) ([]int64, error)
+	asked atomic.Bool // an ID was asked for
+	term  atomic.Pointer[term]
 	// Counts since the start; those of cached mode are the ring's.
 	issued, dropped, nodes atomic.Int64
 }
