@@ -152,26 +152,17 @@ func (g *Generator) Take(n int) ([]int64, error) {
 	if n < 1 || n > MaxTake {
 		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
 	}
-	ids := make([]int64, 0, n)
-	var waiting time.Time // since when
-	for len(ids) < n {
-		first, got, wait, err := g.gen.Take(n - len(ids))
-		switch {
-		case err != nil:
-			return nil, g.explain(err)
-		case got > 0:
-			for id := first; id < first+int64(got); id++ {
-				ids = append(ids, id)
-			}
-			continue
-		case waiting.IsZero():
-			waiting = time.Now()
-		case time.Since(waiting) > g.client.opts.Timeout:
-			return nil, fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.layout.SeqBits)
-		}
-		time.Sleep(wait)
+	ids, err := g.gen.TakeAll(context.Background(), n, make([]int64, 0, n), g.patience)
+	if err != nil {
+		return nil, g.explain(err)
 	}
 	return ids, nil
+}
+
+// patience bounds the wait for the next millisecond.
+func (g *Generator) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, g.client.opts.Timeout,
+		fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.layout.SeqBits))
 }
 
 // explain is the error of a caller, for one of gen.

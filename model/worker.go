@@ -39,8 +39,7 @@ type Lease struct {
 	After    int64 // IDs carry a later time than this
 	Reserved int64 // IDs carry at most this time
 	Expires  int64 // at or after this time another owner may follow
-	// Reported is the owner's clock when it sent the report. Registries show it
-	// to the others, who compare clocks.
+	// Reported is the owner's clock when it sent the report. It is shown to operators.
 	Reported int64
 
 	// ServerTime is the registry's own clock when it answered; 0 when it has none.
@@ -76,12 +75,4 @@ type ClaimGrant struct {
 	After int64
 	// Kept is for how long the database has forgotten no claim.
 	Kept time.Duration
-}
-
-// WorkerPeer is another instance's last report.
-type WorkerPeer struct {
-	Address  string
-	WorkerID int
-	Reported int64 // its own clock then, Unix ms
-	Seen     int64 // the registry's clock then, Unix ms
 }

@@ -12,6 +12,7 @@
 package idgen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -192,6 +193,38 @@ func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err e
 		}
 	}
 	return g.takeAnew(int64(n))
+}
+
+// TakeAll appends n IDs to dst, 1 or more, and waits for those that the present units do not have. Once it has to,
+// patience bounds the wait. With an error, the IDs that it has appended are lost. Errors: those of Take, and the cause
+// of the context.
+func (g *Generator) TakeAll(
+	ctx context.Context, n int, dst []int64, patience func(context.Context) (context.Context, context.CancelFunc),
+) ([]int64, error) {
+	for waits := false; ; {
+		first, got, wait, err := g.Take(n)
+		for id := first; id < first+int64(got); id++ {
+			dst = append(dst, id)
+		}
+		switch n -= got; {
+		case err != nil || n == 0:
+			return dst, err
+		case got > 0:
+			continue
+		case !waits:
+			var cancel context.CancelFunc
+			ctx, cancel = patience(ctx)
+			defer cancel()
+			waits = true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return dst, context.Cause(ctx)
+		}
+	}
 }
 
 // Ready is the error that Take would give now; nil where it issues IDs or says how long to wait.

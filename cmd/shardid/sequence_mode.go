@@ -17,13 +17,13 @@ import (
 // server would have to ask it for each number.
 var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.url", model.ErrModeDisabled)
 
-func (a *App) wireSequence() (err error) {
+func (a *App) wireSequence() {
 	switch {
 	case !a.cfg.Sequence.Enabled:
-		return nil
+		return
 	case a.redis == nil && a.cfg.Database.Driver != sqlstore.SQLite:
 		a.issuer.NoSequence = errNoRedis
-		return nil
+		return
 	}
 	o := sequence.Options{
 		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Server.RequestTimeout,
@@ -38,11 +38,8 @@ func (a *App) wireSequence() (err error) {
 		o.Store, a.forgetSpace = s, s.Forget
 		o.Prepare = func(context.Context) error { return nil }
 	}
-	if a.sequence, err = sequence.New(o); err != nil {
-		return err
-	}
+	a.sequence = sequence.New(o)
 	a.onStop("sequence", func(ctx context.Context) error { return a.sequence.Stop(ctx) })
 	a.issuer.Sequence = a.sequence
 	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() })
-	return nil
 }

@@ -152,7 +152,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 			return open(workerFileOptions(a.cfg, s.Name, address, layout))
 		}
 	}
-	return worker.New(opts)
+	return worker.New(opts), nil
 }
 
 // instanceAddress is this instance's identity among the others, ip:port: the configured one; else the address that it

@@ -54,7 +54,7 @@ func (a *App) wireUID() error {
 	if err != nil {
 		return err
 	}
-	keeper.Keeper, err = worker.New(worker.Options{
+	keeper.Keeper = worker.New(worker.Options{
 		Condition: uid.Condition, Mode: "node", Registry: a.db.Nodes(nodes), Generator: a.uid, Reserve: a.uid.Reserve,
 		Layout: func(ctx context.Context, _ bool) (time.Duration, bool, error) {
 			err := a.recordLayout(ctx, uidRecord(a.cfg))
@@ -66,9 +66,6 @@ func (a *App) wireUID() error {
 		TTL: worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
 		Reporter: a.monitor, Log: a.log, Now: now,
 	})
-	if err != nil {
-		return err
-	}
 	a.issuer.UID = a.uid
 	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID
 	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })

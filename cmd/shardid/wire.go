@@ -73,10 +73,11 @@ func (a *App) wire() (err error) {
 	if err := a.wireQueue(checkRedis); err != nil {
 		return err
 	}
-	err = errors.Join(a.wireSegment(), a.wireSnowflake(zoo), a.wireUID(), a.wireSequence())
-	if err != nil {
+	a.wireSegment()
+	if err := errors.Join(a.wireSnowflake(zoo), a.wireUID()); err != nil {
 		return err
 	}
+	a.wireSequence()
 	if err := a.wireAccess(); err != nil {
 		return err
 	}
@@ -127,13 +128,9 @@ func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 		},
 	}
 	if a.redis != nil {
-		o.Lists, o.Locker = a.redis, a.redis
+		o.Lists = a.redis
 	} else {
-		embedded := memstore.New()
-		o.Lists, o.Locker = embedded, embedded
-	}
-	if a.tracer != nil {
-		o.Observe = a.tracer.Refill
+		o.Lists = memstore.New()
 	}
 	if a.queue, err = queue.New(o); err != nil {
 		return err
@@ -267,22 +264,18 @@ func (a *App) sequenceReady() error {
 	return nil
 }
 
-func (a *App) wireSegment() (err error) {
+func (a *App) wireSegment() {
 	s := a.cfg.Segment
 	if !s.Enabled {
-		return nil
+		return
 	}
-	a.segment, err = segment.New(segment.Options{
+	a.segment = segment.New(segment.Options{
 		Table: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg), Registry: a.registry,
 	})
-	if err != nil {
-		return err
-	}
 	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
 	a.issuer.Segment = a.segment
 	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() })
-	return nil
 }
 
 // admin is the administration over HTTP. It has this replica's modes take changes over,

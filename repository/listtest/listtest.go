@@ -12,7 +12,7 @@ import (
 	"shardid/model"
 )
 
-// Store is what the service needs of a store: its interfaces Lists and Locker.
+// Store is what the service needs of a store: its interface Lists.
 type Store interface {
 	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
 	State(ctx context.Context, keys []model.ListKey) []model.ListState

@@ -98,9 +98,6 @@ func (n *Nodes) Renew(ctx context.Context, lease model.Lease) (model.Lease, erro
 // costs nothing, as every start gets another worker ID.
 func (n *Nodes) Release(context.Context, model.Lease) error { return nil }
 
-// Peers implements worker.Registry: clocks are not compared, as the time in UIDs need not be the clock's.
-func (n *Nodes) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
-
 // nodeStart is one start of an instance. Times are Unix seconds.
 type nodeStart struct {
 	NodesOptions

@@ -67,21 +67,6 @@ func (s *Store) Workers(opts WorkersOptions) *Workers {
 	return &Workers{workerid.NewRegistry(rows, margin), rows, margin.Milliseconds()}
 }
 
-// Peers gives the last report of every instance that renewed its lease, however
-// long ago. Errors: *model.StoreError.
-func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	rows, err := w.rows.read(w.rows.store.gorm.WithContext(ctx), "id BETWEEN 1 AND ? AND seen_at > 0", w.rows.count)
-	if err != nil {
-		return nil, w.rows.store.explain("read the instances", err)
-	}
-	peers := make([]model.WorkerPeer, len(rows))
-	for i, row := range rows {
-		peers[i] = model.WorkerPeer{Address: row.record().Address, WorkerID: w.rows.workerID(row.ID),
-			Reported: row.MaxTimestamp, Seen: row.SeenAt}
-	}
-	return peers, nil
-}
-
 // List gives every worker ID that has a row, in order of the rows. Errors:
 // *model.StoreError.
 func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {

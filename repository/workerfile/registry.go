@@ -107,6 +107,3 @@ func (r *Fixed) Renew(_ context.Context, lease model.Lease) (model.Lease, error)
 
 // Release does nothing.
 func (r *Fixed) Release(context.Context, model.Lease) error { return nil }
-
-// Peers knows none.
-func (r *Fixed) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }

@@ -83,29 +83,11 @@ func (m *memory) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit
 	return moment, err
 }
 
-// registry has what the contract asks for beside the registry.
-type registry struct {
-	workerid.Registry
-	*memory
-}
-
-func (r registry) Peers(ctx context.Context) (peers []model.WorkerPeer, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id, record := range r.records {
-		if record.Seen > 0 {
-			peers = append(peers, model.WorkerPeer{Address: record.Address, WorkerID: id, Reported: record.Reported,
-				Seen: record.Seen})
-		}
-	}
-	return peers, ctx.Err()
-}
-
 func TestContract(t *testing.T) {
 	workertest.Run(t, func(*testing.T) workertest.Backend {
 		m := newMemory(workertest.Workers, unixMilli)
 		open := func(*testing.T) workertest.Registry {
-			return registry{workerid.NewRegistry(m, 5*time.Second), m}
+			return workerid.NewRegistry(m, 5*time.Second)
 		}
 		return workertest.Backend{New: open, PerAddress: true, FixedIDs: true}
 	})

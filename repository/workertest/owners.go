@@ -173,33 +173,6 @@ func testNoIdentity(t *testing.T, b Backend) {
 	Renew(t, r, lease, now(lease)-hour, now(lease)+hour)
 }
 
-func testPeers(t *testing.T, b Backend) {
-	r, want := b.New(t), map[string]model.WorkerPeer{}
-	if peers, err := r.Peers(t.Context()); err != nil || len(peers) != 0 {
-		t.Fatalf("peers of nobody: %v, %v", peers, err)
-	}
-	for i := range 2 {
-		lease := Acquire(t, r, Owner(i))
-		sent := With(lease, now(lease)-hour, now(lease)+hour)
-		sent.Reported -= int64(i) * 7 * second // its clock is wrong
-		check.Must(t, check.Err(r.Renew(t.Context(), sent)))
-		want[sent.Owner.Address] = model.WorkerPeer{Address: sent.Owner.Address, WorkerID: sent.WorkerID,
-			Reported: sent.Reported, Seen: lease.ServerTime}
-	}
-	peers, err := b.New(t).Peers(t.Context())
-	if err != nil || len(peers) != len(want) {
-		t.Fatalf("%d peers, %v, want %d: %+v", len(peers), err, len(want), peers)
-	}
-	for _, got := range peers {
-		w := want[got.Address]
-		late := got.Seen - w.Seen
-		got.Seen = w.Seen
-		if got != w || late < 0 || late > minute {
-			t.Errorf("peer %+v, seen %d ms later, want %+v", got, late, w)
-		}
-	}
-}
-
 func testFull(t *testing.T, b Backend) {
 	slots := make(chan struct{}, fillers)
 	inParallel(t, instancesOf(t, b.New, Workers), Workers, func(r Registry, i int) {
@@ -223,7 +196,6 @@ func testCancelled(t *testing.T, b Backend) {
 		"acquire": func() error { _, err := r.Acquire(ctx, Owner(1)); return err },
 		"renew":   func() error { _, err := r.Renew(ctx, lease); return err },
 		"release": func() error { return r.Release(ctx, lease) },
-		"peers":   func() error { _, err := r.Peers(ctx); return err },
 	} {
 		start := time.Now()
 		if err := call(); !errors.Is(err, context.Canceled) || errors.Is(err, model.ErrLeaseLost) {

@@ -17,7 +17,6 @@ type Registry interface {
 	Acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
 	Renew(ctx context.Context, lease model.Lease) (model.Lease, error)
 	Release(ctx context.Context, lease model.Lease) error
-	Peers(ctx context.Context) ([]model.WorkerPeer, error)
 }
 
 // Workers is how many worker IDs each registry of the contract gives out.
@@ -99,7 +98,6 @@ func contract() []subtest {
 		{"released, another follows above Reserved", nil, testRelease},
 		{"what was taken over is lost", nil, testTakenOver},
 		{"a late release frees nothing", func(b Backend) bool { return b.Late == nil }, testReleaseLate},
-		{"peers are reported", nil, testPeers},
 		{"a full registry refuses", nil, testFull},
 		{"a cancelled call returns", nil, testCancelled},
 	}

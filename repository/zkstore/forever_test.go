@@ -6,7 +6,6 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -65,25 +64,6 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 	w.write(c, at, strings.Replace(javaLeaf, "1567733700834", "1567733900000", 1))
 	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed beside Java Leaf")
 	check.Is(t, check.Err(s.Acquire(t.Context(), java)), model.ErrAddressTaken, "taken from a live Java Leaf")
-}
-
-// Peers are Java's and ours; a node without a report is none.
-func TestForeverPeers(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeForever)
-	w.write(c, path.Join(w.forever(), "10.0.0.5:8080-0000000007"), javaLeaf)
-	w.write(c, path.Join(w.forever(), "10.0.0.7:8080-0000000009"), "rubbish")
-	w.write(c, path.Join(w.forever(), "unnumbered"), javaLeaf)
-	workertest.Acquire(t, s, owner(1))
-	w.write(c, path.Join(w.forever(), "10.0.0.6:8080-0000001024"), javaLeaf) // never was a worker ID
-	peers, err := s.Peers(t.Context())
-	if err != nil || len(peers) != 1 {
-		t.Fatalf("%+v, %v", peers, err)
-	}
-	p := peers[0]
-	if p.Address != "10.0.0.5:8080" || p.WorkerID != 7 || p.Reported != 1567733700834 ||
-		time.Since(time.UnixMilli(p.Seen)).Abs() > time.Minute {
-		t.Errorf("%+v", p)
-	}
 }
 
 // What creates whose answers were lost left at an address is used by the next owners

@@ -30,7 +30,6 @@ func wantAll(t *testing.T, s workertest.Registry, lease model.Lease, words ...st
 		"acquire": func(ctx context.Context) error { return check.Err(s.Acquire(ctx, owner(0))) },
 		"renew":   func(ctx context.Context) error { return check.Err(s.Renew(ctx, lease)) },
 		"release": func(ctx context.Context) error { return s.Release(ctx, lease) },
-		"peers":   func(ctx context.Context) error { return check.Err(s.Peers(ctx)) },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		err := call(ctx)

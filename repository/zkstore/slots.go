@@ -117,23 +117,6 @@ func (s slots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) 
 	return m, explain("store worker ID", err)
 }
 
-// reports reads what the holders of worker IDs have reported.
-func (s slots) reports(ctx context.Context) (found []model.WorkerPeer, err error) {
-	paths, ids, err := s.held(ctx)
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := s.getAll(ctx, paths)
-	for i, n := range nodes {
-		// A clock is not compared with what is gone, or is no report.
-		if rep, bad := decode[report](n); n.found && bad == nil && rep.Timestamp > 0 {
-			found = append(found, model.WorkerPeer{Address: rep.address(), WorkerID: ids[i],
-				Reported: rep.Timestamp, Seen: n.stat.Mtime})
-		}
-	}
-	return found, err
-}
-
 // held lists the nodes of those who hold a worker ID.
 func (t tree) held(ctx context.Context) (paths []string, ids []int, err error) {
 	names, err := t.children(ctx, t.holders)

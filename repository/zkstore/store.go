@@ -84,13 +84,6 @@ func (s *Store) Check(ctx context.Context) error {
 	return explain("check", err)
 }
 
-// Peers returns the last reports under the name, in no order. In ModeForever
-// these may be years old; all others are of those who hold a worker ID.
-func (s *Store) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	found, err := s.slots.reports(ctx)
-	return found, explain("list workers", err)
-}
-
 // Modes of Options, as in snowflake.worker.mode.
 const (
 	ModeForever   = "zk"

@@ -13,46 +13,29 @@ import (
 	"shardid/service/metric"
 )
 
-// fakeStore answers err. Calls take took.
-type fakeStore struct {
-	err  error
-	took time.Duration
+// fakeStore answers err.
+type fakeStore struct{ err error }
+
+func (f *fakeStore) GrantLease(context.Context, string, string) (l model.NameLease, err error) {
+	return l, f.err
 }
 
-func (f *fakeStore) wait(ctx context.Context) error {
-	select {
-	case <-time.After(f.took):
-		return f.err
-	case <-ctx.Done():
-		return &model.StoreError{Store: "database", Op: "wait", Err: ctx.Err()}
-	}
+func (f *fakeStore) RenewLease(context.Context, model.LeaseKey) (l model.NameLease, err error) {
+	return l, f.err
 }
 
-func (f *fakeStore) GrantLease(ctx context.Context, _, _ string) (l model.NameLease, err error) {
-	return l, f.wait(ctx)
-}
-
-func (f *fakeStore) RenewLease(ctx context.Context, _ model.LeaseKey) (l model.NameLease, err error) {
-	return l, f.wait(ctx)
-}
-
-func (f *fakeStore) ReleaseLease(ctx context.Context, _ model.LeaseKey, _ int64) error {
-	return f.wait(ctx)
-}
+func (f *fakeStore) ReleaseLease(context.Context, model.LeaseKey, int64) error { return f.err }
 
 // A store that hangs holds a caller for callTimeout.
 func TestStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(&fakeStore{took: time.Hour}, slog.New(slog.DiscardHandler), nil)
-		for _, call := range []func(context.Context) error{
-			func(ctx context.Context) error { return check.Err(s.Grant(ctx, "", "n", "")) },
-			func(ctx context.Context) error { return check.Err(s.Renew(ctx, model.LeaseKey{})) },
-			func(ctx context.Context) error { return s.Release(ctx, "", model.LeaseKey{}, 0) },
-		} {
-			began := time.Now()
-			check.Is(t, call(t.Context()), model.ErrLeaseStore)
-			check.Equal(t, time.Since(began), callTimeout, "the call")
-		}
+		began := time.Now()
+		_, err := callStore(t.Context(), func(ctx context.Context) (int, error) {
+			<-ctx.Done()
+			return 0, &model.StoreError{Store: "database", Op: "wait", Err: ctx.Err()}
+		})
+		check.Is(t, err, model.ErrLeaseStore)
+		check.Equal(t, time.Since(began), callTimeout, "the call")
 	})
 }
 

@@ -58,8 +58,8 @@ func full() Sources {
 	flakes, _ := snowflake.NewGenerator(snowflake.Options{
 		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
 	snowflake.NewService(flakes, 0, nil, registry)
-	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // as are theirs
-	_, _ = segment.New(segment.Options{Timeout: time.Second, Registry: registry})
+	sequence.New(sequence.Options{Registry: registry})
+	segment.New(segment.Options{Registry: registry})
 	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry})
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)

@@ -21,10 +21,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const (
-	storeKey = attribute.Key("shardid.store") // the name of a store in metrics and spans
-	listsKey = attribute.Key("shardid.lists") // how many lists a refill pass is for
-)
+// storeKey is the name of a store in metrics and spans.
+const storeKey = attribute.Key("shardid.store")
 
 // Stores watches the calls of the stores: each is timed, its failures are counted, and it has a span
 // when tracing is on. Safe for concurrent use.

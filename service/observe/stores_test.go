@@ -59,17 +59,3 @@ func TestCallsAreObserved(t *testing.T) {
 		})
 	}
 }
-
-// What a refill pass asks of the stores is below its span.
-func TestRefillPass(t *testing.T) {
-	tracer, spans := recording()
-	ctx, end := tracer.Refill(t.Context(), 2)
-	_, unlocked := NewStores(tracer, nil).Observe(ctx, "redis", "unlock")
-	unlocked(nil)
-	end()
-	all := spans.GetSpans()
-	if len(all) != 2 || all[1].Name != "refill" || values(all[1])[listsKey] != int64(2) ||
-		all[1].Parent.IsValid() || all[0].Parent.SpanID() != all[1].SpanContext.SpanID() {
-		t.Errorf("%+v", all)
-	}
-}

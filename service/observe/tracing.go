@@ -83,13 +83,6 @@ func (t *Tracer) Handler(next http.Handler, traced func(*http.Request) bool) htt
 		otelhttp.WithPropagators(propagation.TraceContext{}), otelhttp.WithFilter(traced))
 }
 
-// Refill begins the span of a refill pass over so many lists, and returns the context of
-// its steps and what ends it.
-func (t *Tracer) Refill(ctx context.Context, lists int) (context.Context, func()) {
-	ctx, span := t.tracer.Start(ctx, "refill", trace.WithAttributes(listsKey.Int(lists)))
-	return ctx, func() { span.End() }
-}
-
 // clip keeps text that others wrote, such as the page of a proxy, from filling a line.
 func clip(text string) string {
 	const most = 300 // bytes

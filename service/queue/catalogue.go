@@ -232,13 +232,13 @@ func (s *Service) clean(ctx context.Context, keys []model.ListKey) {
 		return
 	}
 	token := rand.Text()
-	got, err := s.opts.Locker.TryLock(ctx, []string{reloadLock}, token, lockTTL)
+	got, err := s.opts.Lists.TryLock(ctx, []string{reloadLock}, token, lockTTL)
 	if err == nil && !got[0] {
 		return
 	}
 	if err == nil {
 		s.opts.Log.Info("deleting the lists of removed apps", "lists", len(keys))
-		err = errors.Join(s.opts.Lists.Delete(ctx, keys), s.opts.Locker.Unlock(ctx, []string{reloadLock}, token))
+		err = errors.Join(s.opts.Lists.Delete(ctx, keys), s.opts.Lists.Unlock(ctx, []string{reloadLock}, token))
 	}
 	if err != nil {
 		s.opts.Log.Warn("lists of removed apps were not deleted", "lists", len(keys), "error", err)

@@ -308,7 +308,7 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	t.Helper()
 	r, registry := &check.Reports{}, prometheus.NewRegistry()
 	opts := queue.Options{
-		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
+		Lists: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
 		Timeout: 2 * time.Second, PrefetchMax: 1000, MaxStep: 100_000,
@@ -324,14 +324,12 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return replica{s, r, registry}
 }
 
-// firstSweepOnly, timeout and prefetch are changes of Options.
+// firstSweepOnly and timeout are changes of Options.
 func firstSweepOnly(o *queue.Options) { o.RefillCron = "@yearly" }
 
 func timeout(d time.Duration) func(*queue.Options) {
 	return func(o *queue.Options) { o.Timeout = d }
 }
-
-func prefetch(n int) func(*queue.Options) { return func(o *queue.Options) { o.PrefetchMax = n } }
 
 func stop(t testing.TB, s *queue.Service) {
 	t.Helper()
@@ -402,27 +400,18 @@ func (r replica) works(t testing.TB, conditions ...string) {
 	}
 }
 
-// collector notes IDs of many goroutines and finds repeats.
+// collector notes IDs of the list of alice and finds repeats.
 type collector struct {
-	mu   sync.Mutex
 	seen map[int64]bool
 	err  error
 }
 
 func newCollector() *collector { return &collector{seen: map[int64]bool{}} }
 
-func (c *collector) add(ids []int64, app uint8, pass string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *collector) add(ids ...int64) {
 	for _, id := range ids {
-		parts, err := model.DecodeQueueID(id)
-		switch {
-		case err != nil:
-			c.err = err
-		case c.seen[id]:
-			c.err = fmt.Errorf("ID %d came twice", id)
-		case parts.App != app || parts.Shard != model.ShardOf(pass):
-			c.err = fmt.Errorf("ID %d of app %d and %q decodes to %+v", id, app, pass, parts)
+		if parts, err := model.DecodeQueueID(id); err != nil || c.seen[id] || parts.ListKey != aliceKey() {
+			c.err = fmt.Errorf("ID %d came before (%t), or is of another list: %+v", id, c.seen[id], parts)
 		}
 		c.seen[id] = true
 	}
@@ -433,7 +422,7 @@ func (c *collector) take(t testing.TB, r replica, n int) {
 	t.Helper()
 	ids, err := r.Next(context.Background(), 1, "alice", n, nil)
 	check.Must(t, err)
-	c.add(ids, 1, "alice")
+	c.add(ids...)
 }
 
 func (c *collector) check(t testing.TB, want int) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -279,23 +278,4 @@ func (l *list) limitReached() error {
 	}
 	return fmt.Errorf("%w: list %s: the next ID would exceed max_limit_id %d: raise it or provision another app",
 		model.ErrLimitReached, l.key, limit.MaxID)
-}
-
-// refused counts a call that got nothing, and logs now and then that an app has reached its limit.
-func (l *list) refused(err error) {
-	if errors.Is(err, model.ErrQueueEmpty) {
-		l.svc.stats.starved.Inc()
-	}
-	if !errors.Is(err, model.ErrLimitReached) {
-		return
-	}
-	l.mu.Lock()
-	name, limit := l.cfg.AppName, l.cfg.Limit
-	l.mu.Unlock()
-	do := "provision another app"
-	if limit.MaxID != 0 && limit.Policy == model.LimitReject {
-		do = "raise max_limit_id or provision another app; " + model.WrapAdvice(l.key.App, name)
-	}
-	l.svc.rare.Log(slog.LevelWarn, fmt.Sprintf("app %d has reached its limit: its callers get -5", l.key.App),
-		"name", name, "max_limit_id", limit.MaxID, "do", do, "error", err)
 }

@@ -26,12 +26,10 @@ const (
 	// database counts as another one (model.Server): no segment of a database that went back is pushed after
 	// the first one of the database that came up.
 	refillTimeout = 4 * time.Second
-	// slowPush is how long a push may take for the next segment to be longer. A busy Redis, or many lists at
-	// once, stop the growth so, far from refillTimeout, at which the rest of a segment is given up.
-	slowPush = refillTimeout / 8
 	// passSize is how many lists a pass refills: one transaction, and a pipeline for each of its other steps.
 	// passIndices is how many indices its segments have, if there is more than one. Redis takes 0.2 to 0.6 µs
-	// for an index, so passesAtOnce of them end within a quarter of a second.
+	// for an index, so passesAtOnce of them end within a quarter of a second, far from refillTimeout, at which the
+	// rest of a segment is given up.
 	passSize     = 64
 	passIndices  = 200_000
 	passesAtOnce = 2
@@ -70,7 +68,6 @@ type refill struct {
 	err         error         // why the last one, or the last pop, failed; nil since one went well
 	loss        time.Duration // the pause after the last segment that was lost; 0 since one arrived
 	lockedSince time.Time     // another replica has had the lock since, and the list no index; zero without one
-	slow        bool          // the last segment took so long to push that the next should not be longer
 	segments    int64         // pushed by this process
 }
 
@@ -116,7 +113,6 @@ type job struct {
 	low     bool  // a refill is due
 	used    int64 // indices popped since the last segment
 	segment model.Segment
-	delayed bool  // pushing the segment took long
 	arrived bool  // the push went well
 	lost    bool  // a store failed that may have the segment
 	err     error // how it ended; nil also when nothing was due
@@ -150,11 +146,6 @@ func (s *Service) pass(lists []*list) {
 func (s *Service) runPass(jobs []*job) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
-	if s.opts.Observe != nil {
-		var end func()
-		ctx, end = s.opts.Observe(ctx, len(jobs))
-		defer end()
-	}
 	locked, unlock := s.lock(ctx, jobs)
 	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
 	s.push(ctx, s.allocate(ctx, seen))
@@ -174,7 +165,7 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		names[i] = j.key.String()
 	}
 	token := rand.Text()
-	got, err := s.opts.Locker.TryLock(ctx, names, token, lockTTL)
+	got, err := s.opts.Lists.TryLock(ctx, names, token, lockTTL)
 	var held []string
 	for i, j := range jobs {
 		switch {
@@ -194,7 +185,7 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		}
 		freeing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		if err := s.opts.Locker.Unlock(freeing, held, token); err != nil {
+		if err := s.opts.Lists.Unlock(freeing, held, token); err != nil {
 			s.opts.Log.Debug("refill locks were not freed; they expire", "error", err)
 		}
 	}
@@ -275,7 +266,7 @@ func mayBeTaken(err error) bool {
 func (j *job) request() model.AllocRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	grow := j.popped > 0 && j.life == j.state.Life && !j.refill.slow
+	grow := j.popped > 0 && j.life == j.state.Life
 	j.used, j.popped = j.popped, 0
 	most := j.spare()
 	if j.waits() { // and has not given up
@@ -297,12 +288,9 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 		reqs[i] = model.PushRequest{Key: j.key, Life: j.state.Life, Segment: j.segment,
 			Cap: max(j.segment.Len(), j.state.Len+1)}
 	}
-	began := time.Now()
-	errs := s.opts.Lists.Push(ctx, reqs)
-	delayed := time.Since(began) > slowPush
-	for i, err := range errs {
+	for i, err := range s.opts.Lists.Push(ctx, reqs) {
 		j := jobs[i]
-		if j.delayed, j.arrived = delayed, err == nil; err == nil {
+		if j.arrived = err == nil; err == nil {
 			s.stats.refills.Inc()
 			continue
 		}
@@ -345,7 +333,6 @@ func (j *job) finish() {
 	if n := j.segment.Len(); n > 0 {
 		j.known = max(j.known, j.segment.Last)
 		j.step = max(n, j.cfg.Step)
-		r.slow = j.delayed
 		j.cfg.Unconfirmed = false
 	} else if j.life == j.state.Life {
 		j.popped += j.used

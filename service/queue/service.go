@@ -39,19 +39,15 @@ const (
 	ConditionReload = "reload"
 )
 
-// Options are what a Service is made of. All fields but Observe and Registry are required.
+// Options are what a Service is made of. All fields but Registry are required.
 type Options struct {
 	Lists     Lists
-	Locker    Locker
 	Allocator Allocator
 	Catalogue Catalogue
 	Reporter  background.Reporter
 	Log       *slog.Logger
 	// Probe fails while the lists cannot be used; it gates the start only.
 	Probe func(context.Context) error
-	// Observe is told of a refill pass over so many lists. It gives the context of the
-	// pass' steps, and is told of its end. nil: nothing is told.
-	Observe func(ctx context.Context, lists int) (context.Context, func())
 	// Registry exports the counters; nil: nothing does.
 	Registry prometheus.Registerer
 
@@ -124,8 +120,8 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 		return dst, err
 	}
 	ids, err := l.held().Take(ctx, count, dst)
-	if err != nil {
-		l.refused(err)
+	if err != nil && errors.Is(err, model.ErrQueueEmpty) {
+		s.stats.starved.Inc()
 	}
 	return ids, err
 }

@@ -22,7 +22,7 @@ import (
 // model/counter_sim_test.go, which catches what is left out of them.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Racing: 100, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
+		Worlds: 10_000, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
 		Mutants: map[mutant]uint64{
 			noHistoryCheck:  11,
 			runIDForHistory: 40,
@@ -303,7 +303,7 @@ func (w *world) newReplica() *simReplica {
 	r.Redis = r.ask
 	r.Settle = func() { w.database.settle(r.on()) }
 	s, err := New(Options{
-		Lists: r, Locker: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
+		Lists: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
 		Timeout: time.Second, PrefetchMax: 1000, MaxStep: 100,
 		RefillCron: "@yearly", ReloadCron: "@yearly",
 	})
@@ -939,7 +939,7 @@ func (r *simReplica) pushPart(req model.PushRequest, offset int64) error {
 // Delete implements Lists.
 func (r *simReplica) Delete(context.Context, []model.ListKey) error { return nil }
 
-// TryLock implements Locker: the lock may have expired, so anybody may get it.
+// TryLock implements Lists: the lock may have expired, so anybody may get it.
 func (r *simReplica) TryLock(_ context.Context, names []string, _ string, _ time.Duration) ([]bool, error) {
 	got := make([]bool, len(names))
 	for i := range got {
@@ -948,7 +948,7 @@ func (r *simReplica) TryLock(_ context.Context, names []string, _ string, _ time
 	return got, nil
 }
 
-// Unlock implements Locker.
+// Unlock implements Lists.
 func (r *simReplica) Unlock(context.Context, []string, string) error { return nil }
 
 // Allocate implements Allocator: it commits or not, and the answer to COMMIT may

@@ -73,7 +73,7 @@ func (s *Service) event(level slog.Level, message string, key model.ListKey, arg
 }
 
 // rareEvery is the shortest time between two log lines about what may last for days: another writer of a list,
-// while a service is replaced, or an app at its limit.
+// while a service is replaced.
 const rareEvery = 10 * time.Minute
 
 // repeated counts indices of one pop that the tripwire refuses; index is one of them.

@@ -29,11 +29,9 @@ type Lists interface {
 	Push(ctx context.Context, reqs []model.PushRequest) []error
 	// Delete drops lists; their high-water marks stay. Errors: *model.StoreError.
 	Delete(ctx context.Context, keys []model.ListKey) error
-}
 
-// Locker keeps replicas from refilling one list at the same time. Correctness
-// never depends on it. Safe for concurrent use.
-type Locker interface {
+	// Locks keep replicas from refilling one list at the same time. Correctness never depends on them.
+
 	// TryLock tries to take each name for ttl under the token and says, in
 	// order, which it got. Errors: *model.StoreError, then nothing is held.
 	TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error)

@@ -78,7 +78,7 @@ func (s *Service) sweepInTurn(when cron.Schedule) {
 	}
 	ctx, cancel := context.WithTimeout(s.background.Context(), popTimeout)
 	defer cancel()
-	got, err := s.opts.Locker.TryLock(ctx, []string{sweepLock}, rand.Text(), period*9/10)
+	got, err := s.opts.Lists.TryLock(ctx, []string{sweepLock}, rand.Text(), period*9/10)
 	if err != nil || got[0] {
 		s.sweep()
 	}

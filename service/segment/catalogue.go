@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -30,18 +29,10 @@ const (
 	reloadRetry = 2 * time.Second
 )
 
-// lookups read the rows of tags that callers wait for.
-type lookups struct {
-	batches background.Batcher[*lookup]
-	mu      sync.Mutex
-	next    map[string]*lookup // by name; no statement has begun for them
-}
-
-// lookup is a name whose row is read for all who ask meanwhile.
+// lookup is a caller that waits for the row of a name.
 type lookup struct {
 	name string
-	done chan struct{} // closed when it was read
-	err  error
+	done chan error // gets the outcome of a reading that begins later
 }
 
 // allTags are the tags that are or were in use, in no order.
@@ -96,19 +87,13 @@ func unknown(name string) error {
 	return fmt.Errorf("%w: %q: add it with `shardid tags add --tag NAME --step 2000`", model.ErrUnknownTag, name)
 }
 
-// lookUp waits for a statement that begins after the call and reads the row of a name.
+// lookUp waits for a reading that begins after the call and has the row of a name.
 func (s *Service) lookUp(ctx context.Context, name string) error {
-	s.lookups.mu.Lock()
-	l := s.lookups.next[name]
-	if l == nil {
-		l = &lookup{name: strings.Clone(name), done: make(chan struct{})}
-		s.lookups.next[l.name] = l
-		s.lookups.batches.Add(l, false)
-	}
-	s.lookups.mu.Unlock()
+	l := &lookup{strings.Clone(name), make(chan error, 1)}
+	s.lookups.Add(l, false)
 	select {
-	case <-l.done:
-		return l.err
+	case err := <-l.done:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.background.Context().Done():
@@ -119,17 +104,14 @@ func (s *Service) lookUp(ctx context.Context, name string) error {
 // readAsked reads the rows of names that callers wait for.
 func (s *Service) readAsked(asked []*lookup) {
 	names := make([]string, len(asked))
-	s.lookups.mu.Lock()
 	for i, l := range asked {
 		names[i] = l.name
-		delete(s.lookups.next, l.name)
 	}
-	s.lookups.mu.Unlock()
+	slices.Sort(names)
 	began := time.Now()
-	all, err := s.readRows(names)
+	all, err := s.readRows(slices.Compact(names))
 	for _, l := range asked {
-		l.err = err
-		close(l.done)
+		l.done <- err
 	}
 	if !all {
 		s.background.Sleep(time.Until(began.Add(missEvery)))
@@ -161,12 +143,7 @@ func (s *Service) reloadTags() {
 		for _, t := range s.allTags() {
 			names = append(names, t.name)
 		}
-		var err error
-		for part := range slices.Chunk(names, readAtOnce) {
-			if _, err = s.readRows(part); err != nil {
-				break
-			}
-		}
+		_, err := s.readRows(names)
 		if pause = s.opts.Reload; err != nil {
 			pause = reloadRetry
 		}
@@ -176,10 +153,23 @@ func (s *Service) reloadTags() {
 	}
 }
 
-// readRows reads the rows of some names with one statement. Those that have one are in use from now on, others are
-// removed; all says that there were none of these. Readings exclude each other, so that none takes over what is
-// older than what another has.
+// readRows reads the rows of names. Those that have one are in use from now on, others are removed; all says that
+// there were none of these.
 func (s *Service) readRows(names []string) (all bool, err error) {
+	all = true
+	for part := range slices.Chunk(names, readAtOnce) {
+		found, err := s.readPart(part)
+		if err != nil {
+			return false, err
+		}
+		all = all && found
+	}
+	return all, nil
+}
+
+// readPart is readRows with one statement. Readings exclude each other, so that none takes over what is older than
+// what another has.
+func (s *Service) readPart(names []string) (all bool, err error) {
 	select {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()

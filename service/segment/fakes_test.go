@@ -13,6 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/background"
 	"shardid/service/metric"
 	"shardid/service/segment"
 
@@ -103,17 +104,15 @@ func (t *table) wait(ctx context.Context) error {
 	t.mu.Lock()
 	delay := t.delay
 	t.mu.Unlock()
-	if delay == 0 {
-		return ctx.Err()
+	return sleep(ctx, delay)
+}
+
+// sleep ends with ctx, whose error it gives then.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		background.Pause(ctx, d, nil)
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ctx.Err()
 }
 
 func (t *table) TagsNamed(ctx context.Context, names []string) (rows []model.Tag, err error) {
@@ -142,7 +141,7 @@ func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	if t.err != nil {
 		return model.TagSegment{}, t.err
 	}
-	s, err := t.allocate(req)
+	s, err := t.allocate(req, time.Now())
 	switch {
 	case err == nil && t.lose:
 		return s, errLost
@@ -152,7 +151,8 @@ func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	return s, err
 }
 
-func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
+// allocate is for a process whose clock says local.
+func (t *table) allocate(req model.TagRequest, local time.Time) (model.TagSegment, error) {
 	row, ok := t.rows[req.Tag]
 	if !ok {
 		return model.TagSegment{}, model.ErrUnknownTag
@@ -160,7 +160,7 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	if numbers, err := row.Numbers(); err != nil || !numbers.Same(req.Numbers) {
 		return model.TagSegment{}, fmt.Errorf("%w: another pattern", model.ErrInvalidArgument)
 	}
-	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, 0, time.Now(), time.Now())
+	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, 0, time.Now(), local)
 	if err != nil {
 		return s, err
 	}
@@ -185,8 +185,7 @@ func start(t testing.TB, db segment.Table, change ...func(*segment.Options)) rep
 	for _, f := range change {
 		f(&opts)
 	}
-	s, err := segment.New(opts)
-	check.Must(t, err)
+	s := segment.New(opts)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
 	return replica{s, r, registry}

@@ -124,51 +124,44 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 // Callers wait for as long as they may and are told why they got nothing, each for itself. What they did not take is
 // there for others. The mode is not ready meanwhile, and is when the database works, without a caller.
 func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
-	for _, used := range []bool{false, true} {
-		t.Run(fmt.Sprint("used before: ", used), inBubble(func(t *testing.T) {
-			db, r := orders(t, 100)
-			left := 0
-			if used {
-				left = 95
-				r.mustTake(t, "orders", 1, 5)
-			}
-			db.fail(errAway)
-			canceled, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			short, cancelShort := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancelShort()
-			empty := []error{model.ErrSegmentEmpty, errAway}
-			var wg sync.WaitGroup
-			for _, c := range []struct {
-				ctx   context.Context
-				want  []error
-				after time.Duration
-			}{{canceled, []error{context.Canceled}, time.Second}, {short, empty, 300 * time.Millisecond},
-				{t.Context(), empty, 2 * time.Second}} {
-				wg.Go(func() {
-					began := time.Now()
-					ids, err := r.Next(c.ctx, "orders", 96, nil)
-					for _, want := range c.want {
-						check.Is(t, err, want, "after", c.after)
-					}
-					if d := time.Since(began); d != c.after || ids != nil {
-						t.Errorf("%v after %v, want %v", ids, d, c.after)
-					}
-				})
-			}
-			wg.Wait()
-			check.Equal(t, r.counted("starved"), 2, "starved")
-			r.mustTake(t, "orders", 6, left)
-			if err := r.Ready(); used && (!errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway)) {
-				t.Errorf("nothing can be had, and the mode is ready: %v", err)
-			}
-			db.fail(nil)
-			time.Sleep(2 * time.Second)
-			check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)), "the database is back, nobody "+
-				"has asked")
-			_ = r.batch(t, "orders", 20)
-		}))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100)
+		r.mustTake(t, "orders", 1, 5)
+		db.fail(errAway)
+		canceled, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		short, cancelShort := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancelShort()
+		empty := []error{model.ErrSegmentEmpty, errAway}
+		var wg sync.WaitGroup
+		for _, c := range []struct {
+			ctx   context.Context
+			want  []error
+			after time.Duration
+		}{{canceled, []error{context.Canceled}, time.Second}, {short, empty, 300 * time.Millisecond},
+			{t.Context(), empty, 2 * time.Second}} {
+			wg.Go(func() {
+				began := time.Now()
+				ids, err := r.Next(c.ctx, "orders", 96, nil)
+				for _, want := range c.want {
+					check.Is(t, err, want, "after", c.after)
+				}
+				if d := time.Since(began); d != c.after || ids != nil {
+					t.Errorf("%v after %v, want %v", ids, d, c.after)
+				}
+			})
+		}
+		wg.Wait()
+		check.Equal(t, r.counted("starved"), 2, "starved")
+		r.mustTake(t, "orders", 6, 95)
+		if err := r.Ready(); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
+			t.Errorf("nothing can be had, and the mode is ready: %v", err)
+		}
+		db.fail(nil)
+		time.Sleep(2 * time.Second)
+		check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)), "the database is back, nobody has asked")
+		_ = r.batch(t, "orders", 20)
+	})
 }
 
 // A load whose connection hangs does not keep callers for long from the next one.

@@ -66,9 +66,6 @@ func TestArguments(t *testing.T) {
 			check.Equal(t, ids[0], 42, "the first")
 		}
 	})
-	for _, o := range []segment.Options{{}, {Timeout: -1}, {Timeout: 1, Runway: -1}} {
-		check.Is(t, check.Err(segment.New(o)), model.ErrInvalidArgument, "New", o)
-	}
 }
 
 func TestNotReadyUntilTheTableAnswers(t *testing.T) {
@@ -192,8 +189,7 @@ func TestTheViewIsLeafs(t *testing.T) {
 // that hangs, and may come before Start.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		never, err := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
-		check.Must(t, err)
+		never := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
 		stop(t, never)
 		never.Start()
 		db := newTable(100, "orders", "slow")

@@ -25,6 +25,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -91,8 +92,8 @@ type Options struct {
 type Service struct {
 	opts       Options
 	background *background.Group
-	tags       *xsync.Map[string, *Tag] // that are or were in use; none is ever taken out
-	lookups    lookups
+	tags       *xsync.Map[string, *Tag]    // that are or were in use; none is ever taken out
+	lookups    background.Batcher[*lookup] // of names whose rows callers wait for
 
 	reading  chan struct{} // holds one element while rows are read
 	reads    atomic.Uint64 // counts these readings
@@ -103,11 +104,8 @@ type Service struct {
 	events background.RateLimitedLog // of single tags
 }
 
-// New starts nothing. The error is model.ErrInvalidArgument.
-func New(opts Options) (*Service, error) {
-	if opts.Timeout <= 0 || opts.Runway < 0 {
-		return nil, fmt.Errorf("%w: segment timeout %v, runway %v", model.ErrInvalidArgument, opts.Timeout, opts.Runway)
-	}
+// New starts nothing.
+func New(opts Options) *Service {
 	opts.MaxStep = cmp.Or(opts.MaxStep, defaultMaxStep)
 	opts.Runway = cmp.Or(opts.Runway, defaultRunway)
 	opts.Reload = cmp.Or(opts.Reload, defaultReload)
@@ -118,11 +116,10 @@ func New(opts Options) (*Service, error) {
 		opts: opts, background: background.NewGroup("segment service"), tags: xsync.NewMap[string, *Tag](),
 		reading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
-	s.lookups.next = map[string]*lookup{}
-	s.lookups.batches = background.Batcher[*lookup]{Group: s.background, Max: readAtOnce, AtOnce: 1, Do: s.readAsked}
+	s.lookups = background.Batcher[*lookup]{Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.readAsked}
 	s.count()
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
-	return s, nil
+	return s
 }
 
 // Next issues count IDs of the tag and appends them to dst, ascending: all of
@@ -201,7 +198,7 @@ func (s *Service) Ready() error {
 func (s *Service) Start() {
 	s.background.Start(func() {
 		started := s.background.Initialise(func() error {
-			_, err := s.readRows(nil)
+			_, err := s.readPart(nil)
 			return err
 		})
 		if !started {

@@ -205,9 +205,7 @@ func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*seque
 		for _, f := range change {
 			f(&opts, r.table)
 		}
-		var err error
-		r.Service, err = sequence.New(opts)
-		check.Must(t, err)
+		r.Service = sequence.New(opts)
 		check.Is(t, r.Ready(), model.ErrNotReady)
 		r.Start()
 		defer func() { check.OK(t, r.Stop(context.Background())) }()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"shardid/model"
@@ -211,7 +212,8 @@ func (s *Service) finishFill(j *job) (lost string) {
 	}
 	final := isFinal(one.err)
 	if pause == 0 || !final {
-		one.dropWaiting() // numbers for those who have gone would be gaps
+		// Numbers for those who have gone would be gaps.
+		one.waiting = slices.DeleteFunc(one.waiting, func(i *item) bool { return !i.waits() })
 	}
 	if pause == 0 {
 		one.pause, one.filling = time.Now(), false

@@ -3,6 +3,7 @@ package sequence
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -194,28 +195,23 @@ func (l *lane) fillSoon(s *section) {
 	})
 }
 
-// takeAnswer hands out what a section answered. What it did not answer waits for a filling. Callers
-// hold mu.
+// takeAnswer hands out what a section answered, and sees to it that its numbers do not run out. What it did not answer
+// waits for a filling. Callers hold mu.
 func (l *lane) takeAnswer(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
-	switch s := b.section; {
-	case a.Err != nil:
-		s.err, s.grant = a.Err, grant{} // its state says more
-	case a.Dry:
+	s := b.section
+	if a.Err != nil || a.Dry {
 		s.grant = grant{}
-	default:
-		s.err = nil
-		l.svc.failing.Note(s.key, nil)
-		l.handOut(b, ask, a)
+		if a.Err != nil {
+			s.err = a.Err // its state says more
+		}
+		for _, i := range b.items {
+			l.waitForFill(s, i)
+		}
 		return
 	}
-	for _, i := range b.items {
-		l.waitForFill(b.section, i)
-	}
-}
-
-// handOut answers items, and sees to it that numbers do not run out. Callers hold mu.
-func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
-	s, highest, issued, short := b.section, int64(0), int64(0), int64(0)
+	s.err = nil
+	l.svc.failing.Note(s.key, nil)
+	var highest, issued, short int64
 	for n, i := range b.items {
 		if a.Last[n] == model.NoNumber {
 			short += ask.Asks[n].Count
@@ -233,35 +229,26 @@ func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 	}
 }
 
-// why says why the section of an item gives nothing.
-func (l *lane) why(i *item) error {
+// errSlow is why a section gave nothing that has not failed.
+var errSlow = errors.New("its section did not answer in time")
+
+// leaveUnanswered gives what has no answer an error: err, or why its section gave none. Nobody else uses an
+// ask from then on.
+func (l *lane) leaveUnanswered(items []*item, r *request, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.sections[i.key]; s != nil {
-		return cmp.Or(s.err, errSlow)
-	}
-	return errSlow
-}
-
-// dropWaiting leaves out those whose callers have gone. Callers hold mu.
-func (s *section) dropWaiting() {
-	kept := s.waiting[:0]
-	for _, i := range s.waiting {
-		if i.waits() {
-			kept = append(kept, i)
+	for _, i := range items {
+		if !i.waits() {
+			continue
+		}
+		if i.ask.Err = err; err == nil { // a caller who has gone did not wait in vain
+			why := errSlow
+			if s := l.sections[i.key]; s != nil {
+				why = cmp.Or(s.err, errSlow)
+			}
+			i.ask.Err = fmt.Errorf("%w: %w", model.ErrNoNumber, why)
+			l.svc.starved.Inc()
 		}
 	}
-	clear(s.waiting[len(kept):])
-	s.waiting = kept
-}
-
-// waits says whether somebody waits for the answer.
-func (i *item) waits() bool {
-	r := i.of
-	if r == nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left > 0
+	r.left = 0
 }

@@ -15,10 +15,8 @@ package sequence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,11 +87,8 @@ type Service struct {
 	starved    prometheus.Counter
 }
 
-// New starts nothing. Errors: model.ErrInvalidArgument.
-func New(opts Options) (*Service, error) {
-	if opts.Timeout <= 0 {
-		return nil, fmt.Errorf("%w: sequence timeout %v is not positive", model.ErrInvalidArgument, opts.Timeout)
-	}
+// New starts nothing.
+func New(opts Options) *Service {
 	s := &Service{
 		opts: opts, background: background.NewGroup("sequence service"),
 		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},
@@ -105,7 +100,7 @@ func New(opts Options) (*Service, error) {
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
 	s.lane.svc, s.lane.sections, s.lane.leases = s, map[model.SectionKey]*section{}, map[string]*serverLease{}
-	return s, nil
+	return s
 }
 
 // Start begins to initialise in the background and returns at once.
@@ -146,38 +141,37 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// request is a call of Ask under way.
+// request is a call of Ask under way. The lane's mu guards it.
 type request struct {
-	mu   sync.Mutex
 	left int           // asks without an answer; 0 also when nobody waits any more
 	done chan struct{} // closed with the last answer
 }
 
-// item is an ask on its way through the lane. What it asks for is a copy: once nobody waits any more
-// the ask is the caller's again.
+// item is an ask on its way through the lane, whose mu guards it. What it asks for is a copy: once nobody waits any
+// more the ask is the caller's again.
 type item struct {
 	ask  *model.SequenceAsk
-	of   *request
-	key  model.SectionKey // the lane gives it the section, under its mu
+	of   *request         // nil once it is answered
+	key  model.SectionKey // the lane gives it the section
 	what model.KeyAsk
 }
 
-// answer gives an ask its answer, unless its caller has gone.
+// answer gives an ask its answer, unless its caller has gone. Callers hold the lane's mu.
 func (i *item) answer(last int64, err error) {
-	r := i.of
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.left == 0 {
+	if !i.waits() {
 		return
 	}
 	if i.ask.Last, i.ask.Err = last, err; err != nil {
 		i.ask.Last = 0
 	}
-	i.of = nil // it is answered once
-	if r.left--; r.left == 0 {
-		close(r.done)
+	if i.of.left--; i.of.left == 0 {
+		close(i.of.done)
 	}
+	i.of = nil
 }
+
+// waits says whether somebody waits for the answer. Callers hold the lane's mu.
+func (i *item) waits() bool { return i.of != nil && i.of.left > 0 }
 
 // Ask answers all asks, those of one key in their order. It waits until ctx ends, or for the
 // timeout. Errors, in each ask: model.ErrNotReady, ErrUnknownSpace, ErrNoNumber, ErrLimitReached,
@@ -209,9 +203,9 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	select {
 	case <-r.done:
 	case <-late.C:
-		s.leaveUnanswered(items, r, nil)
+		s.lane.leaveUnanswered(items, r, nil)
 	case <-ctx.Done():
-		s.leaveUnanswered(items, r, ctx.Err())
+		s.lane.leaveUnanswered(items, r, ctx.Err())
 	}
 }
 
@@ -236,31 +230,3 @@ func (s *Service) knownSpaces(ctx context.Context, asks []*model.SequenceAsk) (m
 	}
 	return *s.spaces.Load(), nil
 }
-
-// leaveUnanswered gives what has no answer an error: err, or why its section gave none. Nobody else uses an
-// ask from then on.
-func (s *Service) leaveUnanswered(items []*item, r *request, err error) {
-	why := make([]error, len(items)) // the lane is never locked after a request
-	for i := range items {
-		if why[i] = err; err == nil {
-			why[i] = fmt.Errorf("%w: %w", model.ErrNoNumber, s.lane.why(items[i]))
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.left == 0 {
-		return
-	}
-	for i := range items {
-		if items[i].of == nil {
-			continue
-		}
-		if items[i].ask.Err = why[i]; err == nil { // a caller who has gone did not wait in vain
-			s.starved.Inc()
-		}
-	}
-	r.left = 0
-}
-
-// errSlow is why a section gave nothing that has not failed.
-var errSlow = errors.New("its section did not answer in time")

@@ -109,12 +109,12 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 		}
 	}
 	start := len(dst)
-	dst, err := s.fill(ctx, count, dst)
+	dst, err := s.gen.TakeAll(ctx, count, dst, s.patience)
 	if errors.Is(err, model.ErrNoLease) && len(dst) == start {
 		patient, cancel := context.WithTimeout(ctx, s.timeout)
 		s.keeper.Need(patient)
 		cancel()
-		dst, err = s.fill(ctx, count, dst)
+		dst, err = s.gen.TakeAll(ctx, count, dst, s.patience)
 	}
 	if err != nil {
 		s.wasted.Add(float64(len(dst) - start))
@@ -138,40 +138,11 @@ func (s *Service) explain(err error) error {
 	return err
 }
 
-func (s *Service) fill(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	var deadline <-chan time.Time
-	for {
-		first, got, wait, err := s.gen.Take(count)
-		for i := range got {
-			dst = append(dst, first+int64(i))
-		}
-		if count -= got; count == 0 || err != nil {
-			return dst, err
-		}
-		if got > 0 {
-			continue
-		}
-		if deadline == nil {
-			timer := time.NewTimer(s.timeout)
-			defer timer.Stop()
-			deadline = timer.C
-		}
-		if err := s.sleep(ctx, wait, deadline); err != nil {
-			return dst, err
-		}
-	}
+// patience bounds the wait for the next millisecond.
+func (s *Service) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.timeout, errBusy)
 }
 
-func (s *Service) sleep(ctx context.Context, wait time.Duration, deadline <-chan time.Time) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-deadline:
-		return fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances",
-			model.ErrSaturated)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// errBusy is why there is no ID when all of each millisecond are used up.
+var errBusy = fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances",
+	model.ErrSaturated)

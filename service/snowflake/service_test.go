@@ -169,16 +169,6 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func BenchmarkNext(b *testing.B) {
-	s, _, _ := running(b, time.Second)
-	ids := make([]int64, 0, 1)
-	for range b.N {
-		if _, err := s.Next(b.Context(), 1, ids); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkBatch shows the cap: 4096 IDs a millisecond, whoever sleeps. The metric
 // is the share of it that is reached.
 func BenchmarkBatch(b *testing.B) {

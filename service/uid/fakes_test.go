@@ -77,8 +77,7 @@ func (t *table) Renew(_ context.Context, lease model.Lease) (model.Lease, error)
 	}
 }
 
-func (t *table) Release(context.Context, model.Lease) error        { return nil }
-func (t *table) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
+func (t *table) Release(context.Context, model.Lease) error { return nil }
 
 // keeper begins with the first ID, as the command has it.
 type keeper struct{ *worker.Keeper }
@@ -121,14 +120,13 @@ func kept(t testing.TB, nodes worker.Registry, change func(*Options)) *Service {
 	s, err := New(opts)
 	check.Must(t, err)
 	k := opts.Keeper.(*keeper)
-	k.Keeper, err = worker.New(worker.Options{
+	k.Keeper = worker.New(worker.Options{
 		Condition: Condition, Mode: "node", Registry: nodes, Generator: s, Reserve: s.Reserve,
 		Layout: func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
 		Claim:  func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
 		TTL:    worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
 		Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: opts.Now,
 	})
-	check.Must(t, err)
 	t.Cleanup(func() { check.OK(t, errors.Join(s.Stop(context.Background()), k.Stop(context.Background()))) })
 	return s
 }

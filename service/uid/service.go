@@ -89,18 +89,16 @@ type Keeper interface {
 	Missing() string
 }
 
-// taking is Service.Next for a valid count, without the way to a worker ID.
-type taking func(ctx context.Context, count int, dst []int64) ([]int64, error)
-
 // Service issues UIDs. Safe for concurrent use.
 type Service struct {
 	opts       Options
 	background *background.Group
 	byClock    *idgen.Generator // of default mode
 	ring       *ring            // of cached mode, else nil
-	take       taking
-	asked      atomic.Bool // an ID was asked for
-	term       atomic.Pointer[term]
+	// take is Next for a valid count, without the way to a worker ID.
+	take  func(ctx context.Context, count int, dst []int64) ([]int64, error)
+	asked atomic.Bool // an ID was asked for
+	term  atomic.Pointer[term]
 	// Counts since the start; those of cached mode are the ring's.
 	issued, dropped, nodes atomic.Int64
 }
@@ -159,34 +157,13 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 // takeByClock takes a batch that needs several seconds second by second. If it cannot be completed, what it took is
 // a gap.
 func (s *Service) takeByClock(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	ids, missing, waiting := dst, count, false
-	for {
-		first, got, wait, err := s.byClock.Take(missing)
-		for id := first; id < first+int64(got); id++ {
-			ids = append(ids, id)
-		}
-		missing -= got
-		switch {
-		case err == nil && missing == 0:
-			s.issued.Add(int64(count))
-			return ids, nil
-		case err == nil && got > 0:
-			continue
-		case err == nil:
-			if !waiting {
-				var cancel context.CancelFunc
-				ctx, cancel = s.patience(ctx)
-				defer cancel()
-				waiting = true
-			}
-			if background.Pause(ctx, wait, nil) {
-				continue
-			}
-			err = context.Cause(ctx)
-		}
+	ids, err := s.byClock.TakeAll(ctx, count, dst, s.patience)
+	if err != nil {
 		s.dropped.Add(int64(len(ids) - len(dst)))
 		return dst, err
 	}
+	s.issued.Add(int64(count))
+	return ids, nil
 }
 
 // patience bounds a caller's wait; the cause of its end is then model.ErrRingEmpty.
@@ -255,12 +232,6 @@ func (s *Service) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, cause)
-}
-
-// Parse takes an ID apart, with its time in the zone. The error is
-// model.ErrInvalidArgument for a number that is no ID.
-func (s *Service) Parse(id int64, zone *time.Location) (model.UIDParts, error) {
-	return s.opts.Layout.Parse(id, zone)
 }
 
 // Stop ends all background work and fails all callers that still wait. What is left in

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -93,15 +92,19 @@ func TestEndedLayoutLeavesNothing(t *testing.T) {
 	})
 }
 
-// While the database is unreachable IDs continue for at least an hour, then are refused with the
-// reason, and continue again as soon as it is back.
+// The mark is not written more often than it is used up. While the database is unreachable IDs continue for at least an
+// hour, then are refused with the reason, and continue again as soon as it is back.
 func TestDatabaseAway(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode func(*Options)) {
 		db := &table{}
-		s := serving(t, db, mode)
+		s, marks := serving(t, db, mode), map[int64]bool{}
 		for range 10 * 3600 / 5 { // so that the seconds of the ring keep up with the clock
 			mustNext(t, s, 8)
+			db.set(func(db *table) { marks[db.marks[0]] = true })
 			time.Sleep(5 * time.Second)
+		}
+		if len(marks) > 12 {
+			t.Errorf("%d marks in ten hours", len(marks))
 		}
 		db.set(func(db *table) { db.away = errAway })
 		began := time.Now()
@@ -366,23 +369,6 @@ func TestMarkFollowsTheRate(t *testing.T) {
 	})
 }
 
-// The mark is not written more often than it is used up.
-func TestMarkIsRarelyWritten(t *testing.T) {
-	inBothModes(t, func(t *testing.T, mode func(*Options)) {
-		db := &table{}
-		s := serving(t, db, mode)
-		marks := map[int64]bool{}
-		for range 10 * 3600 / 10 {
-			mustNext(t, s, 8)
-			db.set(func(db *table) { marks[db.marks[0]] = true })
-			time.Sleep(10 * time.Second)
-		}
-		if len(marks) > 12 {
-			t.Errorf("%d marks in ten hours", len(marks))
-		}
-	})
-}
-
 // In default mode a caller waits for the next second when this one is used up.
 func TestDefaultWaitsForTheNextSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -413,60 +399,33 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// benchmarked is a service with Baidu's defaults.
-func benchmarked(b *testing.B, change func(*Options)) *Service {
-	return serving(b, &table{}, func(o *Options) {
-		o.Layout = model.UIDLayout{TimeBits: 41, WorkerBits: 9, SeqBits: 13,
-			Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)}
-		o.BoostPower, o.RejectTake, o.Now = 3, TakeWait, idgen.SystemClock()
-		change(o)
-	})
-}
-
-// Cached mode, fill included; a take that finds nothing waits. The time bits are more
+// Cached mode with Baidu's defaults, fill included; a take that finds nothing waits. The time bits are more
 // than Baidu's 28, which one core uses up within hours at this speed.
 func BenchmarkCached(b *testing.B) {
-	for _, c := range []struct {
-		name       string
-		goroutines int
-		count      int
-	}{{"one, 1 goroutine", 1, 1}, {"one, 2 goroutines", 2, 1}, {"batch of 100", 1, 100}} {
-		b.Run(c.name, func(b *testing.B) {
-			s := benchmarked(b, func(*Options) {})
-			b.ReportAllocs()
-			b.ResetTimer()
-			var takers sync.WaitGroup
-			for range c.goroutines {
-				takers.Go(func() { takeMany(b, s, b.N/c.goroutines+1, c.count) })
-			}
-			takers.Wait()
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.count), "ns/ID")
-			b.ReportMetric(float64(s.Status().Refused)/float64(b.N), "refused/op")
-		})
-	}
-}
-
-func takeMany(b *testing.B, s *Service, times, count int) {
-	ctx, ids := context.Background(), make([]int64, 0, count)
-	for range times {
-		if _, err := s.Next(ctx, count, ids); err != nil {
-			b.Error(err)
-			return
-		}
-	}
-}
-
-// Default mode without its bound of IDs a second, which is the layout's: 2^40 here.
-func BenchmarkDefault(b *testing.B) {
-	for name, count := range map[string]int{"one": 1, "batch of 100": 100} {
+	for name, goroutines := range map[string]int{"one, 1 goroutine": 1, "one, 2 goroutines": 2} {
 		b.Run(name, func(b *testing.B) {
-			s := benchmarked(b, func(o *Options) {
-				o.Mode = ModeDefault
-				o.Layout.TimeBits, o.Layout.WorkerBits, o.Layout.SeqBits = 20, 3, 40
+			s := serving(b, &table{}, func(o *Options) {
+				o.Layout = model.UIDLayout{TimeBits: 41, WorkerBits: 9, SeqBits: 13,
+					Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)}
+				o.BoostPower, o.RejectTake = 3, TakeWait
 			})
 			b.ReportAllocs()
 			b.ResetTimer()
-			takeMany(b, s, b.N, count)
+			var takers sync.WaitGroup
+			for range goroutines {
+				takers.Go(func() {
+					ids := make([]int64, 0, 1)
+					for range b.N/goroutines + 1 {
+						if _, err := s.Next(context.Background(), 1, ids); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			takers.Wait()
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N), "ns/ID")
+			b.ReportMetric(float64(s.Status().Refused)/float64(b.N), "refused/op")
 		})
 	}
 }

@@ -1,21 +1,15 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"shardid/model"
 )
 
-// ErrClockOff says that this machine's clock is too far from the registry's or
-// from that of the other instances.
+// ErrClockOff says that this machine's clock is too far from the registry's.
 var ErrClockOff = errors.New("the clock is off")
-
-// peerLive is how old a report may be whose clock still counts.
-const peerLive = 30 * time.Second
 
 // clockReading is a moment at which the registry's clock was known.
 type clockReading struct {
@@ -35,10 +29,10 @@ func (k *Keeper) markTime(server, wall int64) error {
 	atStart, atEnd := millis(wall)-server, millis(wallNow)-server
 	offset := max(min(atStart, atEnd), min(max(atStart, atEnd), 0)) // 0 where one is ahead and one behind
 	k.clock = clockReading{server: server, mono: monoNow, offset: time.Duration(offset) * time.Millisecond}
-	return k.checkOffset(k.clock.offset, "the registry's")
+	return k.checkOffset(k.clock.offset)
 }
 
-func (k *Keeper) checkOffset(offset time.Duration, whose string) error {
+func (k *Keeper) checkOffset(offset time.Duration) error {
 	if offset.Abs() <= k.opts.MaxClockOffset {
 		return nil
 	}
@@ -46,9 +40,9 @@ func (k *Keeper) checkOffset(offset time.Duration, whose string) error {
 	if offset < 0 {
 		direction = "behind"
 	}
-	return fmt.Errorf("%w: it is %v %s %s, more than snowflake.max_clock_offset %v: set the clocks (NTP); it is "+
-		"looked at again every few seconds",
-		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, whose, k.opts.MaxClockOffset)
+	return fmt.Errorf("%w: it is %v %s the registry's, more than snowflake.max_clock_offset %v: set the clocks (NTP); "+
+		"it is looked at again every few seconds",
+		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, k.opts.MaxClockOffset)
 }
 
 // jumped refuses a clock that moved against the registry's since the last answer: the
@@ -58,32 +52,7 @@ func (k *Keeper) jumped(wall int64, mono time.Duration) error {
 		return nil
 	}
 	expected := k.clock.server + (mono - k.clock.mono).Milliseconds()
-	return k.checkOffset(time.Duration(millis(wall)-expected)*time.Millisecond, "the registry's")
-}
-
-// compareWithPeers refuses a clock that is too far from the median of the other
-// live instances, each measured against the registry's clock. What was reported with
-// the own worker ID came from an earlier life.
-func (k *Keeper) compareWithPeers(ctx context.Context, own int) error {
-	if k.clock.server == 0 {
-		return nil
-	}
-	peers, err := k.opts.Registry.Peers(ctx)
-	if err != nil {
-		return err
-	}
-	var offsets []time.Duration
-	for _, p := range peers {
-		if p.WorkerID != own && k.clock.server-p.Seen < peerLive.Milliseconds() {
-			offsets = append(offsets, time.Duration(p.Reported-p.Seen)*time.Millisecond)
-		}
-	}
-	if len(offsets) == 0 {
-		return nil
-	}
-	slices.Sort(offsets)
-	return k.checkOffset(k.clock.offset-offsets[len(offsets)/2],
-		fmt.Sprintf("the median of %d other instances", len(offsets)))
+	return k.checkOffset(time.Duration(millis(wall)-expected) * time.Millisecond)
 }
 
 // settling is how long after the layout was recorded, which is before the first

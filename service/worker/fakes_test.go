@@ -72,7 +72,6 @@ type registry struct {
 	identity  string
 	row       model.Lease // what is stored
 	keptSince int64
-	peers     []model.WorkerPeer
 	err       error // of every call
 	failing   map[string]error
 	hangs     bool              // calls end with their context
@@ -163,11 +162,6 @@ func (r *registry) Release(ctx context.Context, lease model.Lease) error {
 		r.row.Owner.Token, r.row.Reserved, r.row.Expires = "", lease.Reserved, lease.Expires
 	}
 	return nil
-}
-
-func (r *registry) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	defer r.mu.Unlock()
-	return r.peers, r.call(ctx, "peers")
 }
 
 // lose ends the lease as a registry does that gave it up: nobody else had it.
@@ -283,6 +277,9 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 			return m.recorded, !m.fresh && m.layout == nil, m.layout
 		},
 		Claim: func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) {
+			if f := m.registry.during["claim"]; f != nil {
+				f()
+			}
 			m.claims = append(m.claims, c)
 			return m.grant, m.claim
 		},
@@ -323,9 +320,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 	for _, f := range change {
 		f(&o)
 	}
-	if l.Keeper, err = New(o); err != nil {
-		m.Fatal(err)
-	}
+	l.Keeper = New(o)
 	return l
 }
 

@@ -75,13 +75,12 @@ type Options struct {
 	// Errors: model.ErrRegistryInUse when others claim another registry,
 	// *model.StoreError.
 	Claim func(context.Context, model.WorkerClaim) (model.ClaimGrant, error)
-	// Expiry is how long an instance with a file continues without its registry.
+	// Expiry is how long an instance with a file continues without its registry, at least twice Ahead.
 	Expiry time.Duration
 	// TTL is how long the registry holds a lease without a file for its owner, from
 	// the start of the call that renewed it; Forever where it ends with what is reserved.
 	TTL time.Duration
-	// MaxClockOffset is how far the clock may be from the registry's and from that
-	// of the other instances.
+	// MaxClockOffset is how far the clock may be from the registry's.
 	MaxClockOffset time.Duration
 	Reporter       background.Reporter // told how the worker ID is doing
 	Log            *slog.Logger
@@ -130,18 +129,14 @@ type Keeper struct {
 	watching *time.Duration
 }
 
-// New checks the options and starts nothing. The error is model.ErrInvalidArgument.
-func New(opts Options) (*Keeper, error) {
-	if opts.Expiry < 2*Ahead || opts.TTL <= every || opts.MaxClockOffset <= 0 {
-		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
-			model.ErrInvalidArgument, 2*Ahead, every)
-	}
+// New starts nothing.
+func New(opts Options) *Keeper {
 	if opts.Reserve == nil {
 		opts.Reserve = func(now, _ int64) int64 { return now + Ahead.Milliseconds() }
 	}
 	status := Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}
 	return &Keeper{opts: opts, background: background.NewGroup("worker ID keeper"), status: status,
-		due: make(chan struct{}, 1), answered: make(chan struct{})}, nil
+		due: make(chan struct{}, 1), answered: make(chan struct{})}
 }
 
 // Start begins to acquire a worker ID for the owner and keeps it until Stop. A

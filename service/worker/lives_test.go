@@ -53,7 +53,7 @@ func TestAnInterruptedStart(t *testing.T) {
 		"before the file":   {func(m *machine) { m.folder.open = errDisk }, true},
 		"the renewal fails": {func(m *machine) { m.registry.failing["renew"] = errAway }, true},
 		"the clock jumps": {func(m *machine) {
-			m.registry.during["peers"] = func() { m.clock.mono.Add(-8000); delete(m.registry.during, "peers") }
+			m.registry.during["claim"] = func() { m.clock.mono.Add(-8000); delete(m.registry.during, "claim") }
 		}, false},
 		"the file fails": {func(m *machine) { m.folder.store = errDisk }, true},
 	} {
@@ -88,23 +88,15 @@ func TestAnInterruptedStart(t *testing.T) {
 // What a life reserved beyond the registry's knowledge, and its right to continue in
 // its file, hold when a later life has to give the worker ID back unused.
 func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
-	for name, refuse := range map[string]func(*machine){
-		"its clock is off":     func(m *machine) { m.clock.set(6 * time.Second) },
-		"the peers are hidden": func(m *machine) { m.registry.failing["peers"] = errAway },
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := wentOn(t)
-			file := m.folder.lease
-			refuse(m)
-			if err := m.boot().steps(); err == nil || len(m.registry.releases) != 1 {
-				t.Fatalf("%v, released %d times", err, len(m.registry.releases))
-			}
-			if row := m.registry.stored(); row.Reserved < file.Reserved || row.Expires < file.Expires {
-				t.Errorf("others may follow after %+d and %+d ms, the file has %+d and %+d", row.Reserved-someday,
-					row.Expires-someday,
-					file.Reserved-someday, file.Expires-someday)
-			}
-		})
+	m := wentOn(t)
+	file := m.folder.lease
+	m.clock.set(6 * time.Second)
+	if err := m.boot().steps(); err == nil || len(m.registry.releases) != 1 {
+		t.Fatalf("%v, released %d times", err, len(m.registry.releases))
+	}
+	if row := m.registry.stored(); row.Reserved < file.Reserved || row.Expires < file.Expires {
+		t.Errorf("others may follow after %+d and %+d ms, the file has %+d and %+d", row.Reserved-someday,
+			row.Expires-someday, file.Reserved-someday, file.Expires-someday)
 	}
 }
 

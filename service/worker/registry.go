@@ -25,9 +25,6 @@ type Registry interface {
 	// its Expires, before which only the same identity may follow, both as given.
 	// Releasing a lost lease is no error. Errors: *model.StoreError.
 	Release(ctx context.Context, lease model.Lease) error
-	// Peers returns the last reports of all instances under the name, in no
-	// order. Errors: *model.StoreError.
-	Peers(ctx context.Context) ([]model.WorkerPeer, error)
 }
 
 // File keeps a worker ID and its reservation on this machine's disk. Safe for one

@@ -271,8 +271,6 @@ func (l simLink) Release(ctx context.Context, lease model.Lease) error {
 	return l.call("release", func() error { return l.Registry.Release(ctx, lease) })
 }
 
-func (l simLink) Peers(context.Context) ([]model.WorkerPeer, error) { return nil, nil }
-
 // simDisk is a data folder.
 type simDisk struct {
 	identity string

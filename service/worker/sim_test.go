@@ -29,7 +29,7 @@ import (
 // simulation has a mutant for each guard: left out, it must let an ID repeat in some world.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Racing: 100, Seeds: 30_000,
+		Worlds: 10_000, Seeds: 30_000,
 		Least: map[string]float64{"IDs": 100},
 		Mutants: map[mutant]uint64{
 			noBound:         1,
@@ -479,9 +479,7 @@ func (w *world) boot(i *instance) {
 	if i.registry().kind != leased {
 		opts.OpenFile = func(string) (File, error) { return simFile{i}, nil }
 	}
-	if i.keeper, err = New(opts); err != nil {
-		panic(err)
-	}
+	i.keeper = New(opts)
 	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
 }
 

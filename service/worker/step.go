@@ -127,11 +127,7 @@ func (k *Keeper) acquire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = k.markTime(lease.ServerTime, wall)
-	if err == nil {
-		err = k.compareWithPeers(ctx, lease.WorkerID)
-	}
-	if err == nil {
+	if err = k.markTime(lease.ServerTime, wall); err == nil {
 		err = k.claimFirst(ctx, &lease)
 	}
 	if err != nil {
