@@ -29,7 +29,7 @@ another name. The console and /api/replicas show the worker IDs of the replicas 
 	}
 	cmd.Flags().StringVar(&name, "name", "", "the `name`, as shardid names has it (default snowflake.name)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		name := cmp.Or(name, cfg.Snowflake.Name)
+		name = cmp.Or(name, cfg.Snowflake.Name)
 		isOwn := name == cfg.Snowflake.Name
 		if isOwn && cfg.Snowflake.Worker.Mode != workerMySQL {
 			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+

@@ -79,7 +79,9 @@ func TestUpgradeSideBySide(t *testing.T) {
 	f.release = ""
 	f.add(2)
 	f.serves()
-	for command, says := range map[string]string{"apps": "orders", "tags": "orders", "doctor": "database", "migrate": ""} {
+	for command, says := range map[string]string{
+		"apps": "orders", "tags": "orders", "doctor": "database", "migrate": "",
+	} {
 		check.Has(t, byOld(command), says, command, "of 0.3.0")
 	}
 	for _, p := range f.places {

@@ -186,8 +186,8 @@ func (a *API) screen(c *gin.Context) {
 	}
 	if isForeign(r) {
 		refuse(errForeign, "a page of another site asks for this, which could use up IDs or read the state of the "+
-			"service: enter the address in the browser yourself, or ask from a program, or, if the page is the console "+
-			"behind a proxy, have it send the Host on. Nothing was issued")
+			"service: enter the address in the browser yourself, or ask from a program, or, if the page is the "+
+			"console behind a proxy, have it send the Host on. Nothing was issued")
 	}
 }
 

@@ -69,17 +69,17 @@ func (o Options) target(turn int) (path, key string) {
 	turn %= max(1, o.Passes)
 	name := fmt.Sprintf("bench-%d-%c", turn/model.Shards, '?'+turn%model.Shards)
 	query := ""
-	switch {
-	case o.Mode == "queue":
+	switch o.Mode {
+	case "queue":
 		path, query = "/get", fmt.Sprintf("&appId=%d&gatePass=%s", o.App, url.QueryEscape(name))
 		key = fmt.Sprintf("queue:%d:%s", o.App, name)
-	case o.Mode == "segment":
+	case "segment":
 		path, key = "/api/segment/get/"+url.PathEscape(o.Tag), "segment:"+o.Tag
-	case o.Mode == "snowflake":
+	case "snowflake":
 		path, key = "/api/snowflake/get/bench", o.Mode
-	case o.Mode == "uid":
+	case "uid":
 		path, key = "/api/uid/get", o.Mode
-	case o.Mode == "sequence":
+	case "sequence":
 		path, query = "/v1/sequence/"+url.PathEscape(o.Space)+"/ids", "&key="+url.QueryEscape(name)
 		key = "sequence:" + o.Space + ":" + name
 	}

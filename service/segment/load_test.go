@@ -159,7 +159,8 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 		}
 		db.fail(nil)
 		time.Sleep(2 * time.Second)
-		check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)), "the database is back, nobody has asked")
+		err := errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad))
+		check.OK(t, err, "the database is back, nobody has asked")
 		_ = r.batch(t, "orders", 20)
 	})
 }
