@@ -307,10 +307,11 @@ func snowflakeRecord(cfg Config) model.LayoutRecord {
 }
 
 // checkLayouts refuses a start whose IDs could equal ones that were issued with
-// another layout or epoch.
+// another layout or epoch. It tells Redis the deployment, so that the first caller is served.
 func (a *App) checkLayouts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
+	_ = tellDeployment(ctx, a.db, a.redis) // the probe of the database does so when this one cannot
 	if err := a.db.CheckRegion(ctx); errors.Is(err, model.ErrLayoutChanged) {
 		return err
 	}
