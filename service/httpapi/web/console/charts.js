@@ -35,15 +35,15 @@ function times(_, ticks, axis, space, increment) {
   return ticks.map((t) => clock(new Date(t * 1000)).slice(0, increment < 60 ? 8 : 5));
 }
 
-/** The colour that a custom property of the style sheet has in the present theme. */
-function colour(name) {
+/** Gives the colour that a custom property of the style sheet has in the theme at the time of a drawing. */
+const colour = (name) => () => {
   const probe = el('span', { hidden: true });
   probe.style.color = `var(${name})`;
   document.body.append(probe);
   const value = getComputedStyle(probe).color;
   probe.remove();
   return value;
-}
+};
 
 /** One chart in a figure. Safe to show() before the page has a size. */
 class Chart {
