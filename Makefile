@@ -38,7 +38,7 @@ test: ## what decides whether a change lands; installs the servers the tests nee
 	@echo "make test: takes 5 minutes on two cores that have nothing else to do, and 9 where nothing is compiled yet"
 	@scripts/test.sh
 
-test-all: test ## make test and everything that is too long for it, before a release; about an hour and a half
+test-all: test ## make test and everything that is too long for it, before a release; about an hour
 	@scripts/install-test-servers.sh $(OTHERS)
 	@scripts/test-all.sh
 
