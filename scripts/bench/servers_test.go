@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"shardid/client"
@@ -29,7 +30,8 @@ const (
 	// getPath asks for an ID of app 1, whose step is that of many deployments.
 	getPath = "/get?appId=1&gatePass=%s"
 	// refilledPath asks for one of app 4, each of whose lists needs its small step every second or two.
-	refilledPath, smallStep = "/get?appId=4&gatePass=%s", "250"
+	refilledPath = "/get?appId=4&gatePass=%s"
+	smallStep    = 250
 	// chatPath asks for a number of a key.
 	chatPath = "/v1/sequence/chat/ids?key=%s"
 )
@@ -42,7 +44,7 @@ func (c *comparison) deploy() deployment {
 		{"migrate"},
 		{"provision", "--app", "1", "--name", "one at a time", "--step", "1000"},
 		{"provision", "--app", "3", "--name", "over RESP", "--step", "100000"},
-		{"provision", "--app", "4", "--name", "often refilled", "--step", smallStep},
+		{"provision", "--app", "4", "--name", "often refilled", "--step", strconv.Itoa(smallStep)},
 		{"tags", "add", "--tag", "orders", "--step", "1000"},
 		{"spaces", "add", "--space", "chat"},
 	} {
@@ -147,7 +149,7 @@ func (c *comparison) servers() {
 		rounds = 11 // short ones, as the speed of the machine changes
 	}
 	c.contest("servers", rounds, contenders)
-	c.latencies(own, bare, c.serveShardid(d.settings.With(rig.Settings{"QUEUE_MAX_LIST_RATE": smallStep})))
+	c.latencies(own, bare, c.serveShardid(d.settings.With(rig.Settings{"QUEUE_MAX_LIST_RATE": strconv.Itoa(smallStep)})))
 }
 
 const warmup = 200 * time.Millisecond
@@ -224,21 +226,22 @@ func (c *comparison) drawByClient(p *rig.Process) figures {
 }
 
 // latencies are those of a load at one rate for all, far below what /get can do: what is seen is what happens inside a
-// server, and not the queue before a busy one.
+// server, and not the queue before a busy one. The lists that are often refilled are asked for at most three quarters
+// of the rate that they are allowed: above it they are empty.
 func (c *comparison) latencies(own, bare, refilled *rig.Process) {
 	speeds := c.of(goal{figure: "/get req/s"})
 	rate := int(0.4*speeds[len(speeds)/2]) / 100 * 100
 	c.found["rate req/s"] = []float64{float64(rate)}
-	at := func(name string, p *rig.Process, path string) contender {
+	at := func(name string, p *rig.Process, path string, rate int) contender {
 		return contender{name + " at the rate", func() figures {
 			return newLoad(p.Listens(), path, 1, rate).run(c.t, time.Second, 5*c.load)
 		}}
 	}
 	c.contest("at a rate", c.rounds, []contender{
-		at("bare Gin", bare, getPath),
-		at("/get", own, getPath),
-		at("refilled", refilled, refilledPath),
-		at("sequence", own, chatPath),
+		at("bare Gin", bare, getPath, rate),
+		at("/get", own, getPath, rate),
+		at("refilled", refilled, refilledPath, min(rate, 64*smallStep*3/4)),
+		at("sequence", own, chatPath, rate),
 	})
 	if n := c.refills(refilled); n < 128 {
 		c.t.Errorf("%d refills of 64 lists, want two of each: the latency beside them says nothing", n)
