@@ -182,7 +182,9 @@ func (f figures) String() string {
 // times that of a list, for all seconds that the database may lack: 17 at least were seen.
 const (
 	fewIndices = 100_000
-	fewNarrow  = 1_000 // a narrow list holds 131 at most
+	// A narrow list holds 131 at most. An operator raises it by half of this: a later round may begin before the
+	// list jumps.
+	fewNarrow = 1_000
 )
 
 // narrow says whether a list asks an operator before it jumps: it has a limit, as lists of the first region may.
@@ -328,7 +330,7 @@ func (w *world) operate(app int64, refusal error) {
 			_, last := w.books.Of(rig.List{App: app, Shard: shard})
 			highest = max(highest, w.region.row(last))
 		}
-		raise := []string{"apps", "set", "--app", fmt.Sprint(app), "--min-index", fmt.Sprint(highest + fewNarrow)}
+		raise := []string{"apps", "set", "--app", fmt.Sprint(app), "--min-index", fmt.Sprint(highest + fewNarrow/2)}
 		commands = slices.Insert(commands, 0, raise)
 	}
 	for _, args := range commands {
