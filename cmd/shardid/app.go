@@ -206,7 +206,7 @@ func (a *App) startRESP(ctx context.Context) error {
 		return server.Stop(ctx)
 	})
 	go func() {
-		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, resp.ErrServerClosed) {
+		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
 			a.failed <- fmt.Errorf("serve RESP: %w", err)
 		}
 	}()

@@ -9,7 +9,6 @@ package resp
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,9 +23,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// ErrServerClosed is what Serve ends with after Stop.
-var ErrServerClosed = errors.New("the RESP server is stopped")
 
 // Options of a Server. Issuer, Log and Version are required.
 type Options struct {
@@ -88,32 +84,22 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Serve takes connections until Stop, and ends with ErrServerClosed then. Whoever made the listener
+// Serve takes connections until Stop, and ends with http.ErrServerClosed then. Whoever made the listener
 // bounds how many there are and, by Options.ConnState, how long one may be new, idle or active.
 func (s *Server) Serve(listener net.Listener) error {
 	s.mu.Lock()
 	s.listener = listener
 	s.mu.Unlock()
-	for pause := 5 * time.Millisecond; ; {
+	for {
 		inner, err := listener.Accept()
-		if s.draining.Load() {
-			if err == nil {
-				_ = inner.Close()
-			}
-			return ErrServerClosed
+		switch {
+		case err == nil:
+			s.begin(inner)
+		case s.draining.Load():
+			return http.ErrServerClosed
+		default:
+			return err
 		}
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return err
-			}
-			// As net/http does: the process may be out of descriptors for a moment.
-			s.opts.Log.Warn("a RESP connection could not be accepted", "error", err, "again_in", pause.String())
-			time.Sleep(pause)
-			pause = min(2*pause, time.Second)
-			continue
-		}
-		pause = 5 * time.Millisecond
-		s.begin(inner)
 	}
 }
 
