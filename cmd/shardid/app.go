@@ -19,7 +19,6 @@ import (
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
-	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/observe"
 	"shardid/service/queue"
@@ -53,7 +52,6 @@ type App struct {
 type services struct {
 	db        *sqlstore.Store
 	redis     *redisstore.Store // nil for lists in the process
-	leases    *lease.Service
 	queue     *queue.Service
 	segment   *segment.Service
 	sequence  *sequence.Service

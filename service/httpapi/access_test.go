@@ -76,7 +76,7 @@ func accessExchanges() []exchange {
 		{name: "another name's", method: http.MethodPost, target: "/v1/leases/x", token: "orders", status: 403,
 			code: -7, says: `the name "x"`},
 		{name: "who asks is known", method: http.MethodPost, target: "/v1/leases/orders", token: "orders", status: 200,
-			asked: "grant orders-token orders "},
+			asked: "grant orders "},
 		{name: "another space's", target: "/v1/sequence/x/ids?key=k", token: "orders", status: 403, code: -7,
 			says: `space "x"`},
 		{name: "another space's", target: "/v1/sequence/x/current?key=k", token: "orders", status: 403, code: -7,

@@ -186,8 +186,8 @@ func testOptions(q *fakeQueue, log io.Writer) (Options, *fakeModes) {
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "shardid_test"}))
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
-			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
-		Conditions: conditions(),
+			Sequence: &fakeSequence{}, Traffic: issuer.NewTraffic(nil, everyMode)},
+		Leases: &fakeLeases{}, Conditions: conditions(),
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,

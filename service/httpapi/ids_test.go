@@ -35,17 +35,6 @@ func TestPanicIsAnsweredAndLogged(t *testing.T) {
 	wantAnswer(t, ask(api, "GET", alice+"&count=1"), 200, `{"code":0,"ids":[32769]}`)
 }
 
-// http.ErrAbortHandler asks net/http to cut the connection: it is not ours.
-func TestAbortPassesThrough(t *testing.T) {
-	api, log := logging(panicking(http.ErrAbortHandler), func(*Options) {})
-	defer func() {
-		if p := recover(); p != http.ErrAbortHandler || log.Len() > 0 { //nolint:errorlint // a panic value
-			t.Errorf("recovered %v, logged %q", p, log.String())
-		}
-	}()
-	ask(api, "GET", alice)
-}
-
 // A buffer that served a large batch, or a request that failed, serves the next one with
 // nothing left over, whatever its mode.
 func TestBuffersHoldNothingOver(t *testing.T) {

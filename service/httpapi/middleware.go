@@ -155,9 +155,6 @@ func (a *API) recover(c *gin.Context) {
 		if p == nil {
 			return
 		}
-		if p == http.ErrAbortHandler { //nolint:errorlint // a panic value, compared as net/http does
-			panic(p)
-		}
 		a.fault(c, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
 			a.writeError(c, errInternal, internalError)

@@ -10,7 +10,6 @@ import (
 
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -125,12 +124,11 @@ func (a *API) readyzOf(c *gin.Context) {
 	name := c.Param("mode")
 	answer, modes := a.assess()
 	i := slices.IndexFunc(modes, func(m model.Condition) bool { return m.Name == name })
-	switch {
-	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
-		a.fail(c, issuer.Disabled(name))
-		return
-	case i < 0 && name == ModeSequence && a.opts.Sequence == nil:
-		a.fail(c, a.opts.Enabled(access.Sequence))
+	bits := map[string]access.Modes{ModeSegment: access.Segment, ModeSnowflake: access.Snowflake, ModeUID: access.UID,
+		ModeSequence: access.Sequence}
+	switch bit, known := bits[name]; {
+	case i < 0 && known:
+		a.fail(c, a.opts.Enabled(bit))
 		return
 	case i < 0:
 		a.noRoute(c)
@@ -271,12 +269,7 @@ func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
 
 // modeStatus has every mode, the disabled ones too.
 func (a *API) modeStatus() map[string]ModeStatus {
-	all := map[string]ModeStatus{
-		ModeSegment:   {Enabled: a.opts.Segment != nil},
-		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
-		ModeUID:       {Enabled: a.opts.UID != nil},
-		ModeSequence:  {}, // what is enabled is among those that are looked at
-	}
+	all := map[string]ModeStatus{ModeSegment: {}, ModeSnowflake: {}, ModeUID: {}, ModeSequence: {}}
 	for _, m := range a.look() {
 		all[m.Name] = ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 	}

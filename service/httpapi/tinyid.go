@@ -78,7 +78,7 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 	if err != nil {
 		return q, err
 	}
-	given, err := readQuery(query, known...)
+	given, err := scanQuery(query, false, known...)
 	if err != nil {
 		return q, err
 	}
