@@ -190,7 +190,7 @@ func (a *App) startRESP(ctx context.Context) error {
 		return nil
 	}
 	o := resp.Options{
-		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log, Registry: a.registry,
+		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log,
 		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText,
 	}
 	listener, err := listen(ctx, "resp.addr", c.RESP.Addr)

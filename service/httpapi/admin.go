@@ -11,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/admin"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -18,7 +19,7 @@ import (
 // NewAdministration serves what is below /admin to whoever asks, as changes by somebody of that name: to a
 // command, which runs beside the database and needs no token.
 func NewAdministration(resources []admin.Resource, by string, log *slog.Logger) http.Handler {
-	a := newBare(Options{Admin: resources, Log: log})
+	a := newBare(Options{Issuer: &issuer.Issuer{}, Admin: resources, Log: log})
 	a.reading = time.Minute // a million tags take longer than a page may
 	e := gin.New()
 	e.Use(a.recover, func(c *gin.Context) { c.Set(callerKey, by) })

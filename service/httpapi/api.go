@@ -104,7 +104,6 @@ type API struct {
 	draining  atomic.Bool
 	changes   atomic.Int64 // by administration
 	faults    background.RateLimitedLog
-	answers   issuer.Codes
 	buffers   sync.Pool // of *buffer, for the ID routes
 
 	noneFree   prometheus.Counter
@@ -130,8 +129,6 @@ func New(opts Options) *API {
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
 	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
-	a.answers = issuer.NewCodes(opts.Registry, "shardid_http_answers_total",
-		"Answers by code of the error table: 0 is IDs served, the others are errors of every path.")
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
@@ -164,10 +161,12 @@ func (a *API) route() *gin.Engine {
 		"/docs/*file":         a.document,
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         page(readOnce(a, a.readStatus)),
-		"/api/history":        page(a.history),
-		"/api/replicas":       page(readOnce(a, a.readReplicas)),
-		"/api/names":          page(a.namesPage()),
-		"/api/sequences":      page(a.spacesPage()),
+		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
+		"/api/replicas":       page(readOnce(a, a.opts.Replicas)),
+		"/api/names": page(listed(a, "names", a.opts.Names, func(u model.NameUse) string { return u.Name.Name },
+			admin.NewNameItem)),
+		"/api/sequences": page(listed(a, "spaces", a.opts.Spaces, func(u model.SpaceUse) string { return u.Name },
+			admin.NewSpaceItem)),
 	} {
 		routeGet(e, path, handler)
 	}

@@ -182,7 +182,7 @@ func (a *API) PublicText(err error) string {
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken
 // for an ID.
 func (a *API) writeError(c *gin.Context, e apiError, message string) {
-	a.count(c, e)
+	a.noteCode(c, e)
 	if e.retry && c.Writer.Header().Get("Retry-After") == "" {
 		c.Header("Retry-After", retryAfter)
 	}
@@ -192,10 +192,8 @@ func (a *API) writeError(c *gin.Context, e apiError, message string) {
 	a.writeBody(c, e.status, typeJSON, append(body, '}'))
 }
 
-// count counts an error, and has the log, the trace and the counters of the mode know its
-// code.
-func (a *API) count(c *gin.Context, e apiError) {
-	a.answers.Add(e.code)
+// noteCode has the log, the trace and the counters of the mode know the code of an error.
+func (a *API) noteCode(c *gin.Context, e apiError) {
 	c.Set(codeKey, e.code)
 	a.requestID(c) // by which the caller's operator finds it in the log
 }

@@ -81,39 +81,21 @@ type buffer struct {
 // A buffer whose answer a client did not take is not used again, because HTTP/2 may still be sending
 // it. After an error nothing was written.
 func (a *API) issue(c *gin.Context, q asked) error {
-	contentType := typeJSON
-	if q.form >= asDigits {
-		contentType = typeText // nothing that could be taken for a page
-	}
 	done, err := a.opts.Turn(c.Request.Context(), q.Request)
 	if err != nil {
 		return err
 	}
 	defer done()
-	b, err := a.fill(c, q)
-	if err != nil {
-		return err
-	}
-	if a.write(c, http.StatusOK, contentType, b.body) == nil {
-		a.buffers.Put(b)
-	}
-	return nil
-}
-
-// fill takes the IDs and composes the body of them.
-func (a *API) fill(c *gin.Context, q asked) (*buffer, error) {
 	b, _ := a.buffers.Get().(*buffer)
 	if q.Count > cap(b.ids) {
 		b.ids, b.body = make([]int64, 0, q.Count), make([]byte, 0, q.Count*bytesPerID)
 	}
 	var texts []string
-	var err error
 	b.ids, texts, err = a.opts.Issue(c.Request.Context(), q.token, q.Request, b.ids[:0])
 	if err != nil {
 		a.buffers.Put(b)
-		return nil, err
+		return err
 	}
-	a.answers.Add(0)
 	switch q.stride = 1; q.Mode {
 	case access.Queue:
 		q.stride = model.IndexStride
@@ -121,7 +103,14 @@ func (a *API) fill(c *gin.Context, q asked) (*buffer, error) {
 		q.stride = a.opts.Region.Stride()
 	}
 	b.body = appendIssued(b.body[:0], b.ids, texts, q)
-	return b, nil
+	contentType := typeJSON
+	if q.form >= asDigits {
+		contentType = typeText // nothing that could be taken for a page
+	}
+	if a.write(c, http.StatusOK, contentType, b.body) == nil {
+		a.buffers.Put(b)
+	}
+	return nil
 }
 
 // decode takes an ID apart.

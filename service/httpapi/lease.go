@@ -95,9 +95,6 @@ func (a *API) serveLease(do func(context.Context, leaseRequest) (leaseAnswer, er
 		if _, away := errors.AsType[*model.StoreError](err); away {
 			err = fmt.Errorf("%w: %w", model.ErrLeaseStore, err)
 		}
-		if err == nil {
-			a.answers.Add(0)
-		}
 		return answer, err
 	}
 	return a.timed(access.Lease, func(c *gin.Context) {

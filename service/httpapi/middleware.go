@@ -141,8 +141,9 @@ func cut(text string, most int) string {
 	return text
 }
 
-// fault logs what the service did wrong.
+// fault counts and logs what the service did wrong.
 func (a *API) fault(c *gin.Context, message string, args ...any) {
+	a.opts.Traffic.Fault()
 	id := a.requestID(c)
 	args = append(append([]any{"path", cut(c.Request.URL.Path, maxLogged)}, args...), "request_id", id)
 	a.faults.Log(slog.LevelError, message, args...)

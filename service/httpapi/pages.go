@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
@@ -147,9 +146,9 @@ const (
 	mostThings = 5000
 )
 
-// readOnce answers with what is read once in readingAge. Errors: those of read.
-func readOnce[T any](a *API, read func(context.Context) (T, error)) route {
-	get := once(a, read)
+// readOnce answers with what is read once in readingAge.
+func readOnce[T any](a *API, read func(context.Context) T) route {
+	get := once(a, func(ctx context.Context) (T, error) { return read(ctx), nil })
 	return func(ctx context.Context, _ *gin.Context) (any, error) { return get(ctx) }
 }
 
@@ -192,18 +191,6 @@ func listed[Row, Item any](
 		}
 		return answer, nil
 	}
-}
-
-// namesPage shows all names, and how much of each is leased.
-func (a *API) namesPage() route {
-	name := func(u model.NameUse) string { return u.Name.Name }
-	return listed(a, "names", a.opts.Names, name, admin.NewNameItem)
-}
-
-// spacesPage shows all spaces, and how much of each has been used.
-func (a *API) spacesPage() route {
-	name := func(u model.SpaceUse) string { return u.Name }
-	return listed(a, "spaces", a.opts.Spaces, name, admin.NewSpaceItem)
 }
 
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot

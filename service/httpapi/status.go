@@ -250,7 +250,7 @@ type SnowflakeStatus struct {
 }
 
 // readStatus reads what the console shows, with the first thingsShown of the tags in use.
-func (a *API) readStatus(ctx context.Context) (Status, error) {
+func (a *API) readStatus(ctx context.Context) Status {
 	s, ready := a.opts.Status(ctx), a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
@@ -259,7 +259,7 @@ func (a *API) readStatus(ctx context.Context) (Status, error) {
 	if s.Segment != nil && len(s.Segment.Tags) > thingsShown {
 		s.Segment.Total, s.Segment.Tags = len(s.Segment.Tags), s.Segment.Tags[:thingsShown]
 	}
-	return s, nil
+	return s
 }
 
 // Readiness is what /readyz answers, and how each mode is doing.
@@ -275,11 +275,3 @@ func (a *API) modeStatus() map[string]ModeStatus {
 	}
 	return all
 }
-
-// readReplicas reads how all replicas of the deployment are doing.
-func (a *API) readReplicas(ctx context.Context) (monitor.View, error) {
-	return a.opts.Replicas(ctx), nil
-}
-
-// history answers what happened in the last minutes.
-func (a *API) history(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }

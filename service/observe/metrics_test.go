@@ -22,7 +22,6 @@ import (
 	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/queue"
-	"shardid/service/resp"
 	"shardid/service/segment"
 	"shardid/service/sequence"
 	"shardid/service/snowflake"
@@ -52,7 +51,6 @@ func full() Sources {
 	watch.Alarms()
 	issuer.NewTraffic(registry, access.Queue)
 	httpapi.New(httpapi.Options{Registry: registry})
-	resp.New(resp.Options{Registry: registry})
 	flakes, _ := snowflake.NewGenerator(snowflake.Options{
 		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
 	snowflake.NewService(flakes, 0, nil, registry)

@@ -75,11 +75,8 @@ func (c *conn) takeTurn(r issuer.Request) (pass func(), err error) {
 	}, nil
 }
 
-// count counts the answer to a command for IDs. Errors have been counted.
+// count counts the answer to a command for IDs, unless its mode could not be read.
 func (c *conn) count(mode access.Modes, code int, took time.Duration) {
-	if code == 0 {
-		c.server.answers.Add(0)
-	}
 	if mode != 0 {
 		c.server.opts.Issuer.Traffic.Observe(mode, code, took)
 	}
@@ -196,6 +193,7 @@ func (c *conn) failed(err error) (code int) {
 		code = -1
 		c.fail(code, "shutting down: nothing was issued, ask another replica")
 	case code == issuer.CodeInternal:
+		c.server.opts.Issuer.Traffic.Fault()
 		c.server.faults.Log(slog.LevelError, "a RESP command failed", "error", err)
 		c.fail(code, "internal error: it has been logged, try again")
 	case errors.Is(err, errNoAuth):

@@ -20,8 +20,6 @@ import (
 	"shardid/service/access"
 	"shardid/service/background"
 	"shardid/service/issuer"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Options of a Server. Issuer, Log and Version are required.
@@ -35,8 +33,7 @@ type Options struct {
 	// it. Where a token is required and has not come, the connection stays new. nil for none.
 	ConnState func(net.Conn, http.ConnState)
 	Log       *slog.Logger
-	Registry  prometheus.Registerer // exports what is counted; nil for none
-	Version   string                // of shardid, for INFO and HELLO
+	Version   string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
 }
@@ -52,7 +49,6 @@ type Server struct {
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
 	large    sync.Pool // of *scratch that have grown in the turn of a large batch
-	answers  issuer.Codes
 	begun    time.Time
 	commands map[string]command
 
@@ -73,8 +69,6 @@ type scratch struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{},
 		faults: background.RateLimitedLog{Logger: opts.Log}}
-	s.answers = issuer.NewCodes(opts.Registry, "shardid_resp_answers_total", "Answers to commands of Redis clients by "+
-		"code of the error table: 0 is IDs served, the others are errors of every command.")
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
 	s.large.New = s.scratch.New
@@ -122,6 +116,7 @@ func (s *Server) begin(inner net.Conn) {
 
 func (s *Server) end(c *conn) {
 	if fault := recover(); fault != nil {
+		s.opts.Issuer.Traffic.Fault()
 		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
 	}
 	_ = c.Close()
