@@ -39,7 +39,6 @@ const (
 	ModeSnowflake = "snowflake"
 	ModeUID       = "uid"
 	ModeSequence  = "sequence"
-	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
 // Segments is what the segment mode holds. Safe for concurrent use.

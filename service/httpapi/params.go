@@ -246,7 +246,7 @@ func parseRange(name, value string, low, high int) (int, error) {
 func lastSegment(c *gin.Context, name string) (string, error) {
 	raw := c.Request.URL.EscapedPath()
 	value, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])
-	if err != nil || "/"+value != c.Param(name) {
+	if err != nil || value != c.Param(name)[1:] { // the parameter begins with a slash
 		return "", noSuchPath(c)
 	}
 	return value, nil

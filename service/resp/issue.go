@@ -53,7 +53,9 @@ func (c *conn) issue(name string, args [][]byte) {
 	if ids != nil {
 		c.work.ids = ids
 	}
-	c.count(r.Mode, code, took)
+	if r.Mode != 0 { // which the key says
+		modes.Traffic.Observe(r.Mode, code, took)
+	}
 }
 
 // takeTurn waits for the turn of a large batch; pass sends its answer and ends the turn. A client that waits holds no
@@ -73,13 +75,6 @@ func (c *conn) takeTurn(r issuer.Request) (pass func(), err error) {
 		c.acquire()
 		done()
 	}, nil
-}
-
-// count counts the answer to a command for IDs, unless its mode could not be read.
-func (c *conn) count(mode access.Modes, code int, took time.Duration) {
-	if mode != 0 {
-		c.server.opts.Issuer.Traffic.Observe(mode, code, took)
-	}
 }
 
 // request reads the arguments and finds the token. A request of the token's rate is used
