@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -268,11 +267,9 @@ func metricOf(t *testing.T, api *API, name string) int {
 func wantAnswer(t *testing.T, got *httptest.ResponseRecorder, status int, body string) {
 	t.Helper()
 	if got.Code != status || got.Body.String() != body {
-		t.Errorf("answered %d %s\nwant     %d %s", got.Code, clip(got.Body.Bytes()), status, body)
+		t.Errorf("answered %d %.400s\nwant     %d %s", got.Code, got.Body, status, body)
 	}
 }
-
-func clip(b []byte) []byte { return bytes.TrimSpace(b[:min(len(b), 400)]) }
 
 // storeAway is what a store says that cannot be reached.
 func storeAway() error {
