@@ -19,7 +19,6 @@ import (
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
-	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/observe"
 	"shardid/service/queue"
@@ -53,7 +52,6 @@ type App struct {
 type services struct {
 	db        *sqlstore.Store
 	redis     *redisstore.Store // nil for lists in the process
-	leases    *lease.Service
 	queue     *queue.Service
 	segment   *segment.Service
 	sequence  *sequence.Service
@@ -192,7 +190,7 @@ func (a *App) startRESP(ctx context.Context) error {
 		return nil
 	}
 	o := resp.Options{
-		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log, Registry: a.registry,
+		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log,
 		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText,
 	}
 	listener, err := listen(ctx, "resp.addr", c.RESP.Addr)
@@ -206,7 +204,7 @@ func (a *App) startRESP(ctx context.Context) error {
 		return server.Stop(ctx)
 	})
 	go func() {
-		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, resp.ErrServerClosed) {
+		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
 			a.failed <- fmt.Errorf("serve RESP: %w", err)
 		}
 	}()

@@ -17,7 +17,7 @@ import (
 func (a *App) state() monitor.State {
 	s := monitor.State{
 		Settings: a.watch.Findings(), Apps: a.queue.Seen(), MaxOffset: a.cfg.Snowflake.MaxClockOffset,
-		NoneFreeOf: a.leases.NoneFreeOf(),
+		NoneFreeOf: a.api.NoneFreeOf(),
 	}
 	if a.snowflake != nil {
 		lease := a.snowflake.keeper.Status()

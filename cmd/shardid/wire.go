@@ -17,7 +17,6 @@ import (
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
-	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -136,8 +135,7 @@ func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
-	a.leases = lease.New(a.db, a.log, a.registry)
-	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
+	a.issuer = &issuer.Issuer{Queue: a.queue, Region: region(a.cfg)}
 	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() })
 	return nil
 }
@@ -203,8 +201,7 @@ func modes() []string {
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() httpapi.Options {
 	o := httpapi.Options{
-		Issuer:  a.issuer,
-		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
+		Issuer: a.issuer, Leases: a.db, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Registry: a.registry,
 		Reads: httpapi.Reads{
 			Metrics: a.metrics(), Status: a.status, History: a.monitor.History, Replicas: a.replicas.View,

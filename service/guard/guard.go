@@ -29,6 +29,8 @@ import (
 const (
 	// period is between two sweeps. A connection is closed at most two of them late.
 	period = 250 * time.Millisecond
+	// acceptPause is how long a listener waits after a connection that it could not accept.
+	acceptPause = 100 * time.Millisecond
 	// looked is how many connections are compared to find the one that gives way.
 	looked = 64
 	// unlimited is the state of a connection that may have HTTP/2, whose streams never let a busy one be idle.
@@ -95,26 +97,24 @@ type listener struct {
 	guard *Guard
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. Its only error is net.ErrClosed: after any other, such as that of a process which is
+// out of descriptors for a moment, it tries again.
 func (l listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
-		if err != nil {
-			l.guard.noteFailure(err)
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return nil, err
+		case err != nil:
+			l.guard.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
+				"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
+			time.Sleep(acceptPause)
+			continue
 		}
 		if c := l.guard.admit(inner); c != nil {
 			return c, nil
 		}
 		_ = inner.Close() // its client can try another replica
-	}
-}
-
-// noteFailure tells of a connection that could not be accepted; the servers try again.
-func (g *Guard) noteFailure(err error) {
-	if !errors.Is(err, net.ErrClosed) {
-		g.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
-			"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,4 +166,34 @@ func TestTheLongestIdleGivesWay(t *testing.T) {
 		t.Errorf("%d open, %d refused, %d cut", g.Open(), refused, cut)
 	}
 	check.Equal(t, strings.Count(log.String(), "raise server.max_connections"), 1, "warnings")
+}
+
+// short is a listener of a process that is out of descriptors at first.
+type short struct {
+	net.Listener
+	left int
+}
+
+func (s *short) Accept() (net.Conn, error) {
+	if s.left--; s.left >= 0 {
+		return nil, syscall.EMFILE
+	}
+	return s.Listener.Accept()
+}
+
+// A connection that cannot be accepted is told once, and the next one is.
+func TestFailureToAccept(t *testing.T) {
+	var log bytes.Buffer
+	g := New(Limits{9, time.Hour, time.Hour, time.Hour}, slog.New(slog.NewTextHandler(&log, nil)), nil)
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	l := g.Listen(&short{inner, 2})
+	dial(t, l.Addr().String(), "")
+	c, err := l.Accept()
+	check.Must(t, err)
+	check.OK(t, c.Close())
+	check.Equal(t, strings.Count(log.String(), "a connection cannot be accepted"), 1, "lines")
+	check.OK(t, l.Close())
+	check.Is(t, check.Err(l.Accept()), net.ErrClosed)
+	time.Sleep(2 * period) // the last sweep
 }

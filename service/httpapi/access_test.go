@@ -76,7 +76,7 @@ func accessExchanges() []exchange {
 		{name: "another name's", method: http.MethodPost, target: "/v1/leases/x", token: "orders", status: 403,
 			code: -7, says: `the name "x"`},
 		{name: "who asks is known", method: http.MethodPost, target: "/v1/leases/orders", token: "orders", status: 200,
-			asked: "grant orders-token orders "},
+			asked: "grant orders "},
 		{name: "another space's", target: "/v1/sequence/x/ids?key=k", token: "orders", status: 403, code: -7,
 			says: `space "x"`},
 		{name: "another space's", target: "/v1/sequence/x/current?key=k", token: "orders", status: 403, code: -7,
@@ -212,27 +212,24 @@ func adminAccess() (all []exchange) {
 func TestProtectedMonitoringHidesStores(t *testing.T) {
 	const address = "10.9.8.7:3306"
 	away := &model.StoreError{Store: "database", Op: "allocate", Err: errors.New("dial tcp " + address + ": refused")}
-	for _, protected := range []bool{true, false} {
-		q := broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
-		q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
-		change := func(o *Options) {
-			o.Access, o.ProtectMonitoring = closedGuard(), protected
-			o.Conditions = conditions("redis")
-			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
-		}
-		for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
-			health := strings.HasSuffix(target, "z")
-			for token, hidden := range map[string]bool{"": protected, "root": protected && !health} {
-				t.Run(fmt.Sprintf("%s, protected %t, token %q", target, protected, token), func(t *testing.T) {
-					t.Parallel()
-					got := exchange{target: target, token: token, queue: q, change: change}.do()
-					body := got.Body.String()
-					shown := strings.Contains(body, address) || strings.Contains(body, "10.0.0.2:2")
-					if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {
-						t.Error(got.Code, body)
-					}
-				})
-			}
+	q := broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
+	q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
+	change := func(o *Options) {
+		o.Access, o.ProtectMonitoring = closedGuard(), true
+		o.Conditions = conditions("redis")
+		failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
+	}
+	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
+		for _, token := range []string{"", "root"} {
+			t.Run(fmt.Sprintf("%s, token %q", target, token), func(t *testing.T) {
+				t.Parallel()
+				got := exchange{target: target, token: token, queue: q, change: change}.do()
+				body, hidden := got.Body.String(), token == "" || !strings.HasSuffix(target, "z")
+				shown := strings.Contains(body, address) || strings.Contains(body, "10.0.0.2:2")
+				if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {
+					t.Error(got.Code, body)
+				}
+			})
 		}
 	}
 }

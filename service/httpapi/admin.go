@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"shardid/model"
 	"shardid/service/admin"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -19,7 +19,7 @@ import (
 // NewAdministration serves what is below /admin to whoever asks, as changes by somebody of that name: to a
 // command, which runs beside the database and needs no token.
 func NewAdministration(resources []admin.Resource, by string, log *slog.Logger) http.Handler {
-	a := newBare(Options{Admin: resources, Log: log})
+	a := newBare(Options{Issuer: &issuer.Issuer{}, Admin: resources, Log: log})
 	a.reading = time.Minute // a million tags take longer than a page may
 	e := gin.New()
 	e.Use(a.recover, func(c *gin.Context) { c.Set(callerKey, by) })
@@ -54,65 +54,68 @@ func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 		}
 		return changed(r.Add(ctx, a.actor(c), given))
 	}))
-	routeGet(g, one, a.serveThing(func(ctx context.Context, _ *gin.Context, key string) (any, error) {
+	routeGet(g, one, a.serveThing(func(ctx context.Context, _ *gin.Context, key, _ string) (any, error) {
 		thing, err := r.Show(ctx, key)
 		return thingAnswer{thing: thing}, err
 	}))
-	g.PATCH(one, a.serveThing(func(ctx context.Context, c *gin.Context, key string) (any, error) {
+	g.PATCH(one, a.serveThing(func(ctx context.Context, c *gin.Context, key, confirm string) (any, error) {
 		given, err := readGiven(c, r.Fields, func(f admin.Field) admin.Need { return f.Set })
-		if err != nil {
-			return nil, err
-		}
-		confirm, err := confirmation(c, "")
 		if err != nil {
 			return nil, err
 		}
 		return changed(r.Change(ctx, a.actor(c), key, given, confirm))
 	}))
-	g.DELETE(one, a.serveThing(func(ctx context.Context, c *gin.Context, key string) (any, error) {
-		confirm, err := confirmation(c, "DELETE /admin/"+r.Path+"/"+url.PathEscape(key))
-		if err != nil {
-			return nil, err
-		}
+	g.DELETE(one, a.serveThing(func(ctx context.Context, c *gin.Context, key, confirm string) (any, error) {
 		return changed(r.Delete(ctx, a.actor(c), key, confirm))
 	}))
 }
 
-// serveThing serves a call about one thing, whose name or ID is the end of the path.
-func (a *API) serveThing(call func(ctx context.Context, c *gin.Context, key string) (any, error)) gin.HandlerFunc {
+// thingCall is a call about one thing, whose name or ID is the end of the path. confirm is what the query confirms it
+// with.
+type thingCall func(ctx context.Context, c *gin.Context, key, confirm string) (any, error)
+
+func (a *API) serveThing(call thingCall) gin.HandlerFunc {
 	return a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
 		key, err := lastSegment(c, c.Params[0].Key)
-		if err == nil && key == "" {
-			err = noSuchPath(c)
-		}
 		if err != nil {
 			return nil, err
 		}
-		return call(ctx, c, key)
+		given, err := scanQuery(c.Request.URL.RawQuery, false, "confirm")
+		if err != nil {
+			return nil, err
+		}
+		return call(ctx, c, key, given[0].text)
 	})
 }
 
 // readGiven reads the fields of a body of which a call says whether it needs them. Errors:
 // model.ErrInvalidArgument.
 func readGiven(c *gin.Context, fields []admin.Field, need func(admin.Field) admin.Need) (admin.Given, error) {
-	var names, must []string
+	var names []string
 	for _, f := range fields {
 		if need(f) != admin.Never {
 			names = append(names, f.Name)
 		}
-		if need(f) == admin.Must {
-			must = append(must, f.Name)
-		}
 	}
-	o := readObject(c, names...)
-	o.need(must...)
+	said, err := readObject(c, names...)
+	if err != nil {
+		return nil, err
+	}
 	given := admin.Given{}
 	for _, f := range fields {
-		if v := field(o, f.Name, f.Value.Want, f.Value.Read); v != nil {
-			given[f.Name] = *v
+		switch value, has := said[f.Name]; {
+		case has:
+			read, ok := f.Value.Read(value)
+			if !ok {
+				return nil, fmt.Errorf("%w: %s must be %s, not %s", model.ErrInvalidArgument, f.Name, f.Value.Want,
+					shown(value))
+			}
+			given[f.Name] = read
+		case need(f) == admin.Must:
+			return nil, fmt.Errorf("%w: %s is missing", model.ErrInvalidArgument, f.Name)
 		}
 	}
-	return given, o.err
+	return given, nil
 }
 
 // thingAnswer is {"code":0} with the fields of a thing and, after a change, from when on that counts.
@@ -145,16 +148,6 @@ func (a *API) actor(c *gin.Context) admin.Actor {
 	return admin.Actor{Name: caller(c), Remote: c.Request.RemoteAddr, RequestID: knownID(c)}
 }
 
-// confirmation is the name that the query confirms a change with. "" is for none, which is refused when what must be
-// confirmed is given, as a request. The error is model.ErrInvalidArgument.
-func confirmation(c *gin.Context, must string) (name string, err error) {
-	given, err := readQuery(c.Request.URL.RawQuery, "confirm")
-	if name = given[0].text; err == nil && must != "" && name == "" {
-		err = fmt.Errorf("%w: confirm is missing, nothing was done: %s?confirm=NAME", model.ErrInvalidArgument, must)
-	}
-	return name, err
-}
-
 // LogLevel is the level of the log. Safe for concurrent use.
 type LogLevel interface {
 	State() LogState
@@ -171,17 +164,16 @@ type LogState struct {
 
 // setLogLevel changes the level until the process ends.
 func (a *API) setLogLevel(_ context.Context, c *gin.Context) (any, error) {
-	o := readObject(c, "level")
-	o.need("level")
-	name := field(o, "level", "a string", as[string])
-	if o.err != nil {
-		return nil, o.err
+	said, err := readObject(c, "level")
+	if err != nil {
+		return nil, err
 	}
 	var level slog.Level
 	names := []string{"debug", "info", "warn", "error"}
-	if !slices.Contains(names, *name) || level.UnmarshalText([]byte(*name)) != nil {
+	name, _ := said["level"].(string)
+	if !slices.Contains(names, name) || level.UnmarshalText([]byte(name)) != nil {
 		return nil, fmt.Errorf("%w: level must be one of %s, not %s",
-			model.ErrInvalidArgument, strings.Join(names, ", "), quote(*name))
+			model.ErrInvalidArgument, strings.Join(names, ", "), shown(said["level"]))
 	}
 	return a.opts.LogLevel.Set(level, caller(c), a.requestID(c)), nil
 }

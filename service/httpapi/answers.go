@@ -15,13 +15,11 @@ import (
 // Values of the headers that answers have, made once. They are shared by all answers: to
 // change one, replace the slice.
 var (
-	typeJSON   = []string{"application/json; charset=utf-8"}
-	typeText   = []string{"text/plain; charset=utf-8"}
-	typeHTML   = []string{"text/html; charset=utf-8"}
-	typeYAML   = []string{"application/yaml"}
-	noStore    = []string{"no-store"}
-	revalidate = []string{"no-cache"} // a browser keeps a file, and asks each time
-	nosniff    = []string{"nosniff"}
+	typeJSON = []string{"application/json; charset=utf-8"}
+	typeText = []string{"text/plain; charset=utf-8"}
+	typeHTML = []string{"text/html; charset=utf-8"}
+	noStore  = []string{"no-store"}
+	nosniff  = []string{"nosniff"}
 )
 
 // counted is how long a body net/http gives its length by itself, in bytes; a

@@ -16,6 +16,7 @@ import (
 	"shardid/service/admin"
 	"shardid/service/background"
 	"shardid/service/issuer"
+	"shardid/service/metric"
 	"shardid/service/monitor"
 	"shardid/service/segment"
 
@@ -38,7 +39,6 @@ const (
 	ModeSnowflake = "snowflake"
 	ModeUID       = "uid"
 	ModeSequence  = "sequence"
-	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
 // Segments is what the segment mode holds. Safe for concurrent use.
@@ -47,11 +47,12 @@ type Segments interface {
 	View(row model.Tag) segment.View // of a tag that the table has, used or not
 }
 
-// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log and Reads but for Segments and Tags are
-// required.
+// Options are what the API is made of. Issuer.Queue, Leases, Decoder, Conditions, Log and Reads but for Segments and
+// Tags are required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Reads
+	Leases     Leases // of worker IDs of names
 	Decoder    model.Decoder
 	Modes      []Mode                   // those that are enabled, the queue first, for readiness
 	Conditions func() []model.Condition // how what the service depends on is doing
@@ -102,9 +103,11 @@ type API struct {
 	draining  atomic.Bool
 	changes   atomic.Int64 // by administration
 	faults    background.RateLimitedLog
-	answers   issuer.Codes
-	buffers   sync.Pool  // of *buffer, for the ID routes
-	modes     []*watched // those that are enabled
+	buffers   sync.Pool // of *buffer, for the ID routes
+
+	noneFree   prometheus.Counter
+	noneFreeOf atomic.Pointer[string] // a name of worker IDs
+	modes      []*watched             // those that are enabled
 }
 
 // maxURL is the longest request target, in bytes. What is longer fits into the body of a POST.
@@ -125,9 +128,9 @@ func New(opts Options) *API {
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
 	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
-	a.answers = issuer.NewCodes(opts.Registry, "shardid_http_answers_total",
-		"Answers by code of the error table: 0 is IDs served, the others are errors of every path.")
-	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
+	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
+		"Leases that were refused because every worker ID of the name was leased.")
+	a.faults.Logger, a.faults.Burst = opts.Log, 10 // a fault that every request meets must not fill the disk
 	return a
 }
 
@@ -148,27 +151,23 @@ func (a *API) route() *gin.Engine {
 		"/healthz":            a.healthz,
 		"/decode":             a.serveJSON(http.StatusOK, a.decode),
 		"/api/uid/parse/*uid": a.serveJSON(http.StatusOK, a.parseUID),
-		"/openapi.yaml":       a.openAPI,
-		"/":                   func(c *gin.Context) { writeAsset(c, consoleAssets()["console.html"]) },
-		"/console/*file":      a.file(consoleAssets),
-		"/docs/*file":         a.file(manual),
+		"/decodeSnowflakeId":  a.serveJSON(http.StatusOK, a.decodeSnowflake),
+		"/cache":              a.monitoring(a.cache()),
+		"/db":                 a.monitoring(a.db()),
+		"/openapi.yaml":       a.file("openapi.yaml", openAPI),
+		"/":                   a.file("console.html", consoleHTML),
+		"/console/*file":      a.consoleFile,
+		"/docs/*file":         a.document,
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         page(readOnce(a, a.readStatus)),
-		"/api/history":        page(a.history),
-		"/api/replicas":       page(readOnce(a, a.readReplicas)),
-		"/api/names":          page(a.namesPage()),
-		"/api/sequences":      page(a.spacesPage()),
+		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
+		"/api/replicas":       page(readOnce(a, a.opts.Replicas)),
+		"/api/names": page(listed(a, "names", a.opts.Names, func(u model.NameUse) string { return u.Name.Name },
+			admin.NewNameItem)),
+		"/api/sequences": page(listed(a, "spaces", a.opts.Spaces, func(u model.SpaceUse) string { return u.Name },
+			admin.NewSpaceItem)),
 	} {
 		routeGet(e, path, handler)
-	}
-	// As Spring serves Leaf's paths: with a slash after them.
-	for path, handler := range map[string]gin.HandlerFunc{
-		"/decodeSnowflakeId": a.serveJSON(http.StatusOK, a.decodeSnowflake),
-		"/cache":             a.monitoring(a.cache()),
-		"/db":                a.monitoring(a.db()),
-	} {
-		routeGet(e, path, handler)
-		routeGet(e, path+"/", handler)
 	}
 	a.routeIDs(e)
 	a.routeLeases(e)
@@ -189,7 +188,7 @@ func (a *API) routeIDs(e *gin.Engine) {
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/get":                    a.ids(access.Queue, &ofGet, nil),
 		"/api/segment/get/*key":   a.ids(access.Segment, &ofLeaf, leafKey),
-		"/api/snowflake/get/*key": a.ids(access.Snowflake, &ofLeafSnowflake, leafKey),
+		"/api/snowflake/get/*key": a.ids(access.Snowflake, &ofLeaf, leafKey),
 		"/api/uid/get":            a.ids(access.UID, &ofLeaf, nil),
 		"/v1/queue/:appId/ids":    a.ids(access.Queue, &ofV1Queue, nil),
 		"/v1/segment/*tag":        a.ids(access.Segment, &ofV1, v1Tag),

@@ -154,13 +154,10 @@ func (a *API) explain(c *gin.Context, err error) (apiError, string) {
 			return e, a.PublicText(err)
 		}
 	}
-	store, away := errors.AsType[*model.StoreError](err)
-	switch {
-	case away && c.GetBool(operatorKey):
-		return errStoreAway, store.Error()
-	case away:
+	if store, away := errors.AsType[*model.StoreError](err); away {
 		return errStoreAway, a.PublicText(store)
-	case errors.Is(err, context.DeadlineExceeded):
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		return errStoreAway, "a store has not answered in time: try again"
 	}
 	a.fault(c, "request failed", "error", err)
@@ -182,7 +179,7 @@ func (a *API) PublicText(err error) string {
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken
 // for an ID.
 func (a *API) writeError(c *gin.Context, e apiError, message string) {
-	a.count(c, e)
+	a.noteCode(c, e)
 	if e.retry && c.Writer.Header().Get("Retry-After") == "" {
 		c.Header("Retry-After", retryAfter)
 	}
@@ -192,10 +189,8 @@ func (a *API) writeError(c *gin.Context, e apiError, message string) {
 	a.writeBody(c, e.status, typeJSON, append(body, '}'))
 }
 
-// count counts an error, and has the log, the trace and the counters of the mode know its
-// code.
-func (a *API) count(c *gin.Context, e apiError) {
-	a.answers.Add(e.code)
+// noteCode has the log, the trace and the counters of the mode know the code of an error.
+func (a *API) noteCode(c *gin.Context, e apiError) {
 	c.Set(codeKey, e.code)
 	a.requestID(c) // by which the caller's operator finds it in the log
 }

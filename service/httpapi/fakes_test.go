@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -186,8 +185,8 @@ func testOptions(q *fakeQueue, log io.Writer) (Options, *fakeModes) {
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "shardid_test"}))
 	return Options{
 		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
-			Sequence: &fakeSequence{}, Leases: &fakeLeases{}, Traffic: issuer.NewTraffic(nil, everyMode)},
-		Conditions: conditions(),
+			Sequence: &fakeSequence{}, Traffic: issuer.NewTraffic(nil, everyMode)},
+		Leases: &fakeLeases{}, Conditions: conditions(),
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,
@@ -268,11 +267,9 @@ func metricOf(t *testing.T, api *API, name string) int {
 func wantAnswer(t *testing.T, got *httptest.ResponseRecorder, status int, body string) {
 	t.Helper()
 	if got.Code != status || got.Body.String() != body {
-		t.Errorf("answered %d %s\nwant     %d %s", got.Code, clip(got.Body.Bytes()), status, body)
+		t.Errorf("answered %d %.400s\nwant     %d %s", got.Code, got.Body, status, body)
 	}
 }
-
-func clip(b []byte) []byte { return bytes.TrimSpace(b[:min(len(b), 400)]) }
 
 // storeAway is what a store says that cannot be reached.
 func storeAway() error {

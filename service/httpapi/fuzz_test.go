@@ -30,7 +30,8 @@ func FuzzParseGet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		values, unreadable := url.ParseQuery(query)
-		p, err := parse(&ofGet, query)
+		request := &gin.Context{Request: &http.Request{URL: &url.URL{RawQuery: query}}}
+		p, err := ofGet.parse(request, asked{})
 		if err != nil {
 			if !errors.Is(err, model.ErrInvalidArgument) {
 				t.Fatalf("%q: %v", query, err)
@@ -48,19 +49,10 @@ func FuzzParseGet(f *testing.F) {
 	})
 }
 
-// parse reads a raw query without a request.
-func parse(p *protocol, query string) (asked, error) {
-	given, err := readQuery(query, p.known...)
-	if err != nil {
-		return asked{}, err
-	}
-	return p.read(&gin.Context{Request: &http.Request{}}, of(0), given)
-}
-
 func sameAs(t *testing.T, p asked, values url.Values) {
 	t.Helper()
-	want := of(0)
-	want.GatePass, want.batch, want.form = values.Get("gatePass"), len(values["count"]) > 0, p.form
+	want := asked{form: p.form, batch: len(values["count"]) > 0}
+	want.GatePass, want.Count = values.Get("gatePass"), 1
 	want.App, _ = strconv.Atoi(values.Get("appId"))
 	if want.batch {
 		want.Count, _ = strconv.Atoi(values.Get("count"))

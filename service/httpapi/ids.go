@@ -28,48 +28,32 @@ type asked struct {
 	form      form
 }
 
-// serve issues what a request asks for as p has it.
-func (a *API) serve(c *gin.Context, q asked, p *protocol) {
-	var ok bool
-	if q.token, ok = a.admit(c, q.Mode); !ok {
-		return
-	}
-	query, err := readParams(c, p.known)
-	var given [maxParams]param
-	if err == nil {
-		given, err = scanQuery(query, p.exact, p.known)
-	}
-	if err == nil {
-		q, err = p.read(c, q, given)
-	}
-	if err == nil {
-		err = a.issue(c, q)
-	} else {
-		err = cmp.Or(a.opts.Enabled(q.Mode), err)
-	}
-	if err != nil {
-		a.fail(c, err)
-	}
-}
-
-// ids issues IDs of a mode, and counts what it answers. key is what the path says of them beside what p reads, nil for
-// nothing; its error means that there is no such path.
+// ids issues IDs of a mode as p has it, and counts what it answers. key is what the path says of them beside what p
+// reads, nil for nothing; its error means that there is no such path.
 func (a *API) ids(mode access.Modes, p *protocol, key func(*gin.Context) (string, error)) gin.HandlerFunc {
 	return a.timed(mode, func(c *gin.Context) {
-		q := of(mode)
+		q := asked{Request: issuer.Request{Mode: mode, Count: 1}}
+		var err error
 		if key != nil {
-			var err error
 			if q.Tag, err = key(c); err != nil {
 				a.noRoute(c)
 				return
 			}
 		}
-		a.serve(c, q, p)
+		var ok bool
+		if q.token, ok = a.admit(c, mode); !ok {
+			return
+		}
+		if q, err = p.parse(c, q); err != nil {
+			err = cmp.Or(a.opts.Enabled(mode), err)
+		} else {
+			err = a.issue(c, q)
+		}
+		if err != nil {
+			a.fail(c, err)
+		}
 	})
 }
-
-// of is what a request for an ID of a mode asks for at least.
-func of(mode access.Modes) asked { return asked{Request: issuer.Request{Mode: mode, Count: 1}} }
 
 // leafKey is the key at the end of Leaf's paths.
 func leafKey(c *gin.Context) (string, error) { return lastSegment(c, "key") }
@@ -97,39 +81,21 @@ type buffer struct {
 // A buffer whose answer a client did not take is not used again, because HTTP/2 may still be sending
 // it. After an error nothing was written.
 func (a *API) issue(c *gin.Context, q asked) error {
-	contentType := typeJSON
-	if q.form >= asDigits {
-		contentType = typeText // nothing that could be taken for a page
-	}
 	done, err := a.opts.Turn(c.Request.Context(), q.Request)
 	if err != nil {
 		return err
 	}
 	defer done()
-	b, err := a.fill(c, q)
-	if err != nil {
-		return err
-	}
-	if a.write(c, http.StatusOK, contentType, b.body) == nil {
-		a.buffers.Put(b)
-	}
-	return nil
-}
-
-// fill takes the IDs and composes the body of them.
-func (a *API) fill(c *gin.Context, q asked) (*buffer, error) {
 	b, _ := a.buffers.Get().(*buffer)
 	if q.Count > cap(b.ids) {
 		b.ids, b.body = make([]int64, 0, q.Count), make([]byte, 0, q.Count*bytesPerID)
 	}
 	var texts []string
-	var err error
 	b.ids, texts, err = a.opts.Issue(c.Request.Context(), q.token, q.Request, b.ids[:0])
 	if err != nil {
 		a.buffers.Put(b)
-		return nil, err
+		return err
 	}
-	a.answers.Add(0)
 	switch q.stride = 1; q.Mode {
 	case access.Queue:
 		q.stride = model.IndexStride
@@ -137,19 +103,20 @@ func (a *API) fill(c *gin.Context, q asked) (*buffer, error) {
 		q.stride = a.opts.Region.Stride()
 	}
 	b.body = appendIssued(b.body[:0], b.ids, texts, q)
-	return b, nil
+	contentType := typeJSON
+	if q.form >= asDigits {
+		contentType = typeText // nothing that could be taken for a page
+	}
+	if a.write(c, http.StatusOK, contentType, b.body) == nil {
+		a.buffers.Put(b)
+	}
+	return nil
 }
 
 // decode takes an ID apart.
 func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
-	given, err := readQuery(c.Request.URL.RawQuery, "id", "kind", "format")
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "id", "kind", "format")
 	if err != nil {
-		return nil, err
-	}
-	if given[0].text == "" {
-		return nil, missingID("id", "/decode?kind=queue&id=16385")
-	}
-	if _, err := model.ParseFormat(given[2].text); given[2].given && err != nil {
 		return nil, err
 	}
 	id, err := model.ParseID(given[0].text, given[2].text)
@@ -179,7 +146,7 @@ func (a *API) parseUID(_ context.Context, c *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, parts, err := a.parts(model.KindUID, "uid", value, "/api/uid/parse/34359738368")
+	id, parts, err := a.parts(model.KindUID, value)
 	return struct { // Baidu's parseUID, field by field
 		UID       int64  `json:"UID,string"`
 		Timestamp string `json:"timestamp"`
@@ -191,12 +158,11 @@ func (a *API) parseUID(_ context.Context, c *gin.Context) (any, error) {
 // decodeSnowflake takes a snowflake apart as Leaf does. It needs the layout only,
 // so it works while the mode is disabled.
 func (a *API) decodeSnowflake(_ context.Context, c *gin.Context) (any, error) {
-	const name = "snowflakeId"
-	given, err := readQuery(c.Request.URL.RawQuery, name)
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "snowflakeId")
 	if err != nil {
 		return nil, err
 	}
-	_, parts, err := a.parts(model.KindSnowflake, name, given[0].text, "/decodeSnowflakeId?snowflakeId=4194304")
+	_, parts, err := a.parts(model.KindSnowflake, given[0].text)
 	ms := parts["timestamp"]
 	return struct { // Leaf's /decodeSnowflakeId, field by field
 		Timestamp  string `json:"timestamp"`
@@ -208,10 +174,9 @@ func (a *API) decodeSnowflake(_ context.Context, c *gin.Context) (any, error) {
 	}, err
 }
 
-// parts reads the ID that is called name and returns its numbers by their names;
-// example is a request that has one. Errors: model.ErrInvalidArgument.
-func (a *API) parts(kind, name, value, example string) (int64, map[string]int64, error) {
-	id, err := parseID(name, value, example)
+// parts reads a decimal ID of a kind and returns its numbers by their names. Errors: model.ErrInvalidArgument.
+func (a *API) parts(kind, value string) (int64, map[string]int64, error) {
+	id, err := model.ParseID(value, "dec")
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,17 +1,41 @@
+// Leases of worker IDs of names, for holders that make IDs themselves. The store decides, in one transaction each,
+// who may use which times; here requests are read, calls of the store bounded, and changes told to the log.
+
 package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"shardid/model"
 	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
+
+// leaseTimeout bounds each call of the store of leases.
+const leaseTimeout = 5 * time.Second
+
+// Leases keeps the leases, by the rules that repository/sqlstore/leases.go has. Errors:
+// model.ErrUnknownName, ErrNoWorkerID, ErrLeaseLost, ErrInvalidArgument, *model.StoreError.
+type Leases interface {
+	GrantLease(ctx context.Context, name, instance string) (model.NameLease, error)
+	RenewLease(ctx context.Context, key model.LeaseKey) (model.NameLease, error)
+	ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error
+}
+
+// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last; "" for none.
+func (a *API) NoneFreeOf() string {
+	if last := a.noneFreeOf.Load(); last != nil {
+		return *last
+	}
+	return ""
+}
 
 // leaseItem is a lease in JSON. Times are Unix ms, as strings: they are for programs that count.
 type leaseItem struct {
@@ -45,9 +69,9 @@ func answerLease(l model.NameLease, err error) (leaseAnswer, error) {
 // routeLeases adds the routes of leases. What has a lease may renew it and give it back even
 // where there are too many clients.
 func (a *API) routeLeases(e *gin.Engine) {
-	e.POST("/v1/leases/:name", a.timed(access.Lease, a.serveLease(a.grantLease, "instance")))
-	e.POST("/v1/leases/:name/:workerId/renew", a.timed(access.Lease, a.serveLease(a.renewLease, "secret")))
-	e.DELETE("/v1/leases/:name/:workerId", a.timed(access.Lease, a.serveLease(a.releaseLease, "secret", "lastUsed")))
+	e.POST("/v1/leases/:name", a.serveLease(a.grantLease, "instance"))
+	e.POST("/v1/leases/:name/:workerId/renew", a.serveLease(a.renewLease, "secret"))
+	e.DELETE("/v1/leases/:name/:workerId", a.serveLease(a.releaseLease, "secret", "lastUsed"))
 }
 
 // leaseRequest is what a request for a lease asks for.
@@ -57,29 +81,33 @@ type leaseRequest struct {
 	given [maxParams]param
 }
 
-// serveLease answers a request about a lease of the name in the path.
+// serveLease answers a request about a lease of the name in the path. A caller that goes away leaves a lease that ends
+// by itself, or one that is longer than its holder knows.
 func (a *API) serveLease(do func(context.Context, leaseRequest) (leaseAnswer, error), known ...string) gin.HandlerFunc {
-	return func(c *gin.Context) {
+	answers := func(ctx context.Context, c *gin.Context) (any, error) {
+		r := leaseRequest{by: caller(c), key: model.LeaseKey{Name: c.Param("name")}}
+		if err := r.read(c, known); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+		defer cancel()
+		answer, err := do(ctx, r)
+		if _, away := errors.AsType[*model.StoreError](err); away {
+			err = fmt.Errorf("%w: %w", model.ErrLeaseStore, err)
+		}
+		return answer, err
+	}
+	return a.timed(access.Lease, func(c *gin.Context) {
 		token, ok := a.admit(c, access.Lease)
 		if !ok {
 			return
 		}
-		a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
-			r := leaseRequest{by: token.Name(), key: model.LeaseKey{Name: c.Param("name")}}
-			err := a.opts.MayLease(token, r.key.Name)
-			if err == nil {
-				err = r.read(c, known)
-			}
-			if err != nil {
-				return nil, err
-			}
-			answer, err := do(ctx, r)
-			if err == nil {
-				a.answers.Add(0)
-			}
-			return answer, err
-		})(c)
-	}
+		if err := a.opts.MayLease(token, c.Param("name")); err != nil {
+			a.fail(c, err)
+			return
+		}
+		a.serveJSON(http.StatusOK, answers)(c)
+	})
 }
 
 // read reads the parameters. A worker ID that no name can have is nobody's.
@@ -88,7 +116,7 @@ func (r *leaseRequest) read(c *gin.Context, known []string) error {
 	if err != nil {
 		return err
 	}
-	if r.given, err = scanQuery(query, true, known); err != nil || known[0] != "secret" {
+	if r.given, err = scanQuery(query, true, known...); err != nil || known[0] != "secret" {
 		return err
 	}
 	if r.key.Secret = r.given[0].text; r.key.Secret == "" {
@@ -99,23 +127,43 @@ func (r *leaseRequest) read(c *gin.Context, known []string) error {
 	return err
 }
 
+// grantLease leases a worker ID to an instance, "" for one that does not say what it is called.
 func (a *API) grantLease(ctx context.Context, r leaseRequest) (leaseAnswer, error) {
-	return answerLease(a.opts.Leases.Grant(ctx, r.by, r.key.Name, r.given[0].text))
+	name, instance := r.key.Name, r.given[0].text
+	if err := model.CheckInstance(instance); err != nil {
+		return leaseAnswer{}, err
+	}
+	lease, err := a.opts.Leases.GrantLease(ctx, name, instance)
+	switch {
+	case err == nil:
+		a.opts.Log.Info("lease granted", "name", name, "worker_id", lease.WorkerID, "instance", instance,
+			"after", lease.After, "until", lease.Until, "who", r.by)
+	case errors.Is(err, model.ErrNoWorkerID):
+		a.noneFreeOf.Store(&name)
+		a.noneFree.Inc()
+		a.opts.Log.Warn("no worker ID is free", "name", name, "error", err)
+	}
+	return answerLease(lease, err)
 }
 
 func (a *API) renewLease(ctx context.Context, r leaseRequest) (leaseAnswer, error) {
-	return answerLease(a.opts.Leases.Renew(ctx, r.key))
+	return answerLease(a.opts.Leases.RenewLease(ctx, r.key))
 }
 
+// releaseLease ends a lease whose holder issues nothing more.
 func (a *API) releaseLease(ctx context.Context, r leaseRequest) (leaseAnswer, error) {
-	var lastUsed int64
+	var lastUsed int64 // 0: nothing is known of it
 	if last := r.given[1]; last.given {
 		n, err := strconv.ParseUint(last.text, 10, 63)
 		if lastUsed = int64(n); err != nil || n == 0 || n == math.MaxInt64 {
-			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, "+
-				"not %s: "+
+			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, not %s: "+
 				"leave it out if nothing is known of it", model.ErrInvalidArgument, quote(last.text))
 		}
 	}
-	return leaseAnswer{}, a.opts.Leases.Release(ctx, r.by, r.key, lastUsed)
+	err := a.opts.Leases.ReleaseLease(ctx, r.key, lastUsed)
+	if err == nil {
+		a.opts.Log.Info("lease released", "name", r.key.Name, "worker_id", r.key.WorkerID, "last_used", lastUsed,
+			"who", r.by)
+	}
+	return leaseAnswer{}, err
 }

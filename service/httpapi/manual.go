@@ -28,11 +28,11 @@ var manualHTML string
 
 // manual is the documentation as pages, by path: alarms of the console link to their
 // sections of it. Those in Chinese are in the folder zh.
-var manual = sync.OnceValue(func() map[string]asset {
+var manual = sync.OnceValue(func() map[string][]byte {
 	breaks := extension.NewCJK(extension.WithEastAsianLineBreaks()) // one within a Chinese sentence is no space
 	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM, breaks),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
-	pages := map[string]asset{}
+	pages := map[string][]byte{}
 	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -42,19 +42,21 @@ var manual = sync.OnceValue(func() map[string]asset {
 			return err
 		}
 		if path.Ext(name) != ".md" {
-			pages[name] = newAsset(name, source)
+			pages[name] = source
 			return nil
 		}
 		language, docsFolder := "en", ""
 		if path.Dir(name) == "zh" {
 			language, docsFolder = "zh-CN", "../"
 		}
+		// Of links to files that are not part of the binary the texts stay.
+		outside := regexp.MustCompile(`\[([^\]]*)\]\(` + docsFolder + `(?:\.\./|examples/)[^)]*\)`)
 		var body bytes.Buffer
-		err = markdown.Convert(withoutOutside(name, source), &body,
+		err = markdown.Convert(outside.ReplaceAll(source, []byte("$1")), &body,
 			parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 		page := strings.NewReplacer("{title}", html.EscapeString(name), "{language}", language, "{docs}", docsFolder,
 			"{body}", alarmRow.ReplaceAllString(body.String(), `<tr id="$2"$1`)).Replace(manualHTML)
-		pages[name] = newAsset("page.html", []byte(page))
+		pages[name] = []byte(page)
 		if folder, isIndex := strings.CutSuffix(name, "README.md"); isIndex {
 			pages[folder] = pages[name]
 		}
@@ -68,26 +70,6 @@ var manual = sync.OnceValue(func() map[string]asset {
 
 // alarmRow is a row about an alarm, in the table of a page that has no headings for them.
 var alarmRow = regexp.MustCompile(`<tr(>\s*<td><a href="[^"]*#(shardid[a-z]+)")`)
-
-// link is one of Markdown: an image's mark, the text, the file, and the rest.
-var link = regexp.MustCompile(`(!?)\[([^\]]*)\]\(([^)#\s]*)([^)]*)\)`)
-
-// withoutOutside removes images and links to files that are not part of the binary from a page;
-// the texts of links stay.
-func withoutOutside(name string, source []byte) []byte {
-	return link.ReplaceAllFunc(source, func(found []byte) []byte {
-		part := link.FindSubmatch(found)
-		file := string(part[3])
-		_, err := fs.Stat(docs.Pages, path.Join(path.Dir(name), file))
-		switch {
-		case file == "" || strings.Contains(file, "://") || err == nil:
-			return found
-		case len(part[1]) > 0:
-			return nil
-		}
-		return part[2]
-	})
-}
 
 // anchors gives headings the anchors that they have on GitHub, in any script. Its keys are
 // those that are taken.

@@ -37,22 +37,22 @@ func TestDocumentation(t *testing.T) {
 			sections[name][found[1]] = true
 		}
 		for _, found := range regexp.MustCompile(`<img src="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-			check.Equal(t, manual()[path.Join(path.Dir(name), found[1])].body != nil, true, name, "shows", found[1])
+			check.Equal(t, manual()[path.Join(path.Dir(name), found[1])] != nil, true, name, "shows", found[1])
 		}
 	}
 	const english, translated = "operations.md", "zh/operations.md"
 	check.Equal(t, sections[english]["when-something-fails"] && sections[translated]["依赖出故障时会怎样"], true, "failures")
 	rules, err := os.ReadFile("../monitor/alarms.go")
 	check.Must(t, err)
-	alarms, chinese := map[string]bool{}, string(consoleAssets()["zh.js"].body)
+	console := consoleAssets(t)
+	alarms, chinese := map[string]bool{}, console["zh.js"]
 	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		alarms[found[1]] = true
 		section := strings.ToLower(found[1])
 		check.Equal(t, sections[english][section] && sections[translated][section], true, "sections", found[1])
 		check.Has(t, chinese, found[1]+": ['", "zh.js")
 	}
-	script := string(consoleAssets()["health.js"].body)
-	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(script, -1) {
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(console["health.js"], -1) {
 		check.Equal(t, alarms[found[1]], true, "the console knows", found[1])
 	}
 	for _, condition := range []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload,

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -22,9 +23,8 @@ import (
 
 // What a request keeps for the log and its span.
 const (
-	callerKey   = "shardid.caller"   // name of the token that it came with, never the token
-	operatorKey = "shardid.operator" // that token is an operator's, who may read what stores say
-	codeKey     = "shardid.code"     // code of its error
+	callerKey = "shardid.caller" // name of the token that it came with, never the token
+	codeKey   = "shardid.code"   // code of its error
 )
 
 // middleware is what every request goes through, outermost first.
@@ -65,23 +65,13 @@ func isRequestID(text string) bool {
 // requestID is the ID of the request, which it shows to the caller: its own, that of
 // its span's trace, or a new one.
 func (a *API) requestID(c *gin.Context) string {
-	id := knownID(c)
-	if id == "" {
-		if id = traceID(c); id == "" {
-			id = rand.Text()
-		}
-		c.Writer.Header()[requestIDHeader] = []string{id}
-	}
+	id := cmp.Or(knownID(c), traceID(c), rand.Text())
+	c.Header(requestIDHeader, id)
 	return id
 }
 
 // knownID is the ID that the answer shows; "" for none yet.
-func knownID(c *gin.Context) string {
-	if shown := c.Writer.Header()[requestIDHeader]; len(shown) == 1 {
-		return shown[0]
-	}
-	return ""
-}
+func knownID(c *gin.Context) string { return c.Writer.Header().Get(requestIDHeader) }
 
 // traceID is the ID of the trace that the request's span belongs to; "" without a span.
 func traceID(c *gin.Context) string {
@@ -109,13 +99,8 @@ func (a *API) describe(c *gin.Context) {
 	span.SetAttributes(semconv.HTTPRoute(c.FullPath()), attribute.Int("shardid.code", c.GetInt(codeKey)))
 }
 
-const (
-	// faultLines is how many lines a second may tell of faults of ours: one that every request meets must not fill
-	// the disk.
-	faultLines = 10
-	// maxLogged is how much of a path a line shows, in bytes.
-	maxLogged = 256
-)
+// maxLogged is how much of a path a line shows, in bytes.
+const maxLogged = 256
 
 // logRequest writes a line for a request. It shows nothing of the query, because a gatePass may be the name of a
 // person. Texts that are empty are skipped.
@@ -141,8 +126,9 @@ func cut(text string, most int) string {
 	return text
 }
 
-// fault logs what the service did wrong.
+// fault counts and logs what the service did wrong.
 func (a *API) fault(c *gin.Context, message string, args ...any) {
+	a.opts.Traffic.Fault()
 	id := a.requestID(c)
 	args = append(append([]any{"path", cut(c.Request.URL.Path, maxLogged)}, args...), "request_id", id)
 	a.faults.Log(slog.LevelError, message, args...)
@@ -154,9 +140,6 @@ func (a *API) recover(c *gin.Context) {
 		p := recover()
 		if p == nil {
 			return
-		}
-		if p == http.ErrAbortHandler { //nolint:errorlint // a panic value, compared as net/http does
-			panic(p)
 		}
 		a.fault(c, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
@@ -239,7 +222,6 @@ func (a *API) operator(c *gin.Context) (*access.Token, bool) {
 		return nil, false
 	}
 	c.Set(callerKey, token.Name())
-	c.Set(operatorKey, true)
 	return token, true
 }
 

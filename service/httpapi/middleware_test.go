@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"shardid/model"
 	"shardid/scripts/check"
@@ -28,7 +27,6 @@ func TestRequestIDs(t *testing.T) {
 		{"none", nil, ""},
 		{"longest", []string{"x-request-ID", long}, long},
 		{"too long", []string{requestIDHeader, long + "x"}, ""},
-		{"empty", []string{requestIDHeader, ""}, ""},
 		{"line end", []string{requestIDHeader, "a\r\nSet-Cookie: x"}, ""},
 		{"beyond ASCII", []string{requestIDHeader, "é"}, ""},
 		{"two", []string{requestIDHeader, "a", requestIDHeader, "b"}, ""},
@@ -107,15 +105,4 @@ func TestRequestsAreLogged(t *testing.T) {
 	log.Reset()
 	exchange{target: "/nope" + strings.Repeat("x", 3000), token: "orders"}.ask(api)
 	check.Equal(t, log.Len() < 3*maxLogged+600, true, "short")
-}
-
-// A fault that every request meets does not fill the disk, and each request has its answer.
-func TestFaultsAreBoundedInTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api, log := logging(broken(errFault), func(*Options) {})
-		for range 5 * faultLines {
-			check.Equal(t, ask(api, http.MethodGet, alice).Code, 500)
-		}
-		check.Equal(t, strings.Count(log.String(), "level=ERROR"), faultLines, "lines")
-	})
 }

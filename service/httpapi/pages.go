@@ -4,21 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
-	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"shardid/model"
-	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
@@ -26,10 +20,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// consoleFiles are the operators' console: a page, and the files that it asks for.
+// consoleFiles are the operators' console: a page, and the files that it asks for. They hold nothing of a caller:
+// figures come from the routes that the console asks.
 //
-//go:embed web/console.html web/console web/uplot-1.6.32.min.js web/uplot-1.6.32.min.css web/uplot.LICENSE
+//go:embed web/console
 var consoleFiles embed.FS
+
+//go:embed web/console/console.html
+var consoleHTML []byte
 
 //go:embed web/monitor.html
 var monitorHTML string
@@ -40,84 +38,60 @@ var monitorPages = template.Must(template.New("").Parse(monitorHTML))
 // openAPI describes the interface to programs; a test holds the answers to it.
 //
 //go:embed openapi.yaml
-var openAPI string
+var openAPI []byte
 
 // pageCSP is the Content-Security-Policy of all pages: they load their own files, ask their own server, and nothing
 // else. There is no inline script or style, and no frame around them.
 var pageCSP = []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 
-// asset is a file with its headers.
-type asset struct {
-	body        []byte
-	contentType []string
-	tag         string // strong ETag, of the content
+// fileTypes are the types of files by the ends of their names; all others are pages. The machine is not asked, as its
+// table may say anything.
+var fileTypes = map[string][]string{
+	".css": {"text/css; charset=utf-8"}, ".js": {"text/javascript; charset=utf-8"}, ".svg": {"image/svg+xml"},
+	".png": {"image/png"}, ".yaml": {"application/yaml"}, ".LICENSE": typeText,
 }
 
-// consoleAssets are the files of the console, by name. They hold nothing of a caller: figures come from the routes that
-// the console asks.
-var consoleAssets = sync.OnceValue(func() map[string]asset {
-	assets := map[string]asset{}
-	err := fs.WalkDir(consoleFiles, "web", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		body, err := consoleFiles.ReadFile(name)
-		assets[path.Base(name)] = newAsset(name, body)
-		return err
-	})
-	if err != nil { // not with files that are part of the program
-		panic(fmt.Sprintf("read the embedded console: %v", err))
-	}
-	return assets
-})
-
-func newAsset(name string, body []byte) asset {
-	// The machine is not asked for the type, as its table may say anything.
-	kind, known := map[string]string{
-		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
-	}[path.Ext(name)]
+// file answers a file, or a page without a name.
+func (a *API) file(name string, body []byte) gin.HandlerFunc {
+	kind, known := fileTypes[path.Ext(name)]
 	if !known {
-		kind = "text/plain; charset=utf-8"
+		kind = typeHTML
 	}
-	hash := sha256.Sum256(body)
-	tag := `"` + base64.RawURLEncoding.EncodeToString(hash[:12]) + `"` // 96 bits: no two files share them
-	return asset{body: body, contentType: []string{kind}, tag: tag}
-}
-
-// file answers a file of a folder.
-func (a *API) file(folder func() map[string]asset) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		file, found := folder()[strings.TrimPrefix(c.Param("file"), "/")]
-		if !found {
-			a.noRoute(c)
-			return
-		}
-		writeAsset(c, file)
+		isolate(c)
+		a.writeBody(c, http.StatusOK, kind, body)
 	}
 }
 
-func (a *API) openAPI(c *gin.Context) {
-	a.writeBody(c, http.StatusOK, typeYAML, []byte(openAPI))
+func (a *API) consoleFile(c *gin.Context) {
+	name := c.Param("file")
+	body, err := consoleFiles.ReadFile("web/console" + name)
+	if err != nil {
+		a.noRoute(c)
+		return
+	}
+	a.file(name, body)(c)
 }
 
-// writeAsset sends a file, or 304 to a browser that has it.
-func writeAsset(c *gin.Context, file asset) {
-	h := isolate(c)
-	h["Cache-Control"], h["X-Content-Type-Options"], h["Content-Type"] = revalidate, nosniff, file.contentType
-	h.Set("ETag", file.tag)
-	http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(file.body))
+// document answers a page of the documentation, or a picture of one.
+func (a *API) document(c *gin.Context) {
+	name := strings.TrimPrefix(c.Param("file"), "/")
+	body, found := manual()[name]
+	if !found {
+		a.noRoute(c)
+		return
+	}
+	a.file(name, body)(c)
 }
 
 // isolate adds what keeps a page out of others' pages, and its address, which may be
 // internal, out of requests to others. Other answers load nothing and link nowhere.
-func isolate(c *gin.Context) http.Header {
+func isolate(c *gin.Context) {
 	h := c.Writer.Header()
 	h["Content-Security-Policy"] = pageCSP
 	h["Referrer-Policy"] = []string{"no-referrer"}
 	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
-	return h
 }
 
 // metrics answers in Prometheus' text format.
@@ -172,9 +146,9 @@ const (
 	mostThings = 5000
 )
 
-// readOnce answers with what is read once in readingAge. Errors: those of read.
-func readOnce[T any](a *API, read func(context.Context) (T, error)) route {
-	get := once(a, read)
+// readOnce answers with what is read once in readingAge.
+func readOnce[T any](a *API, read func(context.Context) T) route {
+	get := once(a, func(ctx context.Context) (T, error) { return read(ctx), nil })
 	return func(ctx context.Context, _ *gin.Context) (any, error) { return get(ctx) }
 }
 
@@ -191,7 +165,7 @@ func listed[Row, Item any](
 	})
 	return func(ctx context.Context, c *gin.Context) (any, error) {
 		limit := thingsShown
-		given, err := readQuery(c.Request.URL.RawQuery, "search", "limit")
+		given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
 		if err == nil && given[1].given {
 			limit, err = parseRange("limit", given[1].text, 1, mostThings)
 		}
@@ -217,18 +191,6 @@ func listed[Row, Item any](
 		}
 		return answer, nil
 	}
-}
-
-// namesPage shows all names, and how much of each is leased.
-func (a *API) namesPage() route {
-	name := func(u model.NameUse) string { return u.Name.Name }
-	return listed(a, "names", a.opts.Names, name, admin.NewNameItem)
-}
-
-// spacesPage shows all spaces, and how much of each has been used.
-func (a *API) spacesPage() route {
-	name := func(u model.SpaceUse) string { return u.Name }
-	return listed(a, "spaces", a.opts.Spaces, name, admin.NewSpaceItem)
 }
 
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot

@@ -35,7 +35,11 @@ func readParams(c *gin.Context, known []string) (string, error) {
 	case kind == "application/x-www-form-urlencoded":
 		return query + "&" + string(body), nil
 	case kind == "application/json":
-		form, err := parseObject(body, known).form()
+		fields, err := parseObject(body, known)
+		if err != nil {
+			return "", err
+		}
+		form, err := formOf(fields)
 		return query + "&" + form, err
 	}
 	return "", fmt.Errorf("%w: send application/json or application/x-www-form-urlencoded, not %s, "+
@@ -50,13 +54,25 @@ type protocol struct {
 	read func(c *gin.Context, q asked, given [maxParams]param) (asked, error)
 }
 
+// parse reads the parameters of a request for IDs. Errors: model.ErrInvalidArgument, errBodyType.
+func (p *protocol) parse(c *gin.Context, q asked) (asked, error) {
+	query, err := readParams(c, p.known)
+	if err != nil {
+		return q, err
+	}
+	given, err := scanQuery(query, p.exact, p.known...)
+	if err != nil {
+		return q, err
+	}
+	return p.read(c, q, given)
+}
+
 // The protocols of the ID routes, but for that of tinyid.
 var (
-	ofGet           = protocol{[]string{"count", "stringify", "appId", "gatePass", "format"}, false, readGet}
-	ofLeaf          = protocol{ofGet.known[:2], false, readLeaf}
-	ofLeafSnowflake = protocol{ofLeaf.known, false, readLeafSnowflake}
-	ofV1Queue       = protocol{[]string{"count", "ranges", "format", "padded", "gatePass"}, true, readV1}
-	ofV1            = protocol{ofV1Queue.known[:4], true, readV1}
+	ofGet     = protocol{[]string{"count", "stringify", "appId", "gatePass", "format"}, false, readGet}
+	ofLeaf    = protocol{ofGet.known[:2], false, readLeaf}
+	ofV1Queue = protocol{[]string{"count", "ranges", "format", "padded", "gatePass"}, true, readV1}
+	ofV1      = protocol{ofV1Queue.known[:4], true, readV1}
 )
 
 // The protocols of sequences: numbers of a key, and how far the key has come.
@@ -68,15 +84,12 @@ var (
 // readGet reads the parameters of /get.
 func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	q, err := readBatch(q, given)
-	app, format := given[2], given[4]
-	if err == nil && app.given {
-		q.App, err = parseRange("appId", app.text, 0, model.Apps-1)
+	if err == nil {
+		q.App, err = parseRange("appId", given[2].text, 0, model.Apps-1)
 	}
-	switch {
+	switch format := given[4]; {
 	case err != nil:
 		return q, err
-	case !app.given:
-		return q, fmt.Errorf("%w: appId is missing: GET /get?appId=1&gatePass=alice", model.ErrInvalidArgument)
 	case format.given && format.text != "json" && format.text != "text":
 		return q, fmt.Errorf("%w: format must be json or text, not %s", model.ErrInvalidArgument, quote(format.text))
 	case format.text == "text", !format.given && onlyText(c.Request):
@@ -103,55 +116,37 @@ func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	return q, err
 }
 
-// readLeafSnowflake is readLeaf where the path must have a key, which is not used.
-func readLeafSnowflake(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
-	if q.Tag == "" {
-		return q, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument)
-	}
-	q.Tag = ""
-	return readLeaf(c, q, given)
-}
-
 // readBatch reads count and stringify, the first two of given.
 func readBatch(q asked, given [maxParams]param) (_ asked, err error) {
-	if q.batch = given[0].given; q.batch {
-		q.Count, err = parseRange("count", given[0].text, 1, model.MaxBatch)
-	}
-	if err == nil && given[1].given {
-		q.stringify, err = parseBool("stringify", given[1].text)
+	q.batch = given[0].given
+	if q.Count, err = parseCount(given[0]); err == nil {
+		q.stringify, err = parseFlag("stringify", given[1])
 	}
 	return q, err
 }
 
 // readV1 reads the parameters of /v1.
 func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error) {
-	count, ranges, format, padded := given[0], given[1], given[2], given[3]
-	q.form = asStrings
-	if count.given {
-		q.Count, err = parseRange("count", count.text, 1, model.MaxBatch)
-	}
-	if err == nil && ranges.given {
-		var yes bool
-		if yes, err = parseBool("ranges", ranges.text); yes {
-			q.form = asRanges
-		}
-	}
-	if err == nil && format.given {
+	format, padding := given[2], given[3]
+	count, countErr := parseCount(given[0])
+	ranges, rangesErr := parseFlag("ranges", given[1])
+	padded, paddedErr := parseFlag("padded", padding)
+	if format.given {
 		q.digits, err = model.ParseFormat(format.text)
 	}
-	if err == nil && padded.given {
-		var yes bool
-		if yes, err = parseBool("padded", padded.text); yes {
-			q.digits = q.digits.Padded()
-		}
-	}
-	switch {
-	case err != nil:
+	if err = cmp.Or(countErr, rangesErr, err, paddedErr); err != nil {
 		return q, err
-	case q.form == asRanges && (format.given || padded.given):
+	}
+	if padded {
+		q.digits = q.digits.Padded()
+	}
+	switch q.Count, q.form = count, asStrings; {
+	case ranges && (format.given || padding.given):
 		return q, fmt.Errorf("%w: ranges=true answers numbers to count with: leave format and padded out",
 			model.ErrInvalidArgument)
-	case q.form == asStrings && q.digits != model.Dec:
+	case ranges:
+		q.form = asRanges
+	case q.digits != model.Dec:
 		q.form = asTexts
 	}
 	q.Texts = q.form == asStrings
@@ -167,38 +162,35 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 
 // readSequence reads the parameters of /v1/sequence/{space}/ids.
 func readSequence(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
-	key := given[2]
+	q.Space, q.Key = c.Param("space"), given[2].text
 	given[2] = param{} // where other modes have their format
-	q, err := readV1(c, q, given)
-	if err != nil {
-		return q, err
-	}
-	return q.ofKey(c, key)
+	return readV1(c, q, given)
 }
 
 // readCurrent reads the parameters of /v1/sequence/{space}/current, which issues nothing.
 func readCurrent(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+	q.Space, q.Key = c.Param("space"), given[0].text
 	q.Count, q.form = 0, asCurrent
-	return q.ofKey(c, given[0])
-}
-
-// ofKey says whose numbers are asked for. A key is any bytes.
-func (q asked) ofKey(c *gin.Context, key param) (asked, error) {
-	q.Space, q.Key = c.Param("space"), key.text
-	if !key.given {
-		return q, fmt.Errorf("%w: key is missing: GET /v1/sequence/chat/ids?key=room42", model.ErrInvalidArgument)
-	}
 	return q, nil
 }
 
-func parseBool(name, value string) (bool, error) {
-	switch value {
-	case "true", "1":
-		return true, nil
-	case "false", "0":
-		return false, nil
+// parseCount reads how many IDs are wanted, 1 where that is not given.
+func parseCount(p param) (int, error) {
+	if !p.given {
+		return 1, nil
 	}
-	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(value))
+	return parseRange("count", p.text, 1, model.MaxBatch)
+}
+
+// parseFlag reads a flag, false where it is not given.
+func parseFlag(name string, p param) (bool, error) {
+	switch {
+	case !p.given, p.text == "false", p.text == "0":
+		return false, nil
+	case p.text == "true", p.text == "1":
+		return true, nil
+	}
+	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(p.text))
 }
 
 // maxParams is the most parameters that a route knows.
@@ -210,15 +202,10 @@ type param struct {
 	given bool
 }
 
-// readQuery reads the known parameters, at most maxParams, from a raw query without building a
-// map. Others are ignored; one given twice is refused, because two readers could take
+// scanQuery reads the known parameters, at most maxParams, from a raw query without building a
+// map. Others are ignored, or refused with exact; one given twice is refused, because two readers could take
 // different values. Errors: model.ErrInvalidArgument.
-func readQuery(query string, known ...string) ([maxParams]param, error) {
-	return scanQuery(query, false, known)
-}
-
-// scanQuery is readQuery that can refuse others.
-func scanQuery(query string, exact bool, known []string) (values [maxParams]param, err error) {
+func scanQuery(query string, exact bool, known ...string) (values [maxParams]param, err error) {
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
@@ -254,42 +241,12 @@ func parseRange(name, value string, low, high int) (int, error) {
 	return int(n), nil
 }
 
-// parseID reads an ID that is called name; example is a request that has one. The
-// error is model.ErrInvalidArgument.
-func parseID(name, value, example string) (int64, error) {
-	if value == "" {
-		return 0, missingID(name, example)
-	}
-	id, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || value[0] == '+' {
-		return 0, fmt.Errorf("%w: %s must be a whole number below 2^63, not %s", model.ErrInvalidArgument, name,
-			quote(value))
-	}
-	return id, nil
-}
-
-// missingID says that there is no ID; example is a request that has one.
-func missingID(name, example string) error {
-	return fmt.Errorf("%w: %s is missing: GET %s", model.ErrInvalidArgument, name, example)
-}
-
-// lastSegment is the value of a path that ends in one: what the star of its route
-// stands for, decoded. An encoded slash belongs to the value, one after it does not, as
-// Spring has it. The error is errNoRoute: there are further segments, so no such path.
+// lastSegment is the value of a path that ends in one: what the star of its route stands for, decoded. An encoded
+// slash belongs to the value. The error is errNoRoute: there are further segments, so no such path.
 func lastSegment(c *gin.Context, name string) (string, error) {
-	value := c.Param(name)[1:] // it begins with the slash before it
-	raw := c.Request.URL.RawPath
-	if len(value) > 1 && strings.HasSuffix(cmp.Or(raw, value), "/") {
-		value, raw = strings.TrimSuffix(value, "/"), strings.TrimSuffix(raw, "/")
-	}
-	if raw == "" { // nothing is encoded in a way that matters
-		if strings.Contains(value, "/") {
-			return "", noSuchPath(c)
-		}
-		return value, nil
-	}
-	decoded, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])
-	if err != nil || decoded != value {
+	raw := c.Request.URL.EscapedPath()
+	value, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])
+	if err != nil || value != c.Param(name)[1:] { // the parameter begins with a slash
 		return "", noSuchPath(c)
 	}
 	return value, nil

@@ -1,12 +1,7 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http/pprof"
-	"slices"
-	"strconv"
-
-	"shardid/model"
 
 	"github.com/gin-gonic/gin"
 )
@@ -18,21 +13,20 @@ const longestProfile = 10
 // profile (CPU time) and trace of the next seconds, by default 5.
 func (a *API) profile(c *gin.Context) {
 	name := c.Param("name")
-	seconds, given := c.GetQuery("seconds")
-	if n, err := strconv.Atoi(seconds); given && (err != nil || n < 1 || n > longestProfile) {
-		a.fail(c, fmt.Errorf("%w: seconds is not 1…%d", model.ErrInvalidArgument, longestProfile))
+	seconds := c.DefaultQuery("seconds", "5")
+	if _, err := parseRange("seconds", seconds, 1, longestProfile); err != nil {
+		a.fail(c, err)
 		return
 	}
 	c.Header("Cache-Control", "no-store")
-	if !given && (name == "profile" || name == "trace") {
-		c.Request.URL.RawQuery = "seconds=5"
-	}
-	switch {
-	case name == "profile":
+	switch name {
+	case "profile":
+		c.Request.URL.RawQuery = "seconds=" + seconds
 		pprof.Profile(c.Writer, c.Request)
-	case name == "trace":
+	case "trace":
+		c.Request.URL.RawQuery = "seconds=" + seconds
 		pprof.Trace(c.Writer, c.Request)
-	case slices.Contains([]string{"heap", "goroutine", "allocs", "block", "mutex", "threadcreate"}, name):
+	case "heap", "goroutine", "allocs", "block", "mutex", "threadcreate":
 		pprof.Handler(name).ServeHTTP(c.Writer, c.Request)
 	default:
 		a.noRoute(c)

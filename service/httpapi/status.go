@@ -4,13 +4,11 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -125,12 +123,11 @@ func (a *API) readyzOf(c *gin.Context) {
 	name := c.Param("mode")
 	answer, modes := a.assess()
 	i := slices.IndexFunc(modes, func(m model.Condition) bool { return m.Name == name })
-	switch {
-	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
-		a.fail(c, issuer.Disabled(name))
-		return
-	case i < 0 && name == ModeSequence && a.opts.Sequence == nil:
-		a.fail(c, a.opts.Enabled(access.Sequence))
+	bits := map[string]access.Modes{ModeSegment: access.Segment, ModeSnowflake: access.Snowflake, ModeUID: access.UID,
+		ModeSequence: access.Sequence}
+	switch bit, known := bits[name]; {
+	case i < 0 && known:
+		a.fail(c, a.opts.Enabled(bit))
 		return
 	case i < 0:
 		a.noRoute(c)
@@ -149,19 +146,14 @@ func (a *API) healthz(c *gin.Context) {
 	a.writeHealth(c, answer.Status == statusOK, answer)
 }
 
-// writeHealth answers 200 or 503. With server.protect_monitoring the reasons, which hold
-// addresses of stores, are for requests with a token; others learn what works and what
-// does not.
+// writeHealth answers 200 or 503. With server.protect_monitoring the checks and their reasons, which hold
+// addresses of stores, are for requests with a token.
 func (a *API) writeHealth(c *gin.Context, ok bool, answer healthAnswer) {
 	if a.opts.ProtectMonitoring {
 		if _, err := a.opts.Access.Operator(c.Request.Header); err != nil {
-			for i := range answer.Checks {
-				if answer.Checks[i].Error != "" {
-					answer.Checks[i].Error = reasonHidden
-				}
-			}
-			if what, _, more := strings.Cut(answer.Message, ": "); more {
-				answer.Message = what + ": " + reasonHidden
+			answer.Checks = nil
+			if answer.Message != "" {
+				answer.Message = reasonHidden
 			}
 		}
 	}
@@ -252,7 +244,7 @@ type SnowflakeStatus struct {
 }
 
 // readStatus reads what the console shows, with the first thingsShown of the tags in use.
-func (a *API) readStatus(ctx context.Context) (Status, error) {
+func (a *API) readStatus(ctx context.Context) Status {
 	s, ready := a.opts.Status(ctx), a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
@@ -261,7 +253,7 @@ func (a *API) readStatus(ctx context.Context) (Status, error) {
 	if s.Segment != nil && len(s.Segment.Tags) > thingsShown {
 		s.Segment.Total, s.Segment.Tags = len(s.Segment.Tags), s.Segment.Tags[:thingsShown]
 	}
-	return s, nil
+	return s
 }
 
 // Readiness is what /readyz answers, and how each mode is doing.
@@ -271,22 +263,9 @@ func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
 
 // modeStatus has every mode, the disabled ones too.
 func (a *API) modeStatus() map[string]ModeStatus {
-	all := map[string]ModeStatus{
-		ModeSegment:   {Enabled: a.opts.Segment != nil},
-		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
-		ModeUID:       {Enabled: a.opts.UID != nil},
-		ModeSequence:  {}, // what is enabled is among those that are looked at
-	}
+	all := map[string]ModeStatus{ModeSegment: {}, ModeSnowflake: {}, ModeUID: {}, ModeSequence: {}}
 	for _, m := range a.look() {
 		all[m.Name] = ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 	}
 	return all
 }
-
-// readReplicas reads how all replicas of the deployment are doing.
-func (a *API) readReplicas(ctx context.Context) (monitor.View, error) {
-	return a.opts.Replicas(ctx), nil
-}
-
-// history answers what happened in the last minutes.
-func (a *API) history(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }

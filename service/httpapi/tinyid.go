@@ -55,7 +55,6 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 			a.failTinyid(c, simple, err)
 			return
 		}
-		a.answers.Add(0)
 		region := a.opts.Region
 		current := first - region.Stride()
 		loading := current + (last-current)*tinyidLoading/100
@@ -78,7 +77,7 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 	if err != nil {
 		return q, err
 	}
-	given, err := readQuery(query, known...)
+	given, err := scanQuery(query, false, known...)
 	if err != nil {
 		return q, err
 	}
@@ -105,7 +104,7 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 // failTinyid answers with an error as the server of tinyid does.
 func (a *API) failTinyid(c *gin.Context, simple bool, err error) {
 	e, message := a.explain(c, err)
-	a.count(c, e)
+	a.noteCode(c, e)
 	code := tinyidFailed
 	if errors.Is(err, model.ErrNoToken) || errors.Is(err, model.ErrForbidden) {
 		code, message = tinyidNotYours, "token is error"

@@ -2,12 +2,8 @@ package issuer
 
 import (
 	"errors"
-	"strconv"
 
 	"shardid/model"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Codes of errors that come from no mode.
@@ -74,25 +70,3 @@ func Code(err error) int {
 // Failed says whether a code means that this replica could not serve for now; the others
 // are for the caller to change.
 func Failed(code int) bool { return code == -1 || code == -4 || code == -8 || code == CodeInternal }
-
-// Codes counts answers by their code in the public error table, 0 for IDs. Safe for
-// concurrent use.
-type Codes [1 - LastCode]prometheus.Counter // by the code's magnitude
-
-// NewCodes makes the counters, one for each code, which the registry exports; nil for none.
-func NewCodes(registry prometheus.Registerer, name, help string) Codes {
-	return codesFrom(0, promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
-		[]string{"code"}))
-}
-
-// codesFrom takes the counters of a code and those below it. All are made at once, so that a first error is a
-// rise.
-func codesFrom(first int, of *prometheus.CounterVec) (codes Codes) {
-	for code := first; code >= LastCode; code-- {
-		codes[-code] = of.WithLabelValues(strconv.Itoa(code))
-	}
-	return codes
-}
-
-// Add counts one answer.
-func (c *Codes) Add(code int) { c[-code].Inc() }

@@ -55,14 +55,6 @@ type Sequence interface {
 	Ask(ctx context.Context, asks []*model.SequenceAsk)
 }
 
-// Leases leases worker IDs of names to those who make IDs themselves; by is who asks, for the
-// log. Errors: those of the model package that carry a code, or the context's.
-type Leases interface {
-	Grant(ctx context.Context, by, name, instance string) (model.NameLease, error)
-	Renew(ctx context.Context, key model.LeaseKey) (model.NameLease, error)
-	Release(ctx context.Context, by string, key model.LeaseKey, lastUsed int64) error
-}
-
 // Issuer asks the modes that a replica serves; a disabled one is nil. Safe for concurrent use.
 type Issuer struct {
 	Queue     Queue
@@ -73,7 +65,6 @@ type Issuer struct {
 	Region    model.Region // joins each number of a sequence
 	// NoSequence says why Sequence is nil, if it is not switched off: a model.ErrModeDisabled.
 	NoSequence error
-	Leases     Leases
 	Traffic    *Traffic // told by the front ends; nil: nothing is counted
 
 	lines sync.Once

@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"math/bits"
+	"strconv"
 	"time"
 
 	"shardid/service/access"
@@ -12,15 +13,18 @@ import (
 )
 
 // Traffic counts what each mode has answered over all front ends since the start, but for what
-// a panic ended. nil counts nothing. Safe for concurrent use.
-type Traffic [6]*meter // by the bit of the mode; nil for one that is disabled
+// a panic ended, and faults of shardid whatever was asked. nil counts nothing. Safe for concurrent use.
+type Traffic struct {
+	modes  [6]*meter // by the bit of the mode; nil for one that is disabled
+	faults prometheus.Counter
+}
 
 // meter counts for one mode.
 type meter struct {
-	ok      prometheus.Observer // requests that got their IDs
-	refused prometheus.Observer // those that the caller must change
-	failed  prometheus.Observer // those that this replica could not serve for now
-	codes   Codes               // but for IDs
+	ok      prometheus.Observer              // requests that got their IDs
+	refused prometheus.Observer              // those that the caller must change
+	failed  prometheus.Observer              // those that this replica could not serve for now
+	codes   [1 - LastCode]prometheus.Counter // of both, by the code's magnitude
 }
 
 // NewTraffic counts for the modes in the set. The registry exports it; nil for none.
@@ -32,16 +36,20 @@ func NewTraffic(registry prometheus.Registerer, modes access.Modes) *Traffic {
 	codes := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "shardid_refused_total", Help: "Requests for IDs that got none, by code of the error table.",
 	}, []string{"mode", "code"})
-	t := &Traffic{}
+	t := &Traffic{faults: metric.Counter(registry, "shardid_faults_total",
+		"Requests and commands that met a fault of shardid, code -11: the log has each.")}
 	for ; modes != 0; modes &= modes - 1 {
 		bit := bits.TrailingZeros8(uint8(modes))
 		mode := access.Modes(1 << bit).String()
-		t[bit] = &meter{
+		m := &meter{
 			ok:      took.WithLabelValues(mode, "ok"),
 			refused: took.WithLabelValues(mode, "refused"),
 			failed:  took.WithLabelValues(mode, "failed"),
-			codes:   codesFrom(-1, codes.MustCurryWith(prometheus.Labels{"mode": mode})),
 		}
+		for code := -1; code >= LastCode; code-- { // all at once, so that a first error is a rise
+			m.codes[-code] = codes.WithLabelValues(mode, strconv.Itoa(code))
+		}
+		t.modes[bit] = m
 	}
 	return t
 }
@@ -52,7 +60,7 @@ func (t *Traffic) Observe(mode access.Modes, code int, took time.Duration) {
 	if t == nil {
 		return
 	}
-	m := t[bits.TrailingZeros8(uint8(mode))]
+	m := t.modes[bits.TrailingZeros8(uint8(mode))]
 	if m == nil {
 		return
 	}
@@ -66,5 +74,12 @@ func (t *Traffic) Observe(mode access.Modes, code int, took time.Duration) {
 	default:
 		m.refused.Observe(seconds)
 	}
-	m.codes.Add(code)
+	m.codes[-code].Inc()
+}
+
+// Fault counts a fault of shardid.
+func (t *Traffic) Fault() {
+	if t != nil {
+		t.faults.Inc()
+	}
 }

@@ -52,4 +52,5 @@ func TestTrafficIsCheap(t *testing.T) {
 	traffic := NewTraffic(nil, access.UID)
 	check.Equal(t, testing.AllocsPerRun(100, func() { traffic.Observe(access.UID, -4, time.Second) }), 0, "allocations")
 	(*Traffic)(nil).Observe(access.UID, 0, time.Second)
+	(*Traffic)(nil).Fault()
 }

@@ -245,9 +245,7 @@ func rows() []row {
 				"IDs; docs/uid.md says which layouts may follow. The time bits end soon, %s", some(end))
 		}},
 		{"ShardidInternalErrors", Warning, func(s *sight) message {
-			faults := s.rose(happened, `shardid_http_answers_total{code="-11"}`,
-				`shardid_resp_answers_total{code="-11"}`)
-			return when(faults,
+			return when(s.rose(happened, "shardid_faults_total"),
 				"callers got -11, a fault of shardid: the log has it; please report it")
 		}},
 		{"ShardidSlow", Warning, func(s *sight) message {

@@ -138,11 +138,8 @@ func TestRows(t *testing.T) {
 		"starved of indices":  {rose("shardid_queue_starved_total"), "ShardidStarved", Critical, "-4"},
 		"starved of numbers":  {rose("shardid_sequence_starved_total"), "ShardidStarved", Critical, "-4"},
 		"starved of segments": {rose("shardid_segment_starved_total"), "ShardidStarved", Critical, "-4"},
-		"a fault over RESP": {rose(`shardid_resp_answers_total{code="-11"}`), "ShardidInternalErrors", Warning,
-			"-11"},
-		"ring was empty": {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
-		"a fault over HTTP": {rose(`shardid_http_answers_total{code="-11"}`), "ShardidInternalErrors", Warning,
-			"-11"},
+		"a fault":             {rose("shardid_faults_total"), "ShardidInternalErrors", Warning, "-11"},
+		"ring was empty":      {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
 		"ring empty": {counts(map[string]float64{"shardid_uid_issued_total": 1, "shardid_uid_ring_fill": 0}),
 			"ShardidStarved", Warning, "uid.boost_power"},
 

@@ -20,10 +20,8 @@ import (
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
-	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/queue"
-	"shardid/service/resp"
 	"shardid/service/segment"
 	"shardid/service/sequence"
 	"shardid/service/snowflake"
@@ -53,8 +51,6 @@ func full() Sources {
 	watch.Alarms()
 	issuer.NewTraffic(registry, access.Queue)
 	httpapi.New(httpapi.Options{Registry: registry})
-	resp.New(resp.Options{Registry: registry})
-	lease.New(nil, nil, registry)
 	flakes, _ := snowflake.NewGenerator(snowflake.Options{
 		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
 	snowflake.NewService(flakes, 0, nil, registry)

@@ -53,10 +53,7 @@ func StartTracer(version string, log *slog.Logger) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare to send spans: %w", err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("name this instance for tracing: %w", err)
-	}
+	host, _ := os.Hostname() // "" when the system does not tell
 	process := resource.NewSchemaless(semconv.ServiceName("shardid"), semconv.ServiceVersion(version),
 		semconv.ServiceInstanceID(fmt.Sprintf("%s-%d", host, os.Getpid())))
 	if process, err = resource.Merge(process, resource.Environment()); err != nil {

@@ -3,8 +3,6 @@ package resp
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	"shardid/service/access"
 	"shardid/service/issuer"
@@ -44,7 +42,6 @@ func newCommands() map[string]command {
 		"QUIT":    {atOnce: true, run: (*conn).leave},
 		"COMMAND": {most: maxArgs, run: (*conn).commandInfo},
 		"INFO":    {most: maxArgs, run: (*conn).info},
-		"TIME":    {run: (*conn).time},
 	}
 }
 
@@ -67,7 +64,8 @@ func (c *conn) handle(words [][]byte) {
 	}
 	switch known, found := c.server.commands[string(name)]; {
 	case !found:
-		c.fail(issuer.CodeNoRoute, absent(name))
+		// rueidis asks for CLUSTER first, and continues without when the error has this word.
+		c.fail(issuer.CodeNoRoute, fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(name)))
 	case len(args) < known.least || len(args) > known.most:
 		c.fail(-6, "wrong number of arguments for "+string(name))
 	case c.multi != nil && !known.atOnce:
@@ -80,17 +78,6 @@ func (c *conn) handle(words [][]byte) {
 	if c.multi != nil {
 		c.multi.broken = true
 	}
-}
-
-// absent says what to do in place of a command that is not here. rueidis asks for CLUSTER first,
-// and continues without when the error has this word.
-func absent(name []byte) string {
-	if slices.Contains([]string{"CLUSTER", "SENTINEL", "READONLY", "ASKING"}, string(name)) {
-		return fmt.Sprintf("there is no %s: shardid keeps no data here, and each of its replicas answers every key. "+
-			"Use a client for a single server, with the address of HAProxy before the replicas or of one of them: "+
-			"see docs/api.md", name)
-	}
-	return fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(name))
 }
 
 func (c *conn) incrBy(args [][]byte) { // what redis-py sends for incr
@@ -216,21 +203,5 @@ func (c *conn) info([][]byte) {
 		"# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n")
 }
 
-func (c *conn) time([][]byte) {
-	now := time.Now()
-	out := appendBulk(appendArray(c.work.out, 2), strconv.FormatInt(now.Unix(), 10))
-	c.work.out = appendBulk(out, strconv.Itoa(now.Nanosecond()/1000))
-}
-
-// commandInfo answers COMMAND, which redis-cli asks for its help, by how many commands there are, and says nothing
-// of any.
-func (c *conn) commandInfo(args [][]byte) {
-	switch {
-	case len(args) == 1 && string(upper(args[0])) == "COUNT":
-		c.work.out = appendInteger(c.work.out, int64(len(c.server.commands)))
-	case len(args) > 0 && string(upper(args[0])) == "DOCS":
-		c.work.out = appendMap(c.work.out, c.resp3, 0)
-	default:
-		c.work.out = appendArray(c.work.out, 0)
-	}
-}
+// commandInfo answers COMMAND, which redis-cli asks for its help: it says nothing of any command.
+func (c *conn) commandInfo([][]byte) { c.work.out = appendArray(c.work.out, 0) }

@@ -126,7 +126,6 @@ func (c *conn) fail(code int, text string) { c.failAs("SHARDID", code, text) }
 
 // failAs is fail with a first word that clients know.
 func (c *conn) failAs(word string, code int, text string) {
-	c.server.answers.Add(code)
 	c.work.out = appendError(c.work.out, fmt.Sprintf("%s %d %s", word, code, text))
 }
 

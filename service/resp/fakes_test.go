@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,7 +157,7 @@ func startOn(t *testing.T, wrap func(net.Listener) net.Listener, f *fake, change
 		if err := s.Stop(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-		if err := <-ended; !errors.Is(err, ErrServerClosed) {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("Serve: %v", err)
 		}
 	})

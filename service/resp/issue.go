@@ -53,7 +53,9 @@ func (c *conn) issue(name string, args [][]byte) {
 	if ids != nil {
 		c.work.ids = ids
 	}
-	c.count(r.Mode, code, took)
+	if r.Mode != 0 { // which the key says
+		modes.Traffic.Observe(r.Mode, code, took)
+	}
 }
 
 // takeTurn waits for the turn of a large batch; pass sends its answer and ends the turn. A client that waits holds no
@@ -73,16 +75,6 @@ func (c *conn) takeTurn(r issuer.Request) (pass func(), err error) {
 		c.acquire()
 		done()
 	}, nil
-}
-
-// count counts the answer to a command for IDs. Errors have been counted.
-func (c *conn) count(mode access.Modes, code int, took time.Duration) {
-	if code == 0 {
-		c.server.answers.Add(0)
-	}
-	if mode != 0 {
-		c.server.opts.Issuer.Traffic.Observe(mode, code, took)
-	}
 }
 
 // request reads the arguments and finds the token. A request of the token's rate is used
@@ -196,6 +188,7 @@ func (c *conn) failed(err error) (code int) {
 		code = -1
 		c.fail(code, "shutting down: nothing was issued, ask another replica")
 	case code == issuer.CodeInternal:
+		c.server.opts.Issuer.Traffic.Fault()
 		c.server.faults.Log(slog.LevelError, "a RESP command failed", "error", err)
 		c.fail(code, "internal error: it has been logged, try again")
 	case errors.Is(err, errNoAuth):

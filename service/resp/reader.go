@@ -1,12 +1,9 @@
 package resp
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 )
 
 const (
@@ -24,8 +21,7 @@ type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-const errInline = protocolError("a command must be an array of bulk strings, but for PING, INFO and QUIT; " +
-	"HTTP is served at server.addr")
+const errInline = protocolError("a command must be an array of bulk strings; HTTP is served at server.addr")
 
 var errTooLong = protocolError(fmt.Sprintf("a command may have %d bytes and %d arguments", maxCommand, maxArgs))
 
@@ -46,9 +42,6 @@ type reader struct {
 func (r *reader) next() ([][]byte, error) {
 	for {
 		args, used, err := parse(r.buf[r.start:r.end], r.args[:0])
-		if err != nil && r.start < r.end && r.buf[r.start] != '*' {
-			args, used, err = parseInline(r.buf[r.start:r.end], r.args[:0])
-		}
 		switch {
 		case err == nil && len(args) == 0:
 			r.start += used
@@ -76,7 +69,8 @@ func (r *reader) next() ([][]byte, error) {
 }
 
 // parse reads one command and says how many bytes it has. The arguments are parts of b. An array of
-// no words is no command. Errors: errIncomplete, protocolError.
+// no words is no command. A line is none, so that no page can have a browser ask for an ID. Errors: errIncomplete,
+// protocolError.
 func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 	if len(b) == 0 {
 		return nil, 0, errIncomplete
@@ -116,24 +110,6 @@ func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 		at = to + 2
 	}
 	return args, at, nil
-}
-
-// parseInline reads a line: an empty one, as redis-cli --pipe sends, or what probes of load
-// balancers ask. No line issues an ID, so that no page can have a browser ask for one.
-func parseInline(b []byte, args [][]byte) (command [][]byte, used int, err error) {
-	const most = 64
-	end := bytes.IndexByte(b, '\n')
-	if end < 0 && len(b) < most {
-		return nil, 0, errIncomplete
-	}
-	if end < 0 || end >= most {
-		return nil, 0, errInline
-	}
-	words := bytes.Fields(b[:end])
-	if len(words) > 0 && !slices.Contains([]string{"PING", "INFO", "QUIT"}, strings.ToUpper(string(words[0]))) {
-		return nil, 0, errInline
-	}
-	return append(args, words...), end + 1, nil
 }
 
 // parseLength reads a number and the end of its line, and says where the next line begins.

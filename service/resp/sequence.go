@@ -117,7 +117,7 @@ func (c *conn) flushSequences() {
 		default: // the last number that was taken
 			*out = appendInteger(*out, ask.Last)
 		}
-		c.count(access.Sequence, code, took)
+		c.server.opts.Issuer.Traffic.Observe(access.Sequence, code, took)
 	}
 	g.forget()
 }

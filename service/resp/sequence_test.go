@@ -109,12 +109,9 @@ func FuzzSequence(f *testing.F) {
 	f.Add([]byte(encodeAll("INCR sequence:chat:a|GET sequence:chat:a") +
 		encode("INCRBY", "sequence:chat:\x00\r\n", "7")))
 	f.Add([]byte(encodeAll("MULTI|INCR sequence:chat:a|PING|EXEC|INCR sequence::") + "*2\r\n$4\r\nINC"))
-	f.Add([]byte(encodeAll("INCR sequence:chat:bad|INCRBY sequence:chat:a 10001|INCR snowflake") + "PING\r\n"))
+	f.Add([]byte(encodeAll("INCR sequence:chat:bad|INCRBY sequence:chat:a 10001|INCR snowflake")))
 	f.Add([]byte(encode("MULTI") + strings.Repeat(encode("INCR", "sequence:chat:a"), 300) + encode("EXEC")))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		if bytes.Contains(bytes.ToUpper(stream), []byte("TIME")) {
-			return // whose answer differs each time
-		}
 		whole, counted := replay(stream, func(r io.Reader) io.Reader { return r })
 		cut, again := replay(stream, iotest.OneByteReader)
 		if whole != cut || !maps.Equal(counted, again) {

@@ -9,7 +9,6 @@ package resp
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,12 +20,7 @@ import (
 	"shardid/service/access"
 	"shardid/service/background"
 	"shardid/service/issuer"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
-
-// ErrServerClosed is what Serve ends with after Stop.
-var ErrServerClosed = errors.New("the RESP server is stopped")
 
 // Options of a Server. Issuer, Log and Version are required.
 type Options struct {
@@ -39,8 +33,7 @@ type Options struct {
 	// it. Where a token is required and has not come, the connection stays new. nil for none.
 	ConnState func(net.Conn, http.ConnState)
 	Log       *slog.Logger
-	Registry  prometheus.Registerer // exports what is counted; nil for none
-	Version   string                // of shardid, for INFO and HELLO
+	Version   string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
 }
@@ -56,7 +49,6 @@ type Server struct {
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
 	large    sync.Pool // of *scratch that have grown in the turn of a large batch
-	answers  issuer.Codes
 	begun    time.Time
 	commands map[string]command
 
@@ -77,8 +69,6 @@ type scratch struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{},
 		faults: background.RateLimitedLog{Logger: opts.Log}}
-	s.answers = issuer.NewCodes(opts.Registry, "shardid_resp_answers_total", "Answers to commands of Redis clients by "+
-		"code of the error table: 0 is IDs served, the others are errors of every command.")
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
 	s.large.New = s.scratch.New
@@ -88,32 +78,22 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Serve takes connections until Stop, and ends with ErrServerClosed then. Whoever made the listener
+// Serve takes connections until Stop, and ends with http.ErrServerClosed then. Whoever made the listener
 // bounds how many there are and, by Options.ConnState, how long one may be new, idle or active.
 func (s *Server) Serve(listener net.Listener) error {
 	s.mu.Lock()
 	s.listener = listener
 	s.mu.Unlock()
-	for pause := 5 * time.Millisecond; ; {
+	for {
 		inner, err := listener.Accept()
-		if s.draining.Load() {
-			if err == nil {
-				_ = inner.Close()
-			}
-			return ErrServerClosed
+		switch {
+		case err == nil:
+			s.begin(inner)
+		case s.draining.Load():
+			return http.ErrServerClosed
+		default:
+			return err
 		}
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return err
-			}
-			// As net/http does: the process may be out of descriptors for a moment.
-			s.opts.Log.Warn("a RESP connection could not be accepted", "error", err, "again_in", pause.String())
-			time.Sleep(pause)
-			pause = min(2*pause, time.Second)
-			continue
-		}
-		pause = 5 * time.Millisecond
-		s.begin(inner)
 	}
 }
 
@@ -136,6 +116,7 @@ func (s *Server) begin(inner net.Conn) {
 
 func (s *Server) end(c *conn) {
 	if fault := recover(); fault != nil {
+		s.opts.Issuer.Traffic.Fault()
 		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
 	}
 	_ = c.Close()
