@@ -41,7 +41,7 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 		return model.Popped{}, explain("pop",
 			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
 	}
-	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n)
+	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n).Text()
 	if err != nil {
 		return model.Popped{}, s.fail("pop", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -48,66 +47,55 @@ func (m Marks) Confirm(ctx context.Context) (life string, err error) {
 	return Marks{fresh}.Life(ctx)
 }
 
-// Marks are those of the counters, in order; 0 is none.
-func (m Marks) Marks(ctx context.Context, life string, counters []string) ([]int64, error) {
-	args := []any{"read"}
-	for _, c := range counters {
-		args = append(args, c)
-	}
-	return m.values(ctx, "read marks", life, len(counters), args)
-}
-
-// Raise raises marks and gives, in order, what they were before; 0 is none.
+// Raise raises marks and gives, in order, what they were before; 0 is none. A mark of 0 is only read.
 func (m Marks) Raise(ctx context.Context, life string, marks []model.Mark) ([]int64, error) {
+	const op = "raise marks"
 	args := []any{"raise"}
 	for _, mark := range marks {
 		args = append(args, mark.Counter, fmt.Sprintf("%019d", max(mark.Value, 0)))
 	}
-	return m.values(ctx, "raise marks", life, len(marks), args)
-}
-
-func (m Marks) values(ctx context.Context, op, life string, count int, args []any) ([]int64, error) {
-	_, rest, err := m.run(ctx, op, life, args...)
+	_, answer, err := m.run(ctx, op, life, args...)
 	if err != nil {
 		return nil, err
 	}
-	f, values := fields{rest: rest}, make([]int64, count)
-	for i := range values {
-		values[i] = f.number(math.MaxInt64)
+	before := make([]int64, len(marks))
+	for i := range before {
+		if before[i], err = markIn(answer, i); err != nil {
+			return nil, explain(op, err)
+		}
 	}
-	if f.bad || f.rest != "" {
-		return nil, malformedMarks(op, rest)
-	}
-	return values, nil
+	return before, nil
 }
 
-func malformedMarks(op, reply string) error {
-	return explain(op, fmt.Errorf("%w: marks answered %.80q", errMalformed, reply))
+// markIn is the mark at a place of an answer.
+func markIn(answer []string, at int) (int64, error) {
+	if at < len(answer) {
+		if mark, err := strconv.ParseInt(answer[at], 10, 64); err == nil && mark >= 0 {
+			return mark, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: no mark at %d of %.80q", errMalformed, at, answer)
 }
 
 // Scan gives some marks; each that exists all the time comes at least once until next is 0.
 func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error) {
-	const op, digits = "scan the marks", 19
-	_, rest, err := m.run(ctx, op, life, "scan", from)
+	const op = "scan the marks"
+	_, answer, err := m.run(ctx, op, life, "scan", from)
 	if err != nil {
 		return nil, 0, err
 	}
-	word, rest, _ := strings.Cut(rest, " ")
-	if next, err = strconv.ParseUint(word, 10, 64); err != nil {
-		return nil, 0, malformedMarks(op, word)
+	if len(answer) == 0 {
+		return nil, 0, explain(op, errMalformed)
 	}
-	for rest != "" {
-		size, tail, _ := strings.Cut(rest, ":")
-		length, err := strconv.Atoi(size)
-		if err != nil || length < 0 || len(tail)-digits < length {
-			return nil, 0, malformedMarks(op, rest)
+	if next, err = strconv.ParseUint(answer[0], 10, 64); err != nil {
+		return nil, 0, explain(op, fmt.Errorf("%w: cursor %.80q", errMalformed, answer[0]))
+	}
+	for i := 1; i < len(answer); i += 2 {
+		value, err := markIn(answer, i+1)
+		if err != nil {
+			return nil, 0, explain(op, err)
 		}
-		value, err := strconv.ParseInt(tail[length:length+digits], 10, 64)
-		if err != nil || value < 0 {
-			return nil, 0, malformedMarks(op, rest)
-		}
-		marks = append(marks, model.Mark{Counter: strings.Clone(tail[:length]), Value: value})
-		rest = strings.TrimPrefix(tail[length+digits:], " ")
+		marks = append(marks, model.Mark{Counter: answer[i], Value: value})
 	}
 	return marks, next, nil
 }
@@ -116,22 +104,19 @@ func (m Marks) key() string { return marksKey(m.store.deploymentID()) }
 
 func marksKey(deployment string) string { return "id.gen.marks_{" + deployment + "}" }
 
-// run gives the present life and what follows it.
-func (m Marks) run(ctx context.Context, op, want string, args ...any) (life, rest string, err error) {
+// run gives the present life, and what follows it in the answer of the script.
+func (m Marks) run(ctx context.Context, op, want string, args ...any) (life string, rest []string, err error) {
 	args = append([]any{m.store.deploymentID(), want}, args...)
-	reply, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...)
-	if err != nil {
-		return "", "", m.store.fail(op, err)
-	}
-	life, rest, _ = strings.Cut(reply, " ")
-	life = strings.Clone(life)
+	answer, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...).StringSlice()
 	switch {
-	case life == "" || len(life) > maxLife:
-		return "", "", malformedMarks(op, reply)
-	case want != "" && want != life:
-		return "", "", model.ErrLifeChanged
+	case err != nil:
+		return "", nil, m.store.fail(op, err)
+	case len(answer) == 0 || len(answer[0]) > maxLife:
+		return "", nil, explain(op, fmt.Errorf("%w: marks answered %.80q", errMalformed, answer))
+	case want != "" && want != answer[0]:
+		return "", nil, model.ErrLifeChanged
 	}
-	return life, rest, nil
+	return answer[0], answer[1:], nil
 }
 
 // maxLife is the width of a life in the database, in bytes.

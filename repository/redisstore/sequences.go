@@ -43,7 +43,7 @@ func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server s
 		return "", explain("ask who the master is", err)
 	}
 	defer client.Close()
-	reply, err := q.state.run(ctx, client, []string{sectionHash(key)}, q.store.deploymentID())
+	reply, err := q.state.run(ctx, client, []string{sectionHash(key)}, q.store.deploymentID()).Text()
 	if err != nil {
 		return "", q.store.fail("ask the master", err)
 	}

@@ -26,7 +26,7 @@ type fakeWitness struct {
 	marks map[string]int64
 	err   error
 	reads int
-	next  func() // happens once, after the next Marks
+	next  func() // happens once, after marks were read next
 	asked func() // happens once, after the next Confirm
 }
 
@@ -48,22 +48,6 @@ func (w *fakeWitness) Confirm(ctx context.Context) (string, error) {
 	return w.Life(ctx)
 }
 
-func (w *fakeWitness) Marks(_ context.Context, life string, counters []string) ([]int64, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.reads++
-	marks := make([]int64, len(counters))
-	for i, c := range counters {
-		marks[i] = w.marks[c]
-	}
-	err := w.inLife(cmp.Or(life, w.life))
-	if w.next != nil {
-		w.next()
-		w.next = nil
-	}
-	return marks, err
-}
-
 func (w *fakeWitness) inLife(life string) error {
 	if w.err == nil && life != w.life {
 		return model.ErrLifeChanged
@@ -74,14 +58,20 @@ func (w *fakeWitness) inLife(life string) error {
 func (w *fakeWitness) Raise(_ context.Context, life string, marks []model.Mark) ([]int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := make([]int64, len(marks))
+	err, before := w.inLife(cmp.Or(life, w.life)), make([]int64, len(marks))
 	for i, m := range marks {
-		before[i] = w.marks[m.Counter]
-		if w.inLife(life) == nil {
-			w.marks[m.Counter] = max(before[i], m.Value)
+		if before[i] = w.marks[m.Counter]; err == nil && m.Value > before[i] {
+			w.marks[m.Counter] = m.Value
 		}
 	}
-	return before, w.inLife(life)
+	if marks[0].Value == 0 { // they are read
+		w.reads++
+		if w.next != nil {
+			w.next()
+			w.next = nil
+		}
+	}
+	return before, err
 }
 
 // Scan gives two marks at a time, in order.
