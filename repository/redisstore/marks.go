@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,13 +36,11 @@ func (m Marks) Life(ctx context.Context) (string, error) {
 // Confirm is Life, asked through new connections. With Sentinel and Cluster the server must be
 // the one that the majority takes for the master.
 func (m Marks) Confirm(ctx context.Context) (life string, err error) {
-	client, err := m.store.opts.fresh(ctx, m.key())
+	fresh, err := m.store.reconnect(ctx, m.key())
 	if err != nil {
-		return "", explain("ask who the master is", err)
+		return "", err
 	}
-	defer func() { err = cmp.Or(err, client.Close()) }()
-	fresh := &Store{opts: m.store.opts, client: client, marks: m.store.marks}
-	fresh.SetDeployment(m.store.deploymentID())
+	defer fresh.Close()
 	return Marks{fresh}.Life(ctx)
 }
 
@@ -100,9 +97,7 @@ func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []mode
 	return marks, next, nil
 }
 
-func (m Marks) key() string { return marksKey(m.store.deploymentID()) }
-
-func marksKey(deployment string) string { return "id.gen.marks_{" + deployment + "}" }
+func (m Marks) key() string { return "id.gen.marks_{" + m.store.deploymentID() + "}" }
 
 // run gives the present life, and what follows it in the answer of the script.
 func (m Marks) run(ctx context.Context, op, want string, args ...any) (life string, rest []string, err error) {
@@ -133,10 +128,20 @@ func (o Options) place() string {
 	return place[:min(len(place), 255)] // the width of shardid_deployment.witness_place
 }
 
-// fresh gives new connections to the Redis that keeps a key: to the one that the majority
-// takes for its master, where there is a majority to ask. Errors: errNoMajority, those of
-// Redis.
-func (o Options) fresh(ctx context.Context, key string) (redis.UniversalClient, error) {
+// reconnect gives the store with new connections to the Redis that keeps a key: to the one that the majority takes for
+// its master, where there is a majority to ask.
+func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
+	client, err := s.opts.connectToMaster(ctx, key)
+	if err != nil {
+		return nil, explain("ask who the master is", err)
+	}
+	fresh := &Store{opts: s.opts, client: client, marks: s.marks}
+	fresh.SetDeployment(s.deploymentID())
+	return fresh, nil
+}
+
+// connectToMaster makes the client of reconnect. Errors: errNoMajority, those of Redis.
+func (o Options) connectToMaster(ctx context.Context, key string) (redis.UniversalClient, error) {
 	switch o.Mode {
 	case ModeSentinel:
 		return o.elected(ctx)

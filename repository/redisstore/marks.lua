@@ -17,10 +17,8 @@ local key, want, what = KEYS[1], ARGV[2], ARGV[3]
 local m = redis.call('HMGET', key, 'h', 'e')
 local e = m[2]
 if m[1] ~= replid or not e then
-  local time = redis.call('TIME')
-  e = time[1] .. string.format('%06d', time[2])
   redis.call('UNLINK', key)
-  redis.call('HSET', key, 'e', e, 'h', replid)
+  e = beginLife(key)
 end
 local life = replid .. '-' .. e
 local answer = { life }

@@ -73,7 +73,7 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 	var unknown []int
 	var again []call
 	for i, r := range results {
-		if isNoScript(r.err) {
+		if redis.HasErrorPrefix(r.err, "NOSCRIPT") {
 			unknown = append(unknown, i)
 			again = append(again, calls[i])
 		}
@@ -146,8 +146,6 @@ func resultOf(cmd *redis.Cmd, execErr error) result {
 // isNil tells the reply nil itself from errors that wrap it: the failure to find
 // a master does so when the sentinels do not know its name.
 func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
-
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // isReply tells an error the server answered with from one of the network, the
 // context or the client.
