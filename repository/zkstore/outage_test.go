@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
@@ -72,17 +70,6 @@ func TestAway(t *testing.T) {
 			wantAll(t, s, model.Lease{Owner: owner(0)}, c.words...)
 		})
 	}
-}
-
-func TestNoAuth(t *testing.T) {
-	t.Parallel()
-	eachMode(t, func(t *testing.T, w world, mode string) {
-		c := w.client()
-		w.write(c, "/lock/"+w.name, "")
-		_, err := c.SetACL("/lock/"+w.name, zk.WorldACL(zk.PermRead), -1)
-		w.allow(err)
-		wantAdvice(t, check.Err(w.mode(mode).Acquire(t.Context(), owner(0))), "setAcl")
-	})
 }
 
 // TestWhatIsNoPath: owners whose texts cannot be part of a path, and a chroot that does not come last, are refused.
