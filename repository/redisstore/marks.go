@@ -155,10 +155,11 @@ func (o Options) connectToMaster(ctx context.Context, key string) (redis.Univers
 	return o.connect(), nil
 }
 
-// elected connects to the master that the majority of all Sentinels names.
+// elected connects to the master that the majority of all Sentinels names. A Sentinel may be asked under several
+// addresses, by its host and by its IP address, and has one vote: those that know the same others are one.
 func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 	votes, all := map[string]int{}, 0
-	asked := map[string]bool{}
+	asked, voted := map[string]bool{}, map[string]bool{}
 	for todo := slices.Clone(o.Addrs); len(todo) > 0; {
 		addr := todo[0]
 		todo = todo[1:]
@@ -166,14 +167,13 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 			continue
 		}
 		asked[addr] = true
-		master, others, err := o.askSentinel(ctx, addr)
-		if err != nil {
-			continue // it has no vote
+		master, others, ids, err := o.askSentinel(ctx, addr)
+		if err != nil || voted[ids] {
+			continue // it has no vote, or had it
 		}
+		voted[ids] = true
 		votes[master]++
-		if all < len(others)+1 {
-			all = len(others) + 1
-		}
+		all = max(all, len(others)+1)
 		if votes[master] > all/2 && len(asked) >= min(all, len(o.Addrs)) {
 			direct := o
 			direct.Mode, direct.Addrs, direct.MasterName = ModeSingle, []string{master}, ""
@@ -184,8 +184,8 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 	return nil, fmt.Errorf("%w: Sentinels answered %v, of %d", errNoMajority, votes, all)
 }
 
-// askSentinel gives the master that one Sentinel names, and the addresses of the others.
-func (o Options) askSentinel(ctx context.Context, addr string) (master string, others []string, err error) {
+// askSentinel gives the master that one Sentinel names, and the addresses and the IDs of the others.
+func (o Options) askSentinel(ctx context.Context, addr string) (master string, others []string, ids string, err error) {
 	u := o.universal()
 	simple := u.Simple()
 	simple.Addr, simple.DB, simple.Username, simple.Password = addr, 0, o.SentinelUsername, o.SentinelPassword
@@ -195,13 +195,14 @@ func (o Options) askSentinel(ctx context.Context, addr string) (master string, o
 	defer c.Close()
 	at, err := c.GetMasterAddrByName(ctx, o.MasterName).Result()
 	if err != nil || len(at) != 2 {
-		return "", nil, errors.Join(err, errNoMajority)
+		return "", nil, "", errors.Join(err, errNoMajority)
 	}
 	list, err := c.Sentinels(ctx, o.MasterName).Result()
+	var known []string
 	for _, s := range list {
-		others = append(others, net.JoinHostPort(s["ip"], s["port"]))
+		others, known = append(others, net.JoinHostPort(s["ip"], s["port"])), append(known, s["runid"])
 	}
-	return net.JoinHostPort(at[0], at[1]), others, err
+	return net.JoinHostPort(at[0], at[1]), others, strings.Join(slices.Sorted(slices.Values(known)), " "), err
 }
 
 // confirmOwner asks every master of a cluster who owns the slot of a key: it must be the
