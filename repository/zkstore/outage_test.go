@@ -118,7 +118,12 @@ func TestEnsemble(t *testing.T) {
 			acquire := func(first, n int, fault func()) {
 				var wg sync.WaitGroup
 				for i := first; i < first+n; i++ {
-					wg.Go(func() { leases[i] = patient(t, stores[i%6], owner(i)) })
+					wg.Go(func() {
+						check.OK(t, check.Within(4*time.Minute, func() (err error) {
+							leases[i], err = stores[i%6].Acquire(t.Context(), owner(i))
+							return err
+						}), "owner", i)
+					})
 				}
 				fault()
 				wg.Wait()
@@ -146,16 +151,5 @@ func TestEnsemble(t *testing.T) {
 			}
 			workertest.WantDistinct(t, leases)
 		})
-	}
-}
-
-// patient acquires, and tries again what fails.
-func patient(t *testing.T, s instance, o model.Owner) model.Lease {
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		lease, err := s.Acquire(t.Context(), o)
-		if err == nil || time.Since(start) > 4*time.Minute {
-			check.OK(t, err, "owner", o)
-			return lease
-		}
 	}
 }
