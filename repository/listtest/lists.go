@@ -55,11 +55,6 @@ func testArguments(t *testing.T, s Store) {
 	if st := State(t, s, aKey()); st.Len != 2 || st.HighWater != 2 {
 		t.Errorf("what is malformed changed the list: %+v", st)
 	}
-	_, err := s.TryLock(t.Context(), []string{"1_2"}, "", long)
-	wantStoreErr(t, err)
-	_, err = s.TryLock(t.Context(), []string{"1_2"}, "alice", 0)
-	wantStoreErr(t, err)
-	wantLocks(t, tryLock(t, s, "bob", long, "1_2"), true)
 	if len(s.State(t.Context(), nil)) != 0 || len(s.Push(t.Context(), nil)) != 0 {
 		t.Error("answers without questions")
 	}
