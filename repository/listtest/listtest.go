@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // Store is what the service needs of a store: its interface Lists.
@@ -44,7 +45,6 @@ func Run(t *testing.T, newStore func(t *testing.T) Store) {
 		{"16 goroutines never meet", testConcurrent},
 		{"a lock has one holder, who unlocks", testLock},
 		{"a lock expires", testLockExpires},
-		{"many locks at once", testManyLocks},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newStore(t)) })
 	}
@@ -53,18 +53,14 @@ func Run(t *testing.T, newStore func(t *testing.T) Store) {
 // Fill pushes first..last to the list and fails the test when it is refused.
 func Fill(t testing.TB, s Store, key model.ListKey, first, last int64) {
 	t.Helper()
-	if err := push(t, s, key, first, last, unlimited); err != nil {
-		t.Fatalf("push %d…%d: %v", first, last, err)
-	}
+	check.Must(t, push(t, s, key, first, last, unlimited))
 }
 
 // Pop pops n indices and fails the test on an error.
 func Pop(t testing.TB, s Store, key model.ListKey, n int) model.Popped {
 	t.Helper()
 	p, err := s.Pop(t.Context(), key, n)
-	if err != nil {
-		t.Fatalf("pop %d: %v", n, err)
-	}
+	check.Must(t, err)
 	return p
 }
 
@@ -72,9 +68,7 @@ func Pop(t testing.TB, s Store, key model.ListKey, n int) model.Popped {
 func State(t testing.TB, s Store, key model.ListKey) model.ListState {
 	t.Helper()
 	st := s.State(t.Context(), []model.ListKey{key})[0]
-	if st.Err != nil {
-		t.Fatalf("state: %v", st.Err)
-	}
+	check.Must(t, st.Err)
 	return st
 }
 
@@ -97,13 +91,6 @@ func push(t testing.TB, s Store, key model.ListKey, first, last, limit int64) er
 		Key: key, Life: State(t, s, key).Life,
 		Segment: model.Segment{First: first, Last: last}, Cap: limit,
 	}})[0]
-}
-
-func wantErr(t testing.TB, got, want error) {
-	t.Helper()
-	if !errors.Is(got, want) {
-		t.Fatalf("got error %v, want %v", got, want)
-	}
 }
 
 // wantStoreErr wants an argument error as every other failure of a store.

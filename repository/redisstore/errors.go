@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"shardid/model"
@@ -105,16 +106,5 @@ var remedies = []struct{ words, advice string }{
 // anywhere, as older versions wrap what a script runs into.
 func has(err error, words ...string) bool {
 	text := err.Error()
-	for _, word := range words {
-		if i := strings.Index(text, word); i >= 0 && !inWord(text, i, len(word)) {
-			return true
-		}
-	}
-	return false
-}
-
-// inWord tells LOADING from RELOADING, and OOM from ROOM.
-func inWord(text string, at, n int) bool {
-	letter := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= 'A' && text[i] <= 'Z' }
-	return letter(at-1) || letter(at+n)
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }

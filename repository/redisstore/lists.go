@@ -41,7 +41,7 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 		return model.Popped{}, explain("pop",
 			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
 	}
-	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n)
+	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n).Text()
 	if err != nil {
 		return model.Popped{}, s.fail("pop", err)
 	}
@@ -194,17 +194,9 @@ const (
 	// pieceLen bounds the indices of one script call, which blocks Redis for
 	// some 0.2 µs each.
 	pieceLen = 2_000
-	// pushPipelined bounds the indices sent in one round trip, for which Redis
-	// answers no other client: some 2 ms.
-	pushPipelined = 10_000
+	// piecesAtOnce bounds the calls of one round trip, during which Redis answers no other client: some 2 ms.
+	piecesAtOnce = 5
 )
-
-// piece is the part of a request that one script call pushes.
-type piece struct {
-	req    int // position of the request
-	offset int64
-	model.Segment
-}
 
 // Push appends segments and answers in order. A long segment goes in pieces, each
 // after the one before has arrived; when one fails the rest of the segment is dropped.
@@ -214,55 +206,35 @@ type piece struct {
 // *model.StoreError.
 func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
-	var todo []piece
+	var todo []int // the requests of which a piece is left
 	for i, r := range reqs {
 		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.Life == "" {
 			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, life %q",
 				model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.Life))
 			continue
 		}
-		todo = append(todo, pieceAt(r, i, 0))
+		todo = append(todo, i)
 	}
-	for len(todo) > 0 {
-		batch := todo[:batchLen(todo)]
-		todo = todo[len(batch):]
-		calls := make([]call, len(batch))
-		for i, p := range batch {
-			r := reqs[p.req] // the cap is raised by the pieces that are already there
-			args := []any{s.deploymentID(), r.Life, p.First, p.Last, r.Cap + p.offset}
-			calls[i] = call{[]string{metaKey(r.Key)}, args}
+	for offset := int64(0); len(todo) > 0; offset += pieceLen {
+		calls := make([]call, len(todo))
+		for j, i := range todo {
+			r, first := reqs[i], reqs[i].Segment.First+offset
+			last := min(first+pieceLen-1, r.Segment.Last)
+			// The cap is raised by the pieces that are already there.
+			args := []any{s.deploymentID(), r.Life, first, last, r.Cap + offset}
+			calls[j] = call{[]string{metaKey(r.Key)}, args}
 		}
-		results := s.push.runAll(ctx, s.client, calls)
-		for i, p := range batch {
-			errs[p.req] = s.pushError(results[i])
-			if next := p.offset + p.Len(); errs[p.req] == nil && next < reqs[p.req].Segment.Len() {
-				todo = append(todo, pieceAt(reqs[p.req], p.req, next))
+		var left []int
+		for j, result := range s.push.runParts(ctx, s.client, calls, piecesAtOnce) {
+			i := todo[j]
+			errs[i] = s.pushError(result)
+			if errs[i] == nil && offset+pieceLen < reqs[i].Segment.Len() {
+				left = append(left, i)
 			}
 		}
-		if err := silence(results); err != nil {
-			for _, p := range todo {
-				errs[p.req] = explain("push", err)
-			}
-			break
-		}
+		todo = left
 	}
 	return errs
-}
-
-func pieceAt(r model.PushRequest, req int, offset int64) piece {
-	first := r.Segment.First + offset
-	return piece{req, offset, model.Segment{First: first, Last: min(first+pieceLen-1, r.Segment.Last)}}
-}
-
-// batchLen is how many of the pieces go into the next pipeline: at least one.
-func batchLen(todo []piece) int {
-	indices := int64(0)
-	for i, p := range todo {
-		if indices += p.Len(); i > 0 && indices > pushPipelined || i == pipelineCalls {
-			return i
-		}
-	}
-	return len(todo)
 }
 
 func (s *Store) pushError(r result) error {

@@ -91,52 +91,37 @@ func lend(t testing.TB) (redisstore.Options, *redis.Client) {
 	return o, c
 }
 
-// site is a Redis in one of the modes, of this test alone.
-type site struct {
-	redisstore.Options
-	masters, sentinels []*testserver.RedisServer
-	client             redis.UniversalClient
-}
-
-// forEachSite runs a test in each mode.
-func forEachSite(t *testing.T, run func(*testing.T, site)) {
-	for mode, start := range map[string]func(*testing.T) site{
-		"single": func(t *testing.T) site {
+func TestContract(t *testing.T) {
+	for mode, start := range map[string]func(*testing.T) (redisstore.Options, []*testserver.RedisServer){
+		"single": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
 			server := testserver.Redis(t)
-			return site{single(server.Addr), []*testserver.RedisServer{server}, nil, server.Client()}
+			return single(server.Addr), []*testserver.RedisServer{server}
 		},
-		"sentinel": func(t *testing.T) site {
+		"sentinel": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
 			setup := testserver.Sentinel(t)
 			o := redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}
-			return site{o, []*testserver.RedisServer{setup.Master}, setup.Sentinels, setup.Master.Client()}
+			return o, []*testserver.RedisServer{setup.Master}
 		},
-		"cluster": func(t *testing.T) site {
+		"cluster": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
 			setup := testserver.Cluster(t)
-			return site{redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes, nil, setup.Client()}
+			return redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes
 		},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			run(t, start(t))
+			o, masters := start(t)
+			empty := func(t *testing.T) *redisstore.Store {
+				for _, server := range masters {
+					server.FlushAll()
+				}
+				s := open(t, o)
+				check.Must(t, s.Check(t.Context()))
+				return s
+			}
+			listtest.Run(t, func(t *testing.T) listtest.Store { return empty(t) })
+			sequencetest.Run(t, func(t *testing.T) sequencetest.Store { return empty(t).Sequences() })
 		})
 	}
-}
-
-// empty is a store at the site without any key.
-func (at site) empty(t *testing.T) *redisstore.Store {
-	for _, server := range at.masters {
-		server.FlushAll()
-	}
-	s := open(t, at.Options)
-	check.Must(t, s.Check(t.Context()))
-	return s
-}
-
-func TestContract(t *testing.T) {
-	forEachSite(t, func(t *testing.T, at site) {
-		listtest.Run(t, func(t *testing.T) listtest.Store { return at.empty(t) })
-		sequencetest.Run(t, func(t *testing.T) sequencetest.Store { return at.empty(t).Sequences() })
-	})
 }
 
 func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushRequest {

@@ -1,11 +1,9 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -38,100 +36,82 @@ func (m Marks) Life(ctx context.Context) (string, error) {
 // Confirm is Life, asked through new connections. With Sentinel and Cluster the server must be
 // the one that the majority takes for the master.
 func (m Marks) Confirm(ctx context.Context) (life string, err error) {
-	client, err := m.store.opts.fresh(ctx, m.key())
+	fresh, err := m.store.reconnect(ctx, m.key())
 	if err != nil {
-		return "", explain("ask who the master is", err)
+		return "", err
 	}
-	defer func() { err = cmp.Or(err, client.Close()) }()
-	fresh := &Store{opts: m.store.opts, client: client, marks: m.store.marks}
-	fresh.SetDeployment(m.store.deploymentID())
+	defer fresh.Close()
 	return Marks{fresh}.Life(ctx)
 }
 
-// Marks are those of the counters, in order; 0 is none.
-func (m Marks) Marks(ctx context.Context, life string, counters []string) ([]int64, error) {
-	args := []any{"read"}
-	for _, c := range counters {
-		args = append(args, c)
-	}
-	return m.values(ctx, "read marks", life, len(counters), args)
-}
-
-// Raise raises marks and gives, in order, what they were before; 0 is none.
+// Raise raises marks and gives, in order, what they were before; 0 is none. A mark of 0 is only read.
 func (m Marks) Raise(ctx context.Context, life string, marks []model.Mark) ([]int64, error) {
+	const op = "raise marks"
 	args := []any{"raise"}
 	for _, mark := range marks {
 		args = append(args, mark.Counter, fmt.Sprintf("%019d", max(mark.Value, 0)))
 	}
-	return m.values(ctx, "raise marks", life, len(marks), args)
-}
-
-func (m Marks) values(ctx context.Context, op, life string, count int, args []any) ([]int64, error) {
-	_, rest, err := m.run(ctx, op, life, args...)
+	_, answer, err := m.run(ctx, op, life, args...)
 	if err != nil {
 		return nil, err
 	}
-	f, values := fields{rest: rest}, make([]int64, count)
-	for i := range values {
-		values[i] = f.number(math.MaxInt64)
+	before := make([]int64, len(marks))
+	for i := range before {
+		if before[i], err = markIn(answer, i); err != nil {
+			return nil, explain(op, err)
+		}
 	}
-	if f.bad || f.rest != "" {
-		return nil, malformedMarks(op, rest)
-	}
-	return values, nil
+	return before, nil
 }
 
-func malformedMarks(op, reply string) error {
-	return explain(op, fmt.Errorf("%w: marks answered %.80q", errMalformed, reply))
+// markIn is the mark at a place of an answer.
+func markIn(answer []string, at int) (int64, error) {
+	if at < len(answer) {
+		if mark, err := strconv.ParseInt(answer[at], 10, 64); err == nil && mark >= 0 {
+			return mark, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: no mark at %d of %.80q", errMalformed, at, answer)
 }
 
 // Scan gives some marks; each that exists all the time comes at least once until next is 0.
 func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error) {
-	const op, digits = "scan the marks", 19
-	_, rest, err := m.run(ctx, op, life, "scan", from)
+	const op = "scan the marks"
+	_, answer, err := m.run(ctx, op, life, "scan", from)
 	if err != nil {
 		return nil, 0, err
 	}
-	word, rest, _ := strings.Cut(rest, " ")
-	if next, err = strconv.ParseUint(word, 10, 64); err != nil {
-		return nil, 0, malformedMarks(op, word)
+	if len(answer) == 0 {
+		return nil, 0, explain(op, errMalformed)
 	}
-	for rest != "" {
-		size, tail, _ := strings.Cut(rest, ":")
-		length, err := strconv.Atoi(size)
-		if err != nil || length < 0 || len(tail)-digits < length {
-			return nil, 0, malformedMarks(op, rest)
+	if next, err = strconv.ParseUint(answer[0], 10, 64); err != nil {
+		return nil, 0, explain(op, fmt.Errorf("%w: cursor %.80q", errMalformed, answer[0]))
+	}
+	for i := 1; i < len(answer); i += 2 {
+		value, err := markIn(answer, i+1)
+		if err != nil {
+			return nil, 0, explain(op, err)
 		}
-		value, err := strconv.ParseInt(tail[length:length+digits], 10, 64)
-		if err != nil || value < 0 {
-			return nil, 0, malformedMarks(op, rest)
-		}
-		marks = append(marks, model.Mark{Counter: strings.Clone(tail[:length]), Value: value})
-		rest = strings.TrimPrefix(tail[length+digits:], " ")
+		marks = append(marks, model.Mark{Counter: answer[i], Value: value})
 	}
 	return marks, next, nil
 }
 
-func (m Marks) key() string { return marksKey(m.store.deploymentID()) }
+func (m Marks) key() string { return "id.gen.marks_{" + m.store.deploymentID() + "}" }
 
-func marksKey(deployment string) string { return "id.gen.marks_{" + deployment + "}" }
-
-// run gives the present life and what follows it.
-func (m Marks) run(ctx context.Context, op, want string, args ...any) (life, rest string, err error) {
+// run gives the present life, and what follows it in the answer of the script.
+func (m Marks) run(ctx context.Context, op, want string, args ...any) (life string, rest []string, err error) {
 	args = append([]any{m.store.deploymentID(), want}, args...)
-	reply, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...)
-	if err != nil {
-		return "", "", m.store.fail(op, err)
-	}
-	life, rest, _ = strings.Cut(reply, " ")
-	life = strings.Clone(life)
+	answer, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...).StringSlice()
 	switch {
-	case life == "" || len(life) > maxLife:
-		return "", "", malformedMarks(op, reply)
-	case want != "" && want != life:
-		return "", "", model.ErrLifeChanged
+	case err != nil:
+		return "", nil, m.store.fail(op, err)
+	case len(answer) == 0 || len(answer[0]) > maxLife:
+		return "", nil, explain(op, fmt.Errorf("%w: marks answered %.80q", errMalformed, answer))
+	case want != "" && want != answer[0]:
+		return "", nil, model.ErrLifeChanged
 	}
-	return life, rest, nil
+	return answer[0], answer[1:], nil
 }
 
 // maxLife is the width of a life in the database, in bytes.
@@ -148,10 +128,20 @@ func (o Options) place() string {
 	return place[:min(len(place), 255)] // the width of shardid_deployment.witness_place
 }
 
-// fresh gives new connections to the Redis that keeps a key: to the one that the majority
-// takes for its master, where there is a majority to ask. Errors: errNoMajority, those of
-// Redis.
-func (o Options) fresh(ctx context.Context, key string) (redis.UniversalClient, error) {
+// reconnect gives the store with new connections to the Redis that keeps a key: to the one that the majority takes for
+// its master, where there is a majority to ask.
+func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
+	client, err := s.opts.connectToMaster(ctx, key)
+	if err != nil {
+		return nil, explain("ask who the master is", err)
+	}
+	fresh := &Store{opts: s.opts, client: client, marks: s.marks}
+	fresh.SetDeployment(s.deploymentID())
+	return fresh, nil
+}
+
+// connectToMaster makes the client of reconnect. Errors: errNoMajority, those of Redis.
+func (o Options) connectToMaster(ctx context.Context, key string) (redis.UniversalClient, error) {
 	switch o.Mode {
 	case ModeSentinel:
 		return o.elected(ctx)
@@ -165,10 +155,11 @@ func (o Options) fresh(ctx context.Context, key string) (redis.UniversalClient, 
 	return o.connect(), nil
 }
 
-// elected connects to the master that the majority of all Sentinels names.
+// elected connects to the master that the majority of all Sentinels names. A Sentinel may be asked under several
+// addresses, by its host and by its IP address, and has one vote: those that know the same others are one.
 func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 	votes, all := map[string]int{}, 0
-	asked := map[string]bool{}
+	asked, voted := map[string]bool{}, map[string]bool{}
 	for todo := slices.Clone(o.Addrs); len(todo) > 0; {
 		addr := todo[0]
 		todo = todo[1:]
@@ -176,14 +167,13 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 			continue
 		}
 		asked[addr] = true
-		master, others, err := o.askSentinel(ctx, addr)
-		if err != nil {
-			continue // it has no vote
+		master, others, ids, err := o.askSentinel(ctx, addr)
+		if err != nil || voted[ids] {
+			continue // it has no vote, or had it
 		}
+		voted[ids] = true
 		votes[master]++
-		if all < len(others)+1 {
-			all = len(others) + 1
-		}
+		all = max(all, len(others)+1)
 		if votes[master] > all/2 && len(asked) >= min(all, len(o.Addrs)) {
 			direct := o
 			direct.Mode, direct.Addrs, direct.MasterName = ModeSingle, []string{master}, ""
@@ -194,8 +184,8 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 	return nil, fmt.Errorf("%w: Sentinels answered %v, of %d", errNoMajority, votes, all)
 }
 
-// askSentinel gives the master that one Sentinel names, and the addresses of the others.
-func (o Options) askSentinel(ctx context.Context, addr string) (master string, others []string, err error) {
+// askSentinel gives the master that one Sentinel names, and the addresses and the IDs of the others.
+func (o Options) askSentinel(ctx context.Context, addr string) (master string, others []string, ids string, err error) {
 	u := o.universal()
 	simple := u.Simple()
 	simple.Addr, simple.DB, simple.Username, simple.Password = addr, 0, o.SentinelUsername, o.SentinelPassword
@@ -205,13 +195,14 @@ func (o Options) askSentinel(ctx context.Context, addr string) (master string, o
 	defer c.Close()
 	at, err := c.GetMasterAddrByName(ctx, o.MasterName).Result()
 	if err != nil || len(at) != 2 {
-		return "", nil, errors.Join(err, errNoMajority)
+		return "", nil, "", errors.Join(err, errNoMajority)
 	}
 	list, err := c.Sentinels(ctx, o.MasterName).Result()
+	var known []string
 	for _, s := range list {
-		others = append(others, net.JoinHostPort(s["ip"], s["port"]))
+		others, known = append(others, net.JoinHostPort(s["ip"], s["port"])), append(known, s["runid"])
 	}
-	return net.JoinHostPort(at[0], at[1]), others, err
+	return net.JoinHostPort(at[0], at[1]), others, strings.Join(slices.Sorted(slices.Values(known)), " "), err
 }
 
 // confirmOwner asks every master of a cluster who owns the slot of a key: it must be the

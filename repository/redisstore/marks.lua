@@ -6,27 +6,24 @@
 --   ARGV[2]  life in which to continue; '' is any
 --   ARGV[3]  what to do with the rest of ARGV:
 --              life          nothing but a write, which a server that is full refuses
---              read C…       read the marks of counters
---              raise C V …   raise the mark of each counter to V, 19 digits
+--              raise C V …   raise the mark of each counter to V, 19 digits; 0 only reads it
 --              scan N        give some marks, from cursor N on; 0 begins
---   returns  "<life>"; in the life that was asked for also
---              read, raise   " <mark>" for each counter, as it was before, 0 for none
---              scan          " <next cursor>" and " <length>:<counter><mark>" for each
+--   returns  the life; in the life that was asked for also
+--              raise   the mark of each counter, as it was before, 0 for none
+--              scan    the next cursor, and each counter followed by its mark
 --   errors   see prelude.lua
 
 local key, want, what = KEYS[1], ARGV[2], ARGV[3]
 local m = redis.call('HMGET', key, 'h', 'e')
 local e = m[2]
 if m[1] ~= replid or not e then
-  local time = redis.call('TIME')
-  e = time[1] .. string.format('%06d', time[2])
   redis.call('UNLINK', key)
-  redis.call('HSET', key, 'e', e, 'h', replid)
+  e = beginLife(key)
 end
 local life = replid .. '-' .. e
 local answer = { life }
 if want ~= '' and want ~= life then
-  return life
+  return answer
 elseif what == 'life' then
   redis.call('HSET', key, 'h', replid)
 elseif what == 'scan' then
@@ -35,17 +32,17 @@ elseif what == 'scan' then
   for i = 1, #page[2], 2 do
     local counter = string.match(page[2][i], '^m:(.*)$')
     if counter then
-      answer[#answer + 1] = #counter .. ':' .. counter .. page[2][i + 1]
+      answer[#answer + 1] = counter
+      answer[#answer + 1] = page[2][i + 1]
     end
   end
 else
-  local step = what == 'raise' and 2 or 1
-  for i = 4, #ARGV, step do
-    local mark = redis.call('HMGET', key, 'm:' .. ARGV[i])[1] or '0'
+  for i = 4, #ARGV, 2 do
+    local mark = redis.call('HMGET', key, 'm:' .. ARGV[i])[1] or string.rep('0', 19)
     answer[#answer + 1] = mark
-    if step == 2 and ARGV[i + 1] > mark then
+    if ARGV[i + 1] > mark then
       redis.call('HSET', key, 'm:' .. ARGV[i], ARGV[i + 1])
     end
   end
 end
-return table.concat(answer, ' ')
+return answer

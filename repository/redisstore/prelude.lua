@@ -1,5 +1,5 @@
 -- Shared by all scripts but those of locks and replicas. It leaves `replid`, the server's
--- replication ID, own() and guard(), and ends the script when the server cannot be trusted.
+-- replication ID, own(), beginLife() and guard(), and ends the script when the server cannot be trusted.
 --   ARGV[1]  ID of the deployment, '' while it is not known, which refuses
 --   errors   HISTORYHIDDEN, READONLY, NODEPLOYMENT; and by guard FOREIGN, TRYAGAIN
 --
@@ -65,6 +65,15 @@ local function length(list, meta)
   error(n.err, 0)
 end
 
+-- beginLife has a hash begin another life, and gives since when it is kept, in µs. What the life before has left is
+-- dropped first.
+local function beginLife(key)
+  local now = redis.call('TIME')
+  local e = now[1] .. string.format('%06d', now[2])
+  redis.call('HSET', key, 'e', e, 'h', replid)
+  return e
+end
+
 -- guard drops what another life left in the list; it returns the list's high-water
 -- mark (a string), the number of indices dropped, the list's life: the replication ID
 -- and since when the list is kept without loss, and where our run begins (see push.lua;
@@ -72,8 +81,8 @@ end
 -- life too, and a push that was under way, perhaps below what was popped
 -- since, is refused.
 --
--- The list goes first and h is written last: should the script die in between,
--- the next one purges again. A list without w was not filled by us.
+-- The list goes first: should the script die in between, the next one purges again. A list without w was not filled
+-- by us.
 local function guard(list, meta)
   local m = redis.call('HMGET', meta, 'h', 'w', 'e', 'd', 'r')
   local w, e = m[2], m[3]
@@ -86,9 +95,7 @@ local function guard(list, meta)
     redis.call('UNLINK', list)
   end
   if m[1] ~= replid or not e or purged > 0 then
-    local now = redis.call('TIME')
-    e = now[1] .. string.format('%06d', now[2])
-    redis.call('HSET', meta, 'e', e, 'h', replid)
+    e = beginLife(meta)
   end
   return w or '0', purged, replid .. '-' .. e, m[5]
 end

@@ -96,15 +96,15 @@ func TestMarks(t *testing.T) {
 		check.Must(t, err)
 		check.Equal(t, before[0], raise.before, "before", raise.value)
 	}
-	got, err := one.Marks(ctx, life, []string{"h", "t:a b", "", "l:1_0"})
-	check.Must(t, err)
-	check.Equal(t, fmt.Sprint(got), fmt.Sprint([]int64{0, highest, 0, 3}))
-	others, err := two.Life(ctx)
-	check.Must(t, err)
-	got, err = two.Marks(ctx, others, []string{"t:a b"})
+	for _, in := range []string{life, ""} {
+		got, err := read(t, one, in, "h", "t:a b", "", "l:1_0")
+		check.Must(t, err)
+		check.Equal(t, fmt.Sprint(got), fmt.Sprint([]int64{0, highest, 0, 3}))
+	}
+	got, err := read(t, two, "", "t:a b")
 	check.Must(t, err)
 	check.Equal(t, got[0], 0, "of another deployment")
-	check.Is(t, check.Err(one.Marks(ctx, life+"0", []string{"t:a b"})), model.ErrLifeChanged)
+	check.Is(t, check.Err(read(t, one, life+"0", "t:a b")), model.ErrLifeChanged)
 
 	want := map[string]int64{"t:3:x\n7 ": 6, "t:": 7}
 	for i := range 1500 {
@@ -125,6 +125,15 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	check.Equal(t, maps.Equal(seen, want), true, "marks", len(seen), "want", len(want))
+}
+
+// read gives the marks of counters in a life.
+func read(t *testing.T, m redisstore.Marks, life string, counters ...string) ([]int64, error) {
+	marks := make([]model.Mark, len(counters))
+	for i, counter := range counters {
+		marks[i].Counter = counter
+	}
+	return m.Raise(t.Context(), life, marks)
 }
 
 // TestReplicas: a record is there until it is removed or too old; each deployment has its own.

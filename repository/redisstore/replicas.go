@@ -3,11 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"slices"
+	"strconv"
 	"time"
-
-	"shardid/model"
 )
 
 // Replicas keeps a short-lived record of each replica of the deployment, in one hash.
@@ -37,29 +35,24 @@ func (r *Replicas) Remove(ctx context.Context, replica string, lasts time.Durati
 // All gives how old each record is that counts, given for how long records do, in no order. Errors:
 // *model.StoreError.
 func (r *Replicas) All(ctx context.Context, lasts time.Duration) (map[string]time.Duration, error) {
-	reply, err := r.run(ctx, "read the replicas' records", "", "", lasts)
+	answer, err := r.run(ctx, "read the replicas' records", "", "", lasts)
 	if err != nil {
 		return nil, err
 	}
-	_, rest, _ := strings.Cut(reply, "\n")
 	ages := map[string]time.Duration{}
-	for line := range strings.Lines(rest) {
-		f := fields{rest: strings.TrimSuffix(line, "\n")}
-		age := time.Duration(f.number(model.MaxIndex)) * time.Millisecond
-		if f.bad {
-			return nil, explain("read the replicas' records", fmt.Errorf("%w: %.80q", errMalformed, line))
-		}
-		ages[f.rest] = age
+	for pair := range slices.Chunk(answer, 2) {
+		ms, _ := strconv.ParseInt(pair[0], 10, 64)
+		ages[pair[1]] = time.Duration(ms) * time.Millisecond
 	}
 	return ages, nil
 }
 
-func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts time.Duration) (string, error) {
+func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts time.Duration) ([]string, error) {
 	deployment := r.store.deploymentID()
 	if deployment == "" {
-		return "", explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
+		return nil, explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
 	}
-	reply, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
-		replica, record, lasts.Milliseconds())
-	return reply, r.store.fail(op, err)
+	answer, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
+		replica, record, lasts.Milliseconds()).StringSlice()
+	return answer, r.store.fail(op, err)
 }

@@ -4,23 +4,22 @@
 --   ARGV[1]  replica whose record is written or removed; '' only reads
 --   ARGV[2]  its record, one line; '' removes it
 --   ARGV[3]  how long a record counts, in ms
---   returns  "OK" after a write; else "<Unix ms>" and a line for each
---            record that counts: "<ms old> <record>"
+--   returns  for each record that counts how many ms old it is, and the record; nothing after a write
 
 local key, replica, record, lasts = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local flat = redis.call('HGETALL', key)
-local kept, lines = {}, { string.format('%.0f', now) }
+local kept, answer = {}, {}
 for i = 1, #flat, 2 do
   local written, text = string.match(flat[i + 1], '^(%d+) (.*)$')
   if written and now - written <= lasts and (replica == '' or flat[i] ~= replica) then
     kept[#kept + 1], kept[#kept + 2] = flat[i], flat[i + 1]
-    lines[#lines + 1] = string.format('%.0f', math.max(now - written, 0)) .. ' ' .. text
+    answer[#answer + 1], answer[#answer + 2] = string.format('%.0f', math.max(now - written, 0)), text
   end
 end
 if replica == '' then
-  return table.concat(lines, '\n')
+  return answer
 end
 if record ~= '' then
   kept[#kept + 1], kept[#kept + 2] = replica, string.format('%.0f', now) .. ' ' .. record
@@ -30,4 +29,4 @@ if #kept > 0 then
   redis.call('HSET', key, unpack(kept))
   redis.pcall('PEXPIRE', key, lasts)
 end
-return 'OK'
+return {}

@@ -18,7 +18,7 @@ var sources embed.FS
 // errNoReply reports a command that go-redis ended with neither reply nor error.
 var errNoReply = errors.New("no reply")
 
-// script is a Lua script. Every one whose reply is read returns a string that is not empty. It is sent by its hash,
+// script is a Lua script. One whose replies runAll reads returns a string that is not empty. It is sent by its hash,
 // and its text only when the server does not know the hash: NOSCRIPT says for sure that nothing was executed. Its
 // runs are the calls of the store that are observed, under the name of its last file.
 type script struct {
@@ -59,11 +59,11 @@ type result struct {
 }
 
 // run runs the script once.
-func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) (string, error) {
+func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) *redis.Cmd {
 	ctx, end := s.observe.Begin(ctx, "redis", s.name)
-	reply, err := s.Run(ctx, c, keys, args...).Text()
-	end(err)
-	return reply, err
+	reply := s.Run(ctx, c, keys, args...)
+	end(reply.Err())
+	return reply
 }
 
 // runAll runs the script for many calls in one pipeline and answers in order.
@@ -73,7 +73,7 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 	var unknown []int
 	var again []call
 	for i, r := range results {
-		if isNoScript(r.err) {
+		if redis.HasErrorPrefix(r.err, "NOSCRIPT") {
 			unknown = append(unknown, i)
 			again = append(again, calls[i])
 		}
@@ -146,8 +146,6 @@ func resultOf(cmd *redis.Cmd, execErr error) result {
 // isNil tells the reply nil itself from errors that wrap it: the failure to find
 // a master does so when the sentinels do not know its name.
 func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
-
-func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
 // isReply tells an error the server answered with from one of the network, the
 // context or the client.

@@ -14,14 +14,10 @@ for i = 1, #KEYS do
   local e = m[2]
   own(key, m[3])
   if m[1] ~= replid or not e then
-    local time = redis.call('TIME')
-    e = time[1] .. string.format('%06d', time[2])
     redis.call('UNLINK', key)
-    redis.call('HSET', key, 'e', e, 'h', replid, 'd', deployment)
-    m[4], m[5] = false, false
-  else
-    redis.call('HSET', key, 'd', deployment)
+    e, m[4], m[5] = beginLife(key), 0, 0
   end
+  redis.call('HSET', key, 'd', deployment)
   lines[i] = replid .. ' ' .. replid .. '-' .. e .. ' ' .. (m[4] or 0) .. ' ' .. (m[5] or 0)
 end
 return table.concat(lines, '\n')

@@ -38,18 +38,13 @@ func (q *Sequences) Majority() bool { return q.store.opts.Mode != ModeSingle }
 // Confirm gives the life of the server that has the section, asked through a new connection. With
 // Sentinel and Cluster it is the one that the majority takes for the master.
 func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server string, err error) {
-	client, err := q.store.opts.fresh(ctx, sectionHash(key))
-	if err != nil {
-		return "", explain("ask who the master is", err)
+	fresh := *q
+	if fresh.store, err = q.store.reconnect(ctx, sectionHash(key)); err != nil {
+		return "", err
 	}
-	defer client.Close()
-	reply, err := q.state.run(ctx, client, []string{sectionHash(key)}, q.store.deploymentID())
-	if err != nil {
-		return "", q.store.fail("ask the master", err)
-	}
-	states := make([]model.SectionState, 1)
-	err = decodeSections(reply, states)
-	return states[0].Server, explain("ask the master", err)
+	defer fresh.store.Close()
+	state := fresh.State(ctx, []model.SectionKey{key})[0]
+	return state.Server, state.Err
 }
 
 // Sections in one script call; in a cluster it is one, as keys of a call must share a slot.

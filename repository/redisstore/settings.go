@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,23 +17,14 @@ import (
 // *model.StoreError when a server does not answer, together with what the others said. Safe for concurrent
 // use.
 func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		found, err := s.inspectMaster(ctx, s.client, cmp.Or(s.opts.MasterName, s.opts.Addrs[0]))
-		return found, s.fail("read the settings", err)
-	}
-	var mu sync.Mutex // ForEachMaster calls from a goroutine for each node
+	var mu sync.Mutex
 	var found []model.Finding
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		addr := node.Options().Addr
-		some, err := s.inspectMaster(ctx, node, addr)
+	err := s.eachMaster(ctx, func(ctx context.Context, c redis.UniversalClient, node string) error {
+		some, err := s.inspectMaster(ctx, c, node)
 		mu.Lock()
 		defer mu.Unlock()
 		found = append(found, some...)
-		if err != nil {
-			return fmt.Errorf("node %s: %w", addr, err)
-		}
-		return nil
+		return err
 	})
 	slices.SortStableFunc(found, func(a, b model.Finding) int { return strings.Compare(a.Node, b.Node) })
 	return found, s.fail("read the settings", err)

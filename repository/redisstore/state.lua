@@ -21,7 +21,7 @@ local lines = {}
 for i = 1, #KEYS do
   local ok, line = pcall(state, KEYS[i])
   if not ok then
-    line = '!' .. string.gsub(type(line) == 'table' and line.err or tostring(line), '[\r\n]', ' ')
+    line = '!' .. (type(line) == 'table' and line.err or tostring(line))
   end
   lines[i] = line
 end

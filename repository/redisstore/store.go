@@ -41,6 +41,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,21 +131,16 @@ var errMode = errors.New("wrong redis.url")
 // loaded its data, runs our scripts and tells its replication ID. It writes nothing. The error wraps
 // model.ErrPartlyAway while some masters of a cluster serve.
 func (s *Store) Check(ctx context.Context) error {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return s.fail("check", s.checkServer(ctx, s.client))
-	}
 	var some atomic.Bool
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		err := s.checkServer(ctx, node)
+	err := s.eachMaster(ctx, func(ctx context.Context, c redis.UniversalClient, _ string) error {
+		err := s.checkServer(ctx, c)
+		if err == nil && s.opts.Mode == ModeCluster {
+			err = checkCluster(ctx, c)
+		}
 		if err == nil {
-			err = checkCluster(ctx, node)
+			some.Store(true)
 		}
-		if err != nil {
-			return fmt.Errorf("node %s: %w", node.Options().Addr, err)
-		}
-		some.Store(true)
-		return nil
+		return err
 	})
 	if err != nil && some.Load() {
 		err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
@@ -152,8 +148,25 @@ func (s *Store) Check(ctx context.Context) error {
 	return s.fail("check", err)
 }
 
+// eachMaster calls f for the master, or for each one of a cluster, in a goroutine of its own.
+func (s *Store) eachMaster(
+	ctx context.Context, f func(ctx context.Context, c redis.UniversalClient, node string) error,
+) error {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return f(ctx, s.client, cmp.Or(s.opts.MasterName, s.opts.Addrs[0]))
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+		node := c.Options().Addr
+		if err := f(ctx, c, node); err != nil {
+			return fmt.Errorf("node %s: %w", node, err)
+		}
+		return nil
+	})
+}
+
 func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
-	mode, err := s.check.run(ctx, c, nil, "-")
+	mode, err := s.check.run(ctx, c, nil, "-").Text()
 	if err != nil {
 		return err
 	}
@@ -165,7 +178,7 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 
 // checkCluster asks a node that answers. Those that say cluster_state:ok serve their own
 // slots whatever becomes of the others.
-func checkCluster(ctx context.Context, node *redis.Client) error {
+func checkCluster(ctx context.Context, node redis.UniversalClient) error {
 	info, err := node.ClusterInfo(ctx).Result()
 	if err == nil && !strings.Contains(info, "cluster_state:ok") {
 		err = errors.New("CLUSTERDOWN cluster_state is not ok")
@@ -176,21 +189,16 @@ func checkCluster(ctx context.Context, node *redis.Client) error {
 // cleanupTimeout bounds the unlocking after a failed TryLock.
 const cleanupTimeout = time.Second
 
-// TryLock tries to take each name for ttl (whole milliseconds, at least one)
+// TryLock tries to take each name for ttl, in whole milliseconds,
 // under the token and says, in order, which it got; a name that is held under this
 // token already is one, and is held no longer for it. After an error nothing is
 // held, unless Redis cannot be reached to say so: then until ttl is over.
 func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
-	if token == "" || ttl < time.Millisecond {
-		return nil, explain("lock", fmt.Errorf("%w: token %q, ttl %v", model.ErrInvalidArgument, token, ttl))
-	}
 	results := s.lock.runParts(ctx, s.client, s.lockCalls(names, token, ttl.Milliseconds()), pipelineCalls)
 	if err := firstError(results); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		if s.Unlock(cleanup, names, token) != nil {
-			err = fmt.Errorf("%w (locks taken before stay until they expire)", err)
-		}
+		_ = s.Unlock(cleanup, names, token) // what it cannot reach expires
 		return nil, s.fail("lock", err)
 	}
 	got := make([]bool, len(names))

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/scripts/check"
 )
 
@@ -247,12 +248,5 @@ func TestCheck(t *testing.T) {
 // wantAdvice checks an error for operators.
 func wantAdvice(t testing.TB, err error, advice string) {
 	t.Helper()
-	var store *model.StoreError
-	if !errors.As(err, &store) || store.Store != "database" || store.Op == "" ||
-		!strings.Contains(store.Advice, advice) {
-		t.Errorf("got %v, want a StoreError that advises %q", err, advice)
-	}
-	if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
-		t.Errorf("more than one line: %q", err)
-	}
+	workertest.WantAdvice(t, "database", err, advice)
 }

@@ -26,7 +26,7 @@ type fakeWitness struct {
 	marks map[string]int64
 	err   error
 	reads int
-	next  func() // happens once, after the next Marks
+	next  func() // happens once, after marks were read next
 	asked func() // happens once, after the next Confirm
 }
 
@@ -48,22 +48,6 @@ func (w *fakeWitness) Confirm(ctx context.Context) (string, error) {
 	return w.Life(ctx)
 }
 
-func (w *fakeWitness) Marks(_ context.Context, life string, counters []string) ([]int64, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.reads++
-	marks := make([]int64, len(counters))
-	for i, c := range counters {
-		marks[i] = w.marks[c]
-	}
-	err := w.inLife(cmp.Or(life, w.life))
-	if w.next != nil {
-		w.next()
-		w.next = nil
-	}
-	return marks, err
-}
-
 func (w *fakeWitness) inLife(life string) error {
 	if w.err == nil && life != w.life {
 		return model.ErrLifeChanged
@@ -74,14 +58,20 @@ func (w *fakeWitness) inLife(life string) error {
 func (w *fakeWitness) Raise(_ context.Context, life string, marks []model.Mark) ([]int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := make([]int64, len(marks))
+	err, before := w.inLife(cmp.Or(life, w.life)), make([]int64, len(marks))
 	for i, m := range marks {
-		before[i] = w.marks[m.Counter]
-		if w.inLife(life) == nil {
-			w.marks[m.Counter] = max(before[i], m.Value)
+		if before[i] = w.marks[m.Counter]; err == nil && m.Value > before[i] {
+			w.marks[m.Counter] = m.Value
 		}
 	}
-	return before, w.inLife(life)
+	if marks[0].Value == 0 { // they are read
+		w.reads++
+		if w.next != nil {
+			w.next()
+			w.next = nil
+		}
+	}
+	return before, err
 }
 
 // Scan gives two marks at a time, in order.
@@ -116,6 +106,14 @@ func mariaDB(t *testing.T, opts Options) *Store {
 	return s
 }
 
+// witnessed is a mariaDB with a witness, for a test beside others.
+func witnessed(t *testing.T) (*Store, *fakeWitness) {
+	t.Helper()
+	t.Parallel()
+	w := aWitness()
+	return mariaDB(t, Options{Witness: w}), w
+}
+
 // anotherServer makes the row that of another life, which beat so long ago, and lets
 // the waits after it pass.
 func anotherServer(t *testing.T, s *Store, ago time.Duration) {
@@ -136,6 +134,13 @@ func waited(t *testing.T, s *Store) {
 	s.seen.hold.since = s.seen.hold.since.Add(-3 * time.Second)
 }
 
+// waitedFor makes the store have met a change so long ago.
+func waitedFor(s *Store, d time.Duration) {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	s.seen.changedAt = time.Now().Add(-d)
+}
+
 func ms(d time.Duration) string {
 	return "1000 * " + strings.TrimSuffix(d.Truncate(time.Second).String(), "s")
 }
@@ -145,6 +150,17 @@ func nextTag(t *testing.T, s *Store) model.TagSegment {
 	seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
 	check.Must(t, err)
 	return seg
+}
+
+// wantNext wants the next numbers of list 1_0 and of tag t to begin there, without a jump, above rows that lacked so
+// many.
+func wantNext(t *testing.T, s *Store, list, tag, lifted int64) {
+	t.Helper()
+	a, b := one(s, key(1, 0), 0), nextTag(t, s)
+	if a.Err != nil || a.Segment.First != list || b.First != tag || a.Jumped+b.Jumped != 0 || a.Lifted != lifted ||
+		b.Lifted != lifted {
+		t.Errorf("got %+v, %+v, want %d, %d, lifted by %d", a, b, list, tag, lifted)
+	}
 }
 
 // back makes the rows of list 1_0 and of tag t those of a copy from before their first use.
@@ -158,18 +174,13 @@ func TestServerChange(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w, ListRate: 5000, TagRate: 2000})
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1 || b.First != 1 {
-		t.Fatalf("the first: %+v, %+v", a, b)
-	}
+	wantNext(t, s, 1, 1, 0)
 	back(t, s)
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
 	check.Must(t, s.Beat(t.Context()))
 	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "while others may object")
 	waited(t, s)
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 ||
-		a.Jumped+b.Jumped != 0 || a.Lifted != 1000 || b.Lifted != 1000 {
-		t.Errorf("the witness vouches: %+v, %+v", a, b)
-	}
+	wantNext(t, s, 1001, 1001, 1000) // the witness vouches
 
 	// Nobody vouches: the witness is in another life.
 	w.lose("r2")
@@ -191,9 +202,7 @@ func TestServerChange(t *testing.T) {
 
 // An operator's word needs no Redis, unless the witness knows what the rows may lack.
 func TestDecisionWithoutRedis(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, w := witnessed(t)
 	remove := func() error { return check.Err(s.DeleteTag(t.Context(), "t")) }
 	nextTag(t, s)
 	anotherServer(t, s, 10*time.Second)
@@ -207,8 +216,7 @@ func TestDecisionWithoutRedis(t *testing.T) {
 
 // What another program has taken of a tag has no mark: the witness cannot vouch for it.
 func TestTagOfAnotherProgram(t *testing.T) {
-	t.Parallel()
-	s := mariaDB(t, Options{Witness: aWitness()})
+	s, _ := witnessed(t)
 	nextTag(t, s)
 	run(t, s, "UPDATE leaf_alloc SET max_id = max_id + 500") // as Leaf does
 	anotherServer(t, s, 10*time.Second)
@@ -223,9 +231,7 @@ func TestTagOfAnotherProgram(t *testing.T) {
 // After a change of the server that the witness vouched for, rows are brought up to its
 // marks, those that are missing too: then it may be lost.
 func TestSettle(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, w := witnessed(t)
 	one(s, key(1, 0), 0)
 	nextTag(t, s)
 	check.Must(t, check.Err(s.registerStart(t.Context(), startOf("one"))))
@@ -240,10 +246,7 @@ func TestSettle(t *testing.T) {
 	check.Must(t, s.Beat(t.Context()))
 	provision(t, s, app(2))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "lost", MaxID: 1, Step: 1000})))
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 ||
-		a.Jumped+b.Jumped != 0 {
-		t.Errorf("rows that were there: %+v, %+v", a, b)
-	}
+	wantNext(t, s, 1001, 1001, 0) // rows that were there
 	a := one(s, key(2, 3), 0)
 	b, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "lost"})
 	if a.Err != nil || err != nil || a.Segment.First != 701 || b.First != 501 {
@@ -280,9 +283,7 @@ func TestSettleStartsThatTookOver(t *testing.T) {
 
 // A raise by an operator is marked, so that a copy that lacks it does not walk into it.
 func TestRaiseIsMarked(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, _ := witnessed(t)
 	check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MinIndex: ptr(int64(5000))})))
 	check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxID: ptr(int64(7000))})))
 	back(t, s)
@@ -306,9 +307,7 @@ func TestBeatWentBack(t *testing.T) {
 
 // A witness that does not answer is waited for, and then it does not vouch.
 func TestWitnessIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, w := witnessed(t)
 	nextTag(t, s)
 	w.err = errors.New("away")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
@@ -316,9 +315,7 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	if !errors.Is(a.Err, errServerChanged) || !strings.Contains(a.Err.Error(), "waiting up to 10s for Redis") {
 		t.Errorf("while it is waited for: %v", a.Err)
 	}
-	s.seen.mu.Lock()
-	s.seen.changedAt = time.Now().Add(-witnessPatience)
-	s.seen.mu.Unlock()
+	waitedFor(s, witnessPatience)
 	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "afterwards")
 	// What it says when it is back is too late, even of the same life.
 	w.err = nil
@@ -331,9 +328,7 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 
 // Who does not hold the witness leaves a change to those who do, and then notes it without.
 func TestHolderIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, w := witnessed(t)
 	fresh, command := another(t, s, w), another(t, s, w)
 	fresh.serves.Store(true)
 	nextTag(t, s)
@@ -347,11 +342,7 @@ func TestHolderIsWaitedFor(t *testing.T) {
 	}
 	s.giveUpHold("", time.Time{}) // as a process that was killed
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-	for _, each := range []*Store{s, fresh} {
-		each.seen.mu.Lock()
-		each.seen.changedAt = time.Now().Add(-holderPatience)
-		each.seen.mu.Unlock()
-	}
+	waitedFor(fresh, holderPatience)
 	check.Is(t, one(fresh, key(1, 0), 0).Err, model.ErrJumping, "nobody holds it")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another', witness = 'r1 x'")
 	check.Must(t, check.Err(command.ChangeTag(t.Context(), "t", model.TagChange{Step: ptr(int64(7))})))
@@ -435,9 +426,7 @@ func TestOneWitness(t *testing.T) {
 
 // Who decides for all sees, under the lock, what others have said a moment ago.
 func TestDecisionSeesHolds(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, w := witnessed(t)
 	w.lose("r2")
 	w.asked = func() {
 		run(t, s, "INSERT INTO shardid_replica (id, uses, holds, list_rate, tag_rate, seen_at) "+
@@ -472,9 +461,7 @@ func TestMembership(t *testing.T) {
 // What the witness has learned since it was asked counts: a transaction that meets it runs again. As marks rise before
 // a commit, those above the row tell of one that failed: no row has gone back.
 func TestMarkHasRisen(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
+	s, w := witnessed(t)
 	w.reads, w.next = 0, func() { w.marks["t:t"] = 5000 } // by another replica, on another copy of the database
 	if seg := nextTag(t, s); seg.First != 5001 || w.reads != 2 || seg.Lifted+seg.Jumped != 0 {
 		t.Errorf("%+v, asked %d times", seg, w.reads)
@@ -592,9 +579,8 @@ func TestRaisedRate(t *testing.T) {
 // What is made in a database that may lack another of its name begins where the answer says. An
 // operator's word before the first ID that there never was one makes it begin at 1.
 func TestBeginning(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s, ctx := mariaDB(t, Options{Witness: w}), t.Context()
+	s, w := witnessed(t)
+	ctx := t.Context()
 	w.lose("r2") // nobody vouches
 	anotherServer(t, s, 10*time.Second)
 	day := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay, Zone: "UTC",

@@ -60,12 +60,6 @@ func mysqlChecks() []dbCheck {
 			Advice: "a row whose app_id or shard_id breaks the layout of the IDs is taken: upgrade the server, " +
 				"or have CHECK enforced (MySQL 8.0.16, MariaDB 10.2.1 and newer do)",
 		}, {
-			Setting: "engine of " + table, Want: "InnoDB", Hidden: hiddenTable,
-			Ask: query1("SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() " +
-				"AND table_name = '" + table + "'"),
-			Level:  model.Unless(unsafe, "InnoDB"),
-			Advice: "it cannot lock rows or undo half a transaction: " + adviceMigrate,
-		}, {
 			Setting: "read_only", Want: "OFF", Hidden: hiddenVariable,
 			Ask: query1("SELECT IF(@@global.innodb_read_only, 'ON (innodb_read_only)', " +
 				"IF(CAST(@@global.read_only AS CHAR) IN ('0', 'OFF'), 'OFF', 'ON'))"), // MariaDB 12 has more ways of on
@@ -83,13 +77,6 @@ func mysqlChecks() []dbCheck {
 			Level: model.Unless(unsafe, "1", "log_bin is off"), // without it the redo log alone decides
 			Advice: "after a power cut InnoDB rolls back commits that the binary log lost, and max_id goes back: " +
 				"SET GLOBAL sync_binlog = 1, and in the server's file",
-		}, {
-			Setting: "innodb_doublewrite", Want: "ON", Hidden: hiddenVariable,
-			Ask: query1("SELECT CASE CAST(@@global.innodb_doublewrite AS CHAR) " +
-				"WHEN '0' THEN 'OFF' WHEN '1' THEN 'ON' ELSE @@global.innodb_doublewrite END"),
-			Level: model.Unless(warn, "ON", "DETECT_AND_RECOVER", "fast"),
-			Advice: "a page torn by a power cut cannot be repaired, and the backup that replaces it goes back in " +
-				"time: set innodb_doublewrite = ON unless the file system writes pages atomically",
 		}, {
 			Setting: "replicas", Want: "none, or semi-synchronous", Ask: askReplicas,
 			Level: model.Unless(warn, "none", "semi-synchronous"),

@@ -57,7 +57,6 @@ func TestSettings(t *testing.T) {
 		MySQL: {
 			{"DO 1", flush, "2", unsafe},
 			{"DO 1", "sync_binlog", "0", unsafe},
-			{"DO 1", "innodb_doublewrite", "OFF", model.LevelWarn},
 			{"DO 1", "replicas", "none", ok},
 			{"DO 1", "group_replication_consistency", "no group", ok},
 			{"SET GLOBAL " + flush + " = 1", flush, "1", ok},
@@ -69,9 +68,7 @@ func TestSettings(t *testing.T) {
 			{on, "CHECK of id_alloc", "enforced", ok},
 			{"ALTER TABLE id_alloc DROP CONSTRAINT id_alloc_limit_policy_is_known", "CHECK of id_alloc", "ignored",
 				unsafe},
-			{"ALTER TABLE id_alloc ENGINE = MyISAM", "engine of id_alloc", "MyISAM", unsafe},
-			{"DROP TABLE id_alloc", "engine of id_alloc", "", model.LevelUnknown},
-			{"DO 1", "CHECK of id_alloc", "", model.LevelUnknown},
+			{"DROP TABLE id_alloc", "CHECK of id_alloc", "", model.LevelUnknown},
 		},
 		SQLite: {
 			{"PRAGMA synchronous = NORMAL", "synchronous", "NORMAL", unsafe},
@@ -81,8 +78,8 @@ func TestSettings(t *testing.T) {
 	} {
 		o := Options{Driver: driver, DSN: filepath.Join(t.TempDir(), "a.db")}
 		if driver == MySQL {
-			o.DSN = testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin=b", "--sync-binlog=0",
-				"--skip-innodb-doublewrite").NewDatabase(t)
+			o.DSN = testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin=b", "--sync-binlog=0").
+				NewDatabase(t)
 		}
 		s := openMigrated(t, o)
 		for _, c := range cases {
@@ -128,7 +125,7 @@ func TestSettingsWithoutRights(t *testing.T) {
 		return open(t, Options{Driver: MySQL, DSN: withDSN(t, root.server.FormatDSN(), change)})
 	}
 	s := as(func(c *gosql.Config) { c.User, c.Passwd = "nobody", "hunter2-geheim" })
-	settingIs(t, s, "engine of id_alloc", "", model.LevelUnknown)
+	settingIs(t, s, "CHECK of id_alloc", "", model.LevelUnknown)
 	settingIs(t, s, "innodb_flush_log_at_trx_commit", "1", model.LevelOK)
 	if testserver.OnMySQL() {
 		settingIs(t, s, "replicas", "", model.LevelUnknown)

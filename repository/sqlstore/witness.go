@@ -73,9 +73,8 @@ type Witness interface {
 	// Confirm is Life through a new connection, of the store that the majority takes for
 	// the present one where there is a majority to ask.
 	Confirm(ctx context.Context) (string, error)
-	// Marks are those of the counters, 0 for none.
-	Marks(ctx context.Context, life string, counters []string) ([]int64, error)
-	// Raise raises marks and gives what they were before.
+	// Raise raises marks and gives what they were before, 0 for none. A mark of 0 is only read; life may be "" for
+	// marks that are all read, and then names the present one.
 	Raise(ctx context.Context, life string, marks []model.Mark) ([]int64, error)
 	// Scan gives some marks; each that exists all the time comes at least once until next
 	// is 0.
@@ -382,8 +381,12 @@ func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int6
 	if s.opts.Witness != nil && (m.Witness != "" || s.reached.Load()) {
 		asking, cancel := context.WithTimeout(tx.Statement.Context, witnessTimeout)
 		defer cancel()
+		read := make([]model.Mark, len(counters))
+		for i, counter := range counters {
+			read[i].Counter = counter
+		}
 		var found []int64
-		if found, err = s.opts.Witness.Marks(asking, model.WitnessLife(m.Witness), counters); err == nil {
+		if found, err = s.opts.Witness.Raise(asking, model.WitnessLife(m.Witness), read); err == nil {
 			marks = found
 		}
 	}

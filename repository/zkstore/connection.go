@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"sync"
@@ -41,7 +42,7 @@ const (
 type link struct {
 	addrs   []string
 	session time.Duration // its timeout
-	log     *slog.Logger
+	log     *log.Logger
 	observe model.Observe
 	dial    zk.Dialer
 
@@ -51,7 +52,8 @@ type link struct {
 }
 
 func newLink(o Options) *link {
-	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: o.Log, observe: o.Observe, dial: net.DialTimeout}
+	said := slog.NewLogLogger(o.Log.With("by", "the client of ZooKeeper").Handler(), slog.LevelDebug)
+	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: said, observe: o.Observe, dial: net.DialTimeout}
 }
 
 // call runs one request of the library, which is observed as op, and returns its answer, or as soon as
@@ -106,7 +108,7 @@ func (l *link) connection() (*client, error) {
 		var err error
 		c.conn, _, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
 			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithEventCallback(c.notice),
-			zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
+			zk.WithLogger(l.log), zk.WithLogInfo(false),
 			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(maxPacket))
 		if err != nil {
 			return nil, fmt.Errorf("open: %w", err)
@@ -226,11 +228,3 @@ func (h *hosts) Next() (addr string, all bool) {
 
 // Connected counts the server of the session as tried when that is lost.
 func (h *hosts) Connected() { h.tried = 1 }
-
-// printer is the library's logger.
-type printer struct{ log *slog.Logger }
-
-// Printf logs one message.
-func (p printer) Printf(format string, args ...any) {
-	p.log.Debug("zookeeper client", "message", fmt.Sprintf(format, args...))
-}

@@ -62,15 +62,14 @@ func (e ephemeral) choices(ctx context.Context, o model.Owner, _ int64, among in
 }
 
 func (e ephemeral) put(slot workerid.Slot, next workerid.Record) (changes []any) {
-	read := slot.Read.(seat)
-	next = own(next)
-	if read.holder.found && (isTaken(next) || next.Token == "") {
+	read, taken, released := slot.Read.(seat), next.Acquired > 0, next.Token == ""
+	if read.holder.found && (taken || released) {
 		changes = append(changes, read.holder.remove())
 	}
 	switch data := encode(reportOf(next)); {
-	case isTaken(next):
+	case taken:
 		changes = append(changes, create(slot.Path, data, zk.FlagEphemeral))
-	case next.Token != "":
+	case !released:
 		changes = append(changes, read.holder.put(data))
 	}
 	return append(changes, read.reserved.put(encode(recordOf(next))))

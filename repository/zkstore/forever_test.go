@@ -111,12 +111,6 @@ func TestForeverMoves(t *testing.T) {
 	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
-func TestForeverForeignNode(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeForever)
-	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
-	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), "snowflake.name", "0000000000")
-}
-
 // With a chroot everything lies below it, made where it is missing, and nothing beside it.
 func TestChroot(t *testing.T) {
 	eachMode(t, func(t *testing.T, w world, mode string) {

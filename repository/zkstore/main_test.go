@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"io"
+	"log"
 	"log/slog"
 	"net"
 	"path"
@@ -166,7 +168,7 @@ func (w world) mode(mode string) instance {
 // client is a session beside the stores.
 func (w world) client() *zk.Conn {
 	w.t.Helper()
-	c, events, err := zk.Connect([]string{w.addr}, 10*time.Second, zk.WithLogger(mute{}))
+	c, events, err := zk.Connect([]string{w.addr}, 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	check.Must(w.t, err)
 	w.t.Cleanup(func() {
 		c.Close()
@@ -175,10 +177,6 @@ func (w world) client() *zk.Conn {
 	})
 	return c
 }
-
-type mute struct{}
-
-func (mute) Printf(string, ...any) {}
 
 // write makes or overwrites a node and those above it.
 func (w world) write(c *zk.Conn, at, data string) {

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
@@ -74,17 +72,6 @@ func TestAway(t *testing.T) {
 	}
 }
 
-func TestNoAuth(t *testing.T) {
-	t.Parallel()
-	eachMode(t, func(t *testing.T, w world, mode string) {
-		c := w.client()
-		w.write(c, "/lock/"+w.name, "")
-		_, err := c.SetACL("/lock/"+w.name, zk.WorldACL(zk.PermRead), -1)
-		w.allow(err)
-		wantAdvice(t, check.Err(w.mode(mode).Acquire(t.Context(), owner(0))), "setAcl")
-	})
-}
-
 // TestWhatIsNoPath: owners whose texts cannot be part of a path, and a chroot that does not come last, are refused.
 func TestWhatIsNoPath(t *testing.T) {
 	s := world{t: t}.open(zkstore.Options{Addrs: []string{"127.0.0.1:1"}}) // never connected
@@ -131,7 +118,12 @@ func TestEnsemble(t *testing.T) {
 			acquire := func(first, n int, fault func()) {
 				var wg sync.WaitGroup
 				for i := first; i < first+n; i++ {
-					wg.Go(func() { leases[i] = patient(t, stores[i%6], owner(i)) })
+					wg.Go(func() {
+						check.OK(t, check.Within(4*time.Minute, func() (err error) {
+							leases[i], err = stores[i%6].Acquire(t.Context(), owner(i))
+							return err
+						}), "owner", i)
+					})
 				}
 				fault()
 				wg.Wait()
@@ -159,16 +151,5 @@ func TestEnsemble(t *testing.T) {
 			}
 			workertest.WantDistinct(t, leases)
 		})
-	}
-}
-
-// patient acquires, and tries again what fails.
-func patient(t *testing.T, s instance, o model.Owner) model.Lease {
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		lease, err := s.Acquire(t.Context(), o)
-		if err == nil || time.Since(start) > 4*time.Minute {
-			check.OK(t, err, "owner", o)
-			return lease
-		}
 	}
 }
