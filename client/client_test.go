@@ -33,9 +33,19 @@ func TestErrors(t *testing.T) {
 	if _, err := c.Queue(1).Next(t.Context(), ""); err == nil {
 		t.Error("an empty gatePass was taken")
 	}
-	for _, n := range []int{-1, 0, MaxTake + 1, 1 << 62} {
-		if _, err := c.UID().Take(t.Context(), n); err == nil {
-			t.Errorf("%d IDs were taken", n)
+	before := s.Requests()
+	for _, c := range []struct {
+		most int
+		take func(n int) error
+	}{
+		{MaxTake, func(n int) error { _, err := c.UID().Take(t.Context(), n); return err }},
+		{MaxNumbers, func(n int) error { _, err := c.Number("a").Take(t.Context(), n); return err }},
+		{MaxNumbers, func(n int) error { _, err := c.Sequence("a").Take(t.Context(), "k", n); return err }},
+	} {
+		for _, n := range []int{-1, 0, c.most + 1, 1 << 62} {
+			if c.take(n) == nil || s.Requests() != before {
+				t.Errorf("%d were asked for, of %d at most", n, c.most)
+			}
 		}
 	}
 	for _, opts := range []Options{{}, {Addrs: []string{"localhost:8080"}},
@@ -81,10 +91,5 @@ func TestNumbers(t *testing.T) {
 	texts, err := orders.Take(t.Context(), 3)
 	if err != nil || strings.Join(texts, " ") != "2 3 4" || s.Requests() != 2 {
 		t.Fatalf("%q, %v, %d requests", texts, err, s.Requests())
-	}
-	for _, n := range []int{0, maxBatch + 1} {
-		if texts, err := orders.Take(t.Context(), n); err == nil {
-			t.Errorf("%d: %q", n, texts)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,17 +59,19 @@ const noCode = math.MinInt
 type question struct {
 	method, path string // the path may have a query
 	form         string // the body, "" for none
+	// within is how long all replicas may take together; 0: Options.Timeout.
+	within time.Duration
 	// patience is how long one replica may take when there are others; 0: as long as the context.
 	patience time.Duration
 }
 
-// askNow is askInTurn within Options.Timeout, and until Close.
+// askNow is askInTurn within the time of the question, and until Close.
 func (c *Client) askNow(ctx context.Context, q question, use func(answer) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(q.within, c.opts.Timeout), ErrTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
 	err := c.askInTurn(ctx, q, use)
-	if c.base.Err() != nil {
+	if err != nil && c.base.Err() != nil {
 		return ErrClosed
 	}
 	return err

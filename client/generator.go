@@ -77,14 +77,8 @@ func (c *Client) Generator(ctx context.Context, name string) (*Generator, error)
 }
 
 func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Clock) (*Generator, error) {
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.base, cancel)()
-	l, err := c.acquire(asking, name)
-	switch {
-	case err != nil && c.base.Err() != nil:
-		return nil, ErrClosed
-	case err != nil:
+	l, err := c.acquire(ctx, name)
+	if err != nil {
 		return nil, err
 	}
 	gen, err := idgen.New(idgen.Options{

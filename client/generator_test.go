@@ -283,20 +283,10 @@ func TestGeneratorCloses(t *testing.T) {
 	}
 }
 
-// What fails for good is told at once; what may pass is asked for until the timeout, as is more than the layout has.
-func TestGeneratorRefused(t *testing.T) {
-	s := &lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 3, status: http.StatusNotFound}
-	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: time.Second})
-	var refused *Error
-	_, err := c.Generator(t.Context(), "orders")
-	if !errors.As(err, &refused) || refused.Code != CodeUnknown || errors.Is(err, ErrTimeout) {
-		t.Error(err)
-	}
-	s.set(func() { s.status = http.StatusServiceUnavailable })
-	if _, err := c.Generator(t.Context(), "orders"); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
-		t.Error(err)
-	}
-	s.set(func() { s.status = 0 })
+// More IDs than the layout has in a millisecond are waited for until the timeout.
+func TestGeneratorTimeout(t *testing.T) {
+	s := &lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 3}
+	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 300 * time.Millisecond})
 	g, err := c.Generator(t.Context(), "orders")
 	if err != nil {
 		t.Fatal(err)

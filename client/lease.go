@@ -75,10 +75,8 @@ func (c *Client) renew(ctx context.Context, l lease) (lease, error) {
 
 // askLease asks within a time. A replica that hangs takes half of it: a lease ends.
 func (c *Client) askLease(ctx context.Context, q question, name string, within time.Duration) (l lease, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, ErrTimeout)
-	defer cancel()
-	q.patience = within / 2
-	err = c.askInTurn(ctx, q, func(a answer) error {
+	q.within, q.patience = within, within/2
+	err = c.askNow(ctx, q, func(a answer) error {
 		if a.Lease == nil {
 			return errors.New("without a lease")
 		}

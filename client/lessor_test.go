@@ -59,7 +59,7 @@ func (s *lessor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/leases/orders"), "/")
 	switch {
 	case s.status != 0:
-		a = answer{Code: map[int]int{404: CodeUnknown, 409: CodeLeaseLost}[s.status], Message: "refused for a test"}
+		a = answer{Code: map[int]int{http.StatusConflict: CodeLeaseLost}[s.status], Message: "refused for a test"}
 		status = s.status
 	case len(path) == 1:
 		a.Lease = s.grant()

@@ -151,11 +151,7 @@ func (f *field) fill(ctx context.Context, rows reflect.Value) error {
 	}
 	ids, err := f.idsFor(ctx, empty)
 	for i := 0; i < len(ids) && err == nil; i++ {
-		if f.FieldType.Kind() == reflect.String {
-			err = f.Set(ctx, empty[i], strconv.FormatInt(ids[i], 10))
-		} else {
-			err = f.Set(ctx, empty[i], ids[i])
-		}
+		err = f.Set(ctx, empty[i], ids[i]) // which writes a text where the field is one
 	}
 	return err
 }

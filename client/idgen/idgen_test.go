@@ -433,28 +433,6 @@ func TestSystemClock(t *testing.T) {
 	})
 }
 
-func ExampleGenerator() {
-	clock := SystemClock()
-	g, err := New(Options{
-		Unit: time.Millisecond, Epoch: leafEpoch, TimeBits: 41, WorkerBits: 10, SeqBits: 12,
-		SequenceStart: 100, Tolerance: 5 * time.Millisecond, CatchUp: 100 * time.Millisecond, Now: clock,
-	})
-	if err != nil {
-		panic(err)
-	}
-	_, _, _, err = g.Take(1)
-	fmt.Println(err)
-	// A keeper has found out that worker ID 7 was never used, and has durably reserved the next ten seconds.
-	wall, mono := clock()
-	g.Begin(7, 0)
-	g.Extend(wall/int64(time.Millisecond)+10_000, mono+10*time.Second)
-	id, _, _, err := g.Take(1)
-	fmt.Println(id>>12&1023, err)
-	// Output:
-	// no worker ID is held: none has been acquired yet
-	// 7 <nil>
-}
-
 // BenchmarkTake is a layout that has more IDs than are taken, on the machine's clock, and Leaf's at its cap.
 func BenchmarkTake(b *testing.B) {
 	wide := leaf(nil)

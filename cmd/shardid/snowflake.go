@@ -98,10 +98,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	now := idgen.SystemClock() // one for both, as they compare its readings
 	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
-	m.generator, err = snowflake.NewGenerator(snowflake.Options{
-		// Leaf's start below 100, less where a millisecond has few IDs, and its tolerance.
-		Layout: layout, SequenceStart: min(100, 1<<s.SeqBits/8), Tolerance: 5 * time.Millisecond, Now: now,
-	})
+	m.generator, err = snowflake.NewGenerator(snowflake.Options{Layout: layout, Now: now})
 	if err != nil {
 		return err
 	}

@@ -25,19 +25,20 @@ import (
 type Options struct {
 	// Layout of the IDs; without widths it has Leaf's.
 	Layout model.SnowflakeLayout
-	// SequenceStart bounds the random sequence that a new millisecond starts at:
-	// 0…SequenceStart-1. Leaf has 100; 0 and 1 start at 0. At most 2^SeqBits.
-	SequenceStart int
-	// Tolerance is how far the clock may be behind and still be waited for; Leaf
-	// has 5 ms.
-	Tolerance time.Duration
 	// Now is the clock; nil means idgen.SystemClock.
 	Now idgen.Clock
 }
 
-// catchUp is for how long after a millisecond that was used up in time IDs may lag behind the
-// clock: 100 ms is the period after which a container that used up its share of CPU continues.
-const catchUp = 100 * time.Millisecond
+const (
+	// sequenceStart bounds the random sequence that a new millisecond starts at, as Leaf has it; less where a
+	// millisecond has few IDs.
+	sequenceStart = 100
+	// tolerance is how far the clock may be behind and still be waited for, as Leaf has it.
+	tolerance = 5 * time.Millisecond
+	// catchUp is for how long after a millisecond that was used up in time IDs may lag behind the
+	// clock: 100 ms is the period after which a container that used up its share of CPU continues.
+	catchUp = 100 * time.Millisecond
+)
 
 // NewGenerator makes a generator of snowflakes that refuses until Begin and Extend. The error
 // is model.ErrInvalidArgument.
@@ -48,15 +49,11 @@ func NewGenerator(o Options) (*idgen.Generator, error) {
 	if err := o.Layout.Check(); err != nil {
 		return nil, err
 	}
-	g, err := idgen.New(idgen.Options{
+	return idgen.New(idgen.Options{
 		Unit: time.Millisecond, Epoch: o.Layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
-		WorkerBits: o.Layout.WorkerBits, SeqBits: o.Layout.SeqBits, SequenceStart: o.SequenceStart,
-		Tolerance: o.Tolerance, CatchUp: catchUp, Now: o.Now,
+		WorkerBits: o.Layout.WorkerBits, SeqBits: o.Layout.SeqBits,
+		SequenceStart: min(sequenceStart, o.Layout.Sequences()/8), Tolerance: tolerance, CatchUp: catchUp, Now: o.Now,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
-	}
-	return g, nil
 }
 
 // Service serves IDs from a generator and waits where that helps. Safe for

@@ -40,7 +40,7 @@ func (k *keeper) Need(context.Context) {
 // running is a service on the real clock, or on that of a synctest bubble, and where it counts.
 func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator, *prometheus.Registry) {
 	t.Helper()
-	g, err := snowflake.NewGenerator(snowflake.Options{SequenceStart: 100, Tolerance: 5 * time.Millisecond})
+	g, err := snowflake.NewGenerator(snowflake.Options{})
 	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
@@ -147,15 +147,13 @@ func TestNextGivesUp(t *testing.T) {
 	})
 }
 
-// Layouts and bounds that give no valid IDs are refused, and those without widths are Leaf's. What is
-// said where the time does not fit names the key to change.
+// A layout that gives no valid IDs is refused, and one without widths is Leaf's. What is said where the time does not
+// fit names the key to change.
 func TestOptions(t *testing.T) {
-	for _, o := range []snowflake.Options{
-		{SequenceStart: -1}, {SequenceStart: 4097}, {Layout: model.SnowflakeLayout{WorkerBits: 10}},
-		{Layout: model.SnowflakeLayout{WorkerBits: 11, SeqBits: 11}},
-		{Layout: model.SnowflakeLayout{WorkerBits: 7, SeqBits: 15}},
+	for _, bad := range []model.SnowflakeLayout{
+		{WorkerBits: 10}, {WorkerBits: 11, SeqBits: 11}, {WorkerBits: 7, SeqBits: 15},
 	} {
-		check.Is(t, check.Err(snowflake.NewGenerator(o)), model.ErrInvalidArgument, o)
+		check.Is(t, check.Err(snowflake.NewGenerator(snowflake.Options{Layout: bad})), model.ErrInvalidArgument, bad)
 	}
 	later := model.SnowflakeLayout{EpochMs: math.MaxInt64 / 2_000_000} // than any clock of today
 	g, err := snowflake.NewGenerator(snowflake.Options{Layout: later})
@@ -167,18 +165,4 @@ func TestOptions(t *testing.T) {
 	if !errors.Is(err, model.ErrTimeExhausted) || !strings.Contains(err.Error(), "snowflake.epoch_ms") {
 		t.Error(err)
 	}
-}
-
-// BenchmarkBatch shows the cap: 4096 IDs a millisecond, whoever sleeps. The metric
-// is the share of it that is reached.
-func BenchmarkBatch(b *testing.B) {
-	s, _, _ := running(b, time.Second)
-	ids := make([]int64, 0, 4096)
-	began := time.Now()
-	for range b.N {
-		if _, err := s.Next(b.Context(), 4096, ids); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)/float64(max(time.Since(began).Milliseconds(), 1)), "of-cap")
 }

@@ -25,11 +25,12 @@ func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	wall, mono := k.opts.Now()
-	if k.watching == nil || mono-k.asked > watch/2 {
+	// The clock that went further counts: one stands while a machine sleeps, and the other may be set.
+	gap := max(mono-k.askedMono, time.Duration(wall-k.askedWall))
+	k.askedMono, k.askedWall = mono, wall
+	if k.watching == nil || gap > watch/2 {
 		k.watching = &mono
 	}
-	gap := mono - k.asked
-	k.asked = mono
 	unbroken := k.held && k.lease.Registry == lease.Registry &&
 		(millis(wall) < max(k.claimed.Until, k.lease.Expires) || k.unclaimed && gap < watch)
 	c := model.WorkerClaim{

@@ -130,16 +130,29 @@ func TestForgottenClaimsAreDoubted(t *testing.T) {
 	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
 }
 
-// A claim that ended before the database was unreachable stands for nothing: others may have
-// moved to another registry since.
+// A claim that ended while others could claim stands for nothing, once the database is unreachable: they may have moved
+// to another registry since.
 func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
-	m, l := withFile(t).serving()
-	m.registry.fail(errAway)
-	l.goesOn(testExpiry + model.ClaimAhead + 2*every) // cut off from the registry, while others claim
-	m.claim = errAway
-	m.registry.fail(nil)
-	check.Is(t, l.steps(), model.ErrRegistryInUse)
-	l.refuses("others may issue", model.ErrNoLease)
+	for name, end := range map[string]func(*machine, *life){
+		"cut off from the registry, while others claim": func(m *machine, l *life) {
+			m.registry.fail(errAway)
+			l.goesOn(testExpiry + model.ClaimAhead + 2*every)
+			m.registry.fail(nil)
+		},
+		"asleep, while the database came back and went": func(m *machine, l *life) {
+			m.claim = errAway
+			l.goesOn(every)
+			m.clock.suspend(testExpiry + model.ClaimAhead)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, l := withFile(t).serving()
+			end(m, l)
+			m.claim = errAway
+			check.Is(t, l.steps(), model.ErrRegistryInUse)
+			l.refuses("others may issue", model.ErrNoLease)
+		})
+	}
 }
 
 // A claim that was made anew, as it had ended, shows what others did meanwhile.

@@ -123,7 +123,9 @@ type Keeper struct {
 	claimed     model.WorkerClaim // as stored in the database; zero without one
 	others      int64             // up to when other registries' instances may have issued, Unix ms
 	unclaimed   bool              // the database was unreachable when the claim was due
-	asked       time.Duration     // when, by the monotonic clock, it was asked last
+	// askedMono and askedWall are when the database was asked last, by either clock.
+	askedMono time.Duration
+	askedWall int64
 	// watching is since when, by the monotonic clock, the database has answered every
 	// claim, and was asked all the time; nil before it did.
 	watching *time.Duration

@@ -19,7 +19,6 @@ import (
 	"shardid/repository/workerid"
 	"shardid/scripts/check"
 	"shardid/scripts/simtest"
-	"shardid/service/snowflake"
 )
 
 // A world of the simulation has machines with a clock, a data folder and a network, on which keepers and generators
@@ -462,8 +461,10 @@ func (w *world) boot(i *instance) {
 	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
 	i.due = w.now
 	w.note("%s starts", i)
-	gen, err := snowflake.NewGenerator(snowflake.Options{
-		Layout: w.layout, Tolerance: 5 * time.Millisecond, Now: i.clock,
+	gen, err := idgen.New(idgen.Options{ // without a random start, so that the seed alone says what happens
+		Unit: time.Millisecond, Epoch: w.layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
+		WorkerBits: w.layout.WorkerBits, SeqBits: w.layout.SeqBits,
+		Tolerance: 5 * time.Millisecond, CatchUp: 100 * time.Millisecond, Now: i.clock,
 	})
 	if err != nil {
 		panic(err)
