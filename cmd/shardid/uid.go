@@ -41,7 +41,7 @@ func (a *App) wireUID() error {
 	if err != nil {
 		return err
 	}
-	nodes := sqlstore.NodesOptions{Host: host, Type: nodeType()}
+	nodes := sqlstore.NodesOptions{Host: host}
 	layout, now := uidLayout(a.cfg), idgen.SystemClock()
 	_, nodes.Workers = region(a.cfg).Workers(layout.WorkerBits)
 	keeper := &uidKeeper{host: nodes.Host}
@@ -70,20 +70,6 @@ func (a *App) wireUID() error {
 	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID
 	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
 	return nil
-}
-
-// nodeType says where this process runs. A container has the usual signs: Kubernetes' variable, and the files that
-// Docker and Podman leave.
-func nodeType() int {
-	for _, sign := range []string{"/.dockerenv", "/run/.containerenv"} {
-		if _, err := os.Stat(sign); err == nil {
-			return model.NodeContainer
-		}
-	}
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		return model.NodeContainer
-	}
-	return model.NodeActual
 }
 
 // uidIdle is nil when a first call of the UID mode could be served, as far as is known.
