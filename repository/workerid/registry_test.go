@@ -74,7 +74,7 @@ func (m *memory) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit
 		slot := workerid.Slot{Record: m.records[lease.WorkerID], ID: lease.WorkerID}
 		moment.Now = m.now()
 		m.mu.Unlock()
-		next, err := edit(slot, moment)
+		next, err := edit(slot)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
