@@ -92,7 +92,7 @@ func TestOneOfManyWins(t *testing.T) {
 			}
 			check.Equal(t, n, want, what)
 		}
-		wins("created", 1, model.ErrAppExists, func(int) error { return check.Err(s.CreateApp(t.Context(), app(7))) })
+		wins("created", 1, model.ErrExists, func(int) error { return check.Err(s.CreateApp(t.Context(), app(7))) })
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), model.Shards, "rows")
 		wins("deleted", 1, model.ErrUnknownApp, func(int) error {
 			return check.Err(s.DeleteApp(t.Context(), 7, "test"))

@@ -139,7 +139,7 @@ func TestNames(t *testing.T) {
 		ctx := t.Context()
 		check.Must(t, check.Err(s.CreateName(ctx, aName("b"))))
 		check.Must(t, check.Err(s.CreateName(ctx, aName("a"))))
-		check.Is(t, check.Err(s.CreateName(ctx, aName("a"))), model.ErrNameExists)
+		check.Is(t, check.Err(s.CreateName(ctx, aName("a"))), model.ErrExists)
 		check.Is(t, check.Err(s.CreateName(ctx, aName("a/b"))), model.ErrInvalidArgument)
 		l := leased(t, s, "a", "host")
 		names, err := s.Names(ctx)

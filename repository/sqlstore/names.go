@@ -76,7 +76,7 @@ func unknownName(name string) error {
 }
 
 // CreateName makes a name. One that was deleted comes back with the layout that it had, and its
-// leases are remembered. Errors: model.ErrNameExists, ErrInvalidArgument, ErrRefused for another
+// leases are remembered. Errors: model.ErrExists, ErrInvalidArgument, ErrRefused for another
 // layout, *model.StoreError.
 func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error) {
 	return within(ctx, s, "add the name", func(tx *gorm.DB) (model.Name, error) {
@@ -92,7 +92,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			old := rows[0].name()
 			switch {
 			case rows[0].DeletedAt == 0:
-				return n, fmt.Errorf("%w: %q, with %s", model.ErrNameExists, n.Name, old.Layout())
+				return n, fmt.Errorf("%w: %q, with %s", model.ErrExists, n.Name, old.Layout())
 			case old.Layout() != n.Layout():
 				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
 					"them: add it with that one, or choose another name",
@@ -106,7 +106,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			"hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
 			n.Name, n.EpochMs, n.WorkerBits, n.SeqBits, n.Hold.Milliseconds(), at.Now)
 		if isDuplicate(err) { // another operator was faster
-			err = fmt.Errorf("%w: %q", model.ErrNameExists, n.Name)
+			err = fmt.Errorf("%w: %q", model.ErrExists, n.Name)
 		}
 		return n, err
 	})

@@ -77,7 +77,7 @@ func TestTagRefusals(t *testing.T) {
 			tag  model.Tag
 			want error
 		}{
-			{model.Tag{Name: "a", MaxID: 1, Step: 1}, model.ErrTagExists},
+			{model.Tag{Name: "a", MaxID: 1, Step: 1}, model.ErrExists},
 			{model.Tag{Name: "", MaxID: 1, Step: 1}, model.ErrInvalidArgument},
 			{model.Tag{Name: "b", MaxID: 1, Step: 0}, model.ErrInvalidArgument},
 			{model.Tag{Name: "b", MaxID: 0, Step: 1}, model.ErrInvalidArgument},
@@ -157,7 +157,7 @@ func TestTagsAreReadInParts(t *testing.T) {
 		check.Is(t, check.Err(s.DeleteTag(ctx, "order")), model.ErrUnknownTag)
 		err = check.Err(s.CreateTag(ctx, model.Tag{Name: "order", MaxID: 1, Step: 10}))
 		if s.server != nil {
-			check.Is(t, err, model.ErrTagExists)
+			check.Is(t, err, model.ErrExists)
 		} else {
 			check.OK(t, err)
 		}

@@ -230,9 +230,8 @@ func administrated(f *fakeAdmin) func(*Options) {
 func operations() []exchange {
 	const post, patch, del = http.MethodPost, http.MethodPatch, http.MethodDelete
 	const levels = `,"configured":"info"}`
-	const unnumbered = "Numbering:{Pattern: Reset: Zone: Overflow:} Region: Beginning:{Skipped:0 Waits:false}}"
-	const numbered = "Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region: " +
-		"Beginning:{Skipped:0 Waits:false}}"
+	const unnumbered = "Numbering:{Pattern: Reset: Zone: Overflow:} Region:}"
+	const numbered = "Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region:}"
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
 	return []exchange{
 		{target: appsTarget, body: `{"code":0,"apps":[{` + ordersJSON + `}]}`},
@@ -332,8 +331,7 @@ func adminExchanges() []exchange {
 			}
 		}
 		if x.method != "" {
-			for _, err := range []error{model.ErrRefused, model.ErrLayoutChanged, model.ErrAppExists,
-				model.ErrTagExists, model.ErrNameExists, model.ErrSpaceExists} {
+			for _, err := range []error{model.ErrRefused, model.ErrLayoutChanged, model.ErrExists} {
 				add(wrap(err), 409, -13, err.Error())
 			}
 			add(wrap(model.ErrInvalidArgument), 400, -6, "invalid argument")
