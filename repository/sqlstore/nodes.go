@@ -34,29 +34,24 @@ const (
 	nodeRest = 86_400
 )
 
-// NodesOptions are the options of a registry of worker IDs for UIDs.
-type NodesOptions struct {
-	Host    string // at most 64 bytes; longer ones are cut
-	Workers int64  // worker IDs are 0…Workers-1
-}
-
 // Nodes is the registry of worker IDs for UIDs. The row's mark is what is reserved of the lease. It keeps no time
 // beside it, and whoever gets the worker ID next begins above it, so a lease does not end as long as the row is the
 // process's. Safe for concurrent use, over processes too.
 type Nodes struct {
-	store *Store
-	opts  NodesOptions
+	store   *Store
+	host    string
+	workers int64
 }
 
-// Nodes gives the registry of worker IDs for UIDs.
-func (s *Store) Nodes(opts NodesOptions) *Nodes { return &Nodes{s, opts} }
+// Nodes gives the registry of the worker IDs 0…workers-1 for UIDs. Of a host the first 64 bytes are stored.
+func (s *Store) Nodes(host string, workers int64) *Nodes { return &Nodes{s, host, workers} }
 
 // Acquire implements worker.Registry. Called again with the same token it gives the same row, so a call whose answer
 // was lost may be repeated. Until the first Renew the mark is the second before, so where others need worker IDs that
 // early they may take it. Errors: model.ErrNoWorkerID, *model.StoreError.
 func (n *Nodes) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	now := time.Now()
-	row, err := n.store.registerStart(ctx, nodeStart{n.opts, owner.Token, now.Unix(), now.Unix() - 1})
+	row, err := n.store.registerStart(ctx, nodeStart{n.host, n.workers, owner.Token, now.Unix(), now.Unix() - 1})
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -91,7 +86,8 @@ func (n *Nodes) Release(context.Context, model.Lease) error { return nil }
 
 // nodeStart is one start of an instance. Times are Unix seconds.
 type nodeStart struct {
-	NodesOptions
+	host      string
+	workers   int64  // worker IDs are 0…workers-1
 	token     string // random
 	second    int64  // the caller's clock: a worker ID is used again only if the mark of its last user lies before it
 	usedUntil int64  // the mark that the row has at least
@@ -136,7 +132,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	}
 	var next model.Counter
 	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
-		last, limit := starts.Last, start.Workers-1
+		last, limit := starts.Last, start.workers-1
 		if last >= limit { // used worker IDs are given out again
 			limit = math.MaxInt64
 		}
@@ -144,7 +140,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
 			number, _, taken, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
 		}
-		if err == nil && (number > max(last+1, start.Workers) || m.NodeLost > 0 && last >= start.Workers) {
+		if err == nil && (number > max(last+1, start.workers) || m.NodeLost > 0 && last >= start.workers) {
 			err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
 		}
 		if errors.Is(err, model.ErrUnconfirmed) {
@@ -165,7 +161,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		}
 		next = taken
 		next.Last = max(next.Last, row.ID)
-		if row.ID >= start.Workers {
+		if row.ID >= start.workers {
 			if err = removeNode(tx, row.ID); err == nil {
 				row, err = recycleNode(tx, m, start)
 			}
@@ -238,7 +234,7 @@ func removeNode(tx *gorm.DB, id int64) error {
 func (start nodeStart) describe() []any {
 	began := time.Unix(start.second, 0)
 	return []any{
-		start.Host[:min(len(start.Host), maxNodeHost)],
+		start.host[:min(len(start.host), maxNodeHost)],
 		fmt.Sprintf("%d-%d", began.UnixMilli(), rand.IntN(portRandom)), nodeType, began.Format(time.DateOnly),
 	}
 }
@@ -252,10 +248,10 @@ func recycleNode(tx *gorm.DB, m moment, start nodeStart) (nodeRow, error) {
 	}
 	old, err := query[[]nodeRow](tx, "look for a worker ID to use again", "SELECT "+nodeColumns+" FROM "+nodeTable+
 		" WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT 1",
-		start.Workers-1, before)
+		start.workers-1, before)
 	row, err := oneRow(old, err, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark "+
 		"that passed long enough ago: wait until the marks of instances that are gone have passed, or set more "+
-		"uid.worker_bits together with a new uid.epoch", model.ErrNoWorkerID, start.Workers-1, nodeTable))
+		"uid.worker_bits together with a new uid.epoch", model.ErrNoWorkerID, start.workers-1, nodeTable))
 	if err != nil {
 		return nodeRow{}, err
 	}

@@ -19,7 +19,7 @@ import (
 
 // aStart is a start at second now with room for some worker IDs.
 func aStart(token string, workers, now int64) nodeStart {
-	return nodeStart{NodesOptions{Host: "host", Workers: workers}, token, now, now + 3600}
+	return nodeStart{"host", workers, token, now, now + 3600}
 }
 
 func register(t testing.TB, s *Store, start nodeStart) nodeRow {
@@ -82,7 +82,7 @@ func TestNodeChangedRow(t *testing.T) {
 			check.Is(t, err, errRowChanged, old)
 		}
 		lease := model.Lease{WorkerID: int(node.ID), Owner: model.Owner{Token: "a"}, Reserved: 1_800_009_999_000}
-		check.OK(t, check.Err(s.Nodes(NodesOptions{}).Renew(t.Context(), lease)))
+		check.OK(t, check.Err(s.Nodes("host", 2).Renew(t.Context(), lease)))
 	})
 }
 
@@ -90,7 +90,7 @@ func TestNodeChangedRow(t *testing.T) {
 // start, as a repeated one, begins above it.
 func TestNodes(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		nodes := s.Nodes(NodesOptions{Host: strings.Repeat("h", 65), Workers: 2})
+		nodes := s.Nodes(strings.Repeat("h", 65), 2)
 		began := time.Now().Unix()
 		lease, err := nodes.Acquire(t.Context(), model.Owner{Token: "a"})
 		check.Must(t, err)

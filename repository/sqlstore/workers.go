@@ -36,9 +36,6 @@ const (
 	// another program's instance. Such an instance does not stop by itself when it cannot report.
 	// An hour is what that program's own pool waits.
 	foreignLease = 3_600_000
-	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
-	maxAddress  = 122
-	maxIdentity = 64
 )
 
 // WorkersOptions are the options of a registry of worker IDs.
@@ -152,12 +149,7 @@ func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {
 
 // Take runs take in a transaction that no other one of those runs beside.
 func (w workerRows) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
-	const op = "get a worker ID"
-	if len(owner.Address) > maxAddress || len(owner.Token) > maxIdentity || len(owner.Identity) > maxIdentity {
-		return w.store.explain(op, fmt.Errorf("%w: an address has at most %d bytes, token and identity %d",
-			model.ErrInvalidArgument, maxAddress, maxIdentity))
-	}
-	return w.store.takeOne(ctx, op, func(tx *gorm.DB) error {
+	return w.store.takeOne(ctx, "get a worker ID", func(tx *gorm.DB) error {
 		c, err := w.choice(tx, owner)
 		if err != nil {
 			return err

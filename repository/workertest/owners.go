@@ -69,20 +69,6 @@ func testRace(t *testing.T, b Backend) {
 	WantDistinct(t, leases)
 }
 
-func testFixed(t *testing.T, b Backend) {
-	r := b.New(t)
-	first := Acquire(t, r, Owner(1))
-	release(t, r, first, now(first)-hour)
-	if other := Acquire(t, r, Owner(0)); other.WorkerID == first.WorkerID {
-		t.Errorf("worker ID %d of another address was given away", first.WorkerID)
-	}
-	follow(t, b.New(t), Owner(1), first)
-	next := Owner(2)
-	next.Address = first.Owner.Address
-	release(t, r, Acquire(t, r, Owner(1)), now(first)-hour)
-	follow(t, b.New(t), next, first) // another folder, the same address
-}
-
 // testSharedAddress: owners that come from one address, as containers on one host
 // network do, or one after the other on a machine that gives addresses out anew, get a
 // worker ID each, at once and though all of them race.

@@ -48,8 +48,6 @@ type Backend struct {
 	// PerAddress: another owner who follows at an address, once the lease there has
 	// run out, gets the worker ID that it had.
 	PerAddress bool
-	// FixedIDs: an address keeps its worker ID, also after others have come.
-	FixedIDs bool
 	// Session: a lease belongs to the connection of the instance that got it, and
 	// ends with it. Only the owner's own instance renews it.
 	Session bool
@@ -87,7 +85,6 @@ func contract() []subtest {
 		{"the same token gets the same lease", nil, testSameToken},
 		{"an owner that races itself gets one lease", nil, testRaceSelf},
 		{"racing first starts get different IDs", nil, testRace},
-		{"an address keeps its ID", func(b Backend) bool { return !b.FixedIDs }, testFixed},
 		{"owners of one address differ", nil, testSharedAddress},
 		{"owners are known by their folder", func(b Backend) bool { return b.Session }, testSwapped},
 		{"a registry has an identity", nil, testIdentity},
