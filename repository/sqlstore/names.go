@@ -19,12 +19,12 @@ type nameRow struct {
 	HoldMs              int64
 	WasHoldMs, SetAt    int64
 	LowHoldMs, LowUntil int64
-	MadeAt, DeletedAt   int64
-	Leased, Known       int64 // of its leases
+	DeletedAt           int64
+	Leased              int64 // its leases that live
 }
 
 const nameColumns = "name, epoch_ms, worker_bits, seq_bits, hold_ms, was_hold_ms, set_at, low_hold_ms, low_until, " +
-	"made_at, deleted_at"
+	"deleted_at"
 
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
@@ -190,13 +190,11 @@ func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.N
 func useOf(tx *gorm.DB, at moment, where string, args ...any) ([]model.NameUse, error) {
 	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
 		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) "+
-		"AS leased"+
-		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n "+
-		"WHERE deleted_at = 0"+where+" ORDER BY name",
+		"AS leased FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
 		append([]any{at.Now}, args...)...)
 	names := make([]model.NameUse, len(rows))
 	for i, r := range rows {
-		names[i] = model.NameUse{Name: r.name(), Leased: r.Leased, Known: r.Known}
+		names[i] = model.NameUse{Name: r.name(), Leased: r.Leased}
 	}
 	return names, err
 }

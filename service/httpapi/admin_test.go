@@ -55,7 +55,7 @@ var (
 	ordersTag = model.Tag{Name: "a/b", MaxID: 1<<63 - 1, Step: 2000,
 		UpdatedAt: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("", 3600))}
 	// ordersName has two worker IDs that are leased.
-	ordersName = model.NameUse{Leased: 2, Known: 3, Name: model.Name{
+	ordersName = model.NameUse{Leased: 2, Name: model.Name{
 		Name: "orders", EpochMs: admin.DefaultEpochMs, WorkerBits: 10, SeqBits: 12, Hold: 5500 * time.Millisecond}}
 	// chat has three sections that have given numbers, one the highest there is.
 	chat = model.SpaceUse{Used: 3, Highest: model.MaxSequence,
