@@ -215,10 +215,6 @@ func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error 
 	return nil
 }
 
-func readSpaces(tx *gorm.DB) ([]model.Space, error) {
-	return query[[]model.Space](tx, "read the spaces", "SELECT name, sections, step FROM "+sequenceTable)
-}
-
 // Spaces gives all spaces in order, with how much of each was used. Errors: *model.StoreError.
 func (s *Store) Spaces(ctx context.Context) ([]model.SpaceUse, error) {
 	found, err := usesOf(s.gorm.WithContext(ctx), "")

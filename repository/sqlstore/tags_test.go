@@ -90,9 +90,9 @@ func TestTagRefusals(t *testing.T) {
 	})
 }
 
-// The parts of a reading follow on in the table's own order, also where Leaf's table ignores case, and a row that cannot
-// be used is told. Of names that such a table takes for the same one exists, and the others are unknown, whatever is
-// asked for.
+// The parts of a reading follow on in the table's own order, also where Leaf's table ignores case, and a row that
+// cannot be used is told. Of names that such a table takes for the same one exists, and the others are unknown,
+// whatever is asked for.
 func TestTagsAreReadInParts(t *testing.T) {
 	onBothEmpty(t, func(t *testing.T, opts Options) {
 		bad := 0

@@ -46,8 +46,8 @@ func successor(b Backend, of model.Owner) model.Owner {
 	return next
 }
 
-// raceFor gets a lease while others get theirs, and stores its bounds. It asks again for 20 s while the store is busy: on
-// a slow machine an answer of many at once may come too late.
+// raceFor gets a lease while others get theirs, and stores its bounds. It asks again for 20 s while the store is busy:
+// on a slow machine an answer of many at once may come too late.
 func raceFor(t *testing.T, r Registry, owner model.Owner) (lease model.Lease) {
 	t.Helper()
 	var err error
