@@ -244,7 +244,7 @@ func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.E
 }
 
 // put writes the record, if its row is still as it was read. Nothing is sent when nothing changes:
-// MySQL counts changed rows and not matching ones.
+// MySQL counts changed rows and not matching ones. A replica of 0.3 judges clocks by seen_at, unless that is 0.
 func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, now int64) error {
 	old := slot.Read.(workerRow)
 	var ip, port string
@@ -266,7 +266,7 @@ func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, n
 	}
 	return updateRows(tx, 1, fmt.Sprintf("store row %d", id), "UPDATE "+workerTable+
 		" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
-		"reserved_until = ?, expires_at = ?, claimed_at = ?, update_time = CURRENT_TIMESTAMP "+
+		"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = 0, update_time = CURRENT_TIMESTAMP "+
 		"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? "+
 		"AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
 		append(values, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)...)

@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS leaf_workerid_alloc (
   reserved_until bigint       NOT NULL DEFAULT 0 COMMENT 'IDs up to this time may have been issued',
   expires_at     bigint       NOT NULL DEFAULT 0 COMMENT 'from then on another may follow',
   claimed_at     bigint       NOT NULL DEFAULT 0 COMMENT 'when the lease was got, 0 once it was renewed',
-  seen_at        bigint       NOT NULL DEFAULT 0 COMMENT 'unused since 0.4',
+  seen_at        bigint       NOT NULL DEFAULT 0 COMMENT 'unused since 0.4, which sets it to 0',
   own_timestamp  bigint       NOT NULL DEFAULT 0 COMMENT 'max_timestamp as shardid wrote it',
   made_at        bigint       NOT NULL DEFAULT 0 COMMENT 'when shardid made the row',
   PRIMARY KEY (id),
