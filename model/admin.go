@@ -5,55 +5,9 @@ import (
 	"fmt"
 )
 
-// Beginning says how something new begins whose name was perhaps used before: the database went
-// back in time, nobody vouches for it, and it may lack what had the name. Zero: as it was asked for.
-type Beginning struct {
-	Skipped int64 // numbers that are left out, as they may have been issued
-	// Waits: so many would have to be left out that nothing is issued before an operator's
-	// word.
-	Waits bool
-}
-
-// Notice says where a new app begins, and why, when the database may lack another of its ID; "" else.
-func (a AppSummary) Notice() string {
-	switch {
-	case a.Waits:
-		return fmt.Sprintf("it issues nothing yet. If app ID %d was never used, run `shardid confirm "+
-			"--app %[1]d --name %[2]q`. If it was, run `shardid apps set --app %[1]d --min-index INDEX` "+
-			"before, with the highest index in use. "+
-			"The database may have gone back in time and lack an app of this ID, and %[3]d indices are too many "+
-			"to leave out under the limit", a.ID, a.Name, a.Skipped)
-	case a.Skipped > 0:
-		return fmt.Sprintf("its shards begin above index %d, as the database may have gone back in time and "+
-			"lack an app of this ID: if none was ever used, run `shardid confirm --app %d --name %q` "+
-			"before its first ID", a.HighestIndex, a.ID, a.Name)
-	}
-	return ""
-}
-
-// Notice says why a new tag does not begin where it was told to, when the database may lack another
-// of its name; "" else.
-func (t Tag) Notice() string {
-	switch {
-	case t.Waits:
-		return fmt.Sprintf("it issues nothing yet. If no tag of this name was ever used, run "+
-			"`shardid confirm --tag %[1]s`. If one was, run `shardid tags set --tag %[1]s "+
-			"--max-id ID` before, with the first ID that is not in use. "+
-			"The database may have gone back in time and lack a tag of this name, and %[2]d IDs are too many "+
-			"to leave out", t.Name, t.Skipped)
-	case t.Skipped > 0:
-		return fmt.Sprintf("the %d IDs before that are left out, as the database may have gone back in time and "+
-			"lack a tag of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID",
-			t.Skipped, t.Name)
-	}
-	return ""
-}
-
 // AppSummary is an app with what has been issued of it.
 type AppSummary struct {
 	App
-	// Beginning is that of an app that was just made, whose HighestIndex it accounts for.
-	Beginning
 	Shards       int   // provisioned, at most the constant Shards
 	MixedLimits  bool  // not all shards have the limit, which is the highest of theirs
 	HighestIndex int64 // highest index issued in any shard

@@ -62,8 +62,6 @@ var (
 
 	// ErrUnknownName: there are no worker IDs of that name (code -2).
 	ErrUnknownName = errors.New("name is not provisioned")
-	// ErrNameExists: the name of worker IDs has been provisioned before (code -13).
-	ErrNameExists = errors.New("name is already provisioned")
 
 	// ErrLeaseStore: what keeps the leases of names cannot be used (code -8).
 	ErrLeaseStore = errors.New("leases cannot be stored for now")
@@ -78,8 +76,6 @@ var (
 	ErrRegistryInUse = errors.New("another registry of worker IDs is in use")
 	// ErrLayoutChanged: IDs of another layout or epoch have been issued.
 	ErrLayoutChanged = errors.New("the layout of issued IDs may not change")
-	// ErrTagExists: the segment tag has been provisioned before.
-	ErrTagExists = errors.New("tag is already provisioned")
 
 	// ErrUnconfirmed: a list's max_id may have gone back in time by an unknown
 	// amount, and leaving out enough would burn much of a small ID space: an
@@ -100,8 +96,8 @@ var (
 	// ErrForeign: what was found belongs to another deployment.
 	ErrForeign = errors.New("it belongs to another deployment")
 
-	// ErrAppExists: the app has been provisioned before.
-	ErrAppExists = errors.New("app is already provisioned")
+	// ErrExists: the app, tag, name or space has been provisioned before (code -13).
+	ErrExists = errors.New("already provisioned")
 
 	// ErrLifeChanged: the list is in another life than the one that was named; the
 	// segment must be dropped.

@@ -162,7 +162,6 @@ func (n Name) LostUntil(keptMs int64) int64 {
 type NameUse struct {
 	Name
 	Leased int64 // worker IDs whose lease has not ended
-	Known  int64 // those that were leased before, these included
 }
 
 // NameLease is the right of its holder to issue IDs with a worker ID of a name: IDs whose time

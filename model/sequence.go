@@ -25,8 +25,6 @@ const (
 var (
 	// ErrUnknownSpace: there are no sequences of that name (code -2).
 	ErrUnknownSpace = errors.New("space is not provisioned")
-	// ErrSpaceExists: the space has been provisioned before (code -13).
-	ErrSpaceExists = errors.New("space is already provisioned")
 	// ErrNoNumber: no number of a sequence could be had within the deadline (code -4).
 	ErrNoNumber = errors.New("no number of the sequence can be had for now")
 	// ErrFence: a Redis that was replaced may still answer, or it is not known that none

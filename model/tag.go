@@ -19,8 +19,6 @@ type Tag struct {
 	UpdatedAt   time.Time
 	Numbering   // how its IDs are shown; zero as they are
 	Region      Region
-	// Beginning is that of a tag that was just made, whose MaxID it accounts for.
-	Beginning
 }
 
 // Numbers is how its IDs are shown; nil for a plain tag. Errors: ErrInvalidArgument.

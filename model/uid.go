@@ -12,12 +12,6 @@ const uidBits = 63
 // uidTimeFormat is that of Baidu's parseUID, DateUtils.DATETIME_PATTERN.
 const uidTimeFormat = "2006-01-02 15:04:05"
 
-// Kinds of a start of the UID mode, Baidu's WorkerNodeType.
-const (
-	NodeContainer = 1 // CONTAINER: its host and port are the container's
-	NodeActual    = 2 // ACTUAL: a machine
-)
-
 // UIDLayout is the layout of a Baidu UID: the widths sum to 63, the time is in
 // seconds since Epoch.
 type UIDLayout struct {

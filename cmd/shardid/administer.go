@@ -252,9 +252,6 @@ func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
 				return
 			}
 			fmt.Fprintf(w, "%s%s\n", o.title(thing.T), o.added(thing.T, strings.TrimRight(base, "/")))
-			if thing.Notice != "" {
-				fmt.Fprintln(w, "note:", thing.Notice)
-			}
 		})
 	case verbSet:
 		thing, err := o.send(ctx, cfg, http.MethodPatch, o.value(o.Fields[0]), body)
@@ -294,7 +291,6 @@ func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
 type answered[T any] struct {
 	T         T              `json:"-"`
 	Effective string         // from when on a change counts
-	Notice    string         // of a new one
 	fields    map[string]any // all of them
 }
 
@@ -377,7 +373,6 @@ type listed struct {
 	AppID  any    `json:"appId"`
 	Name   any    `json:"name"`
 	Action string `json:"action"` // made, there already or failed
-	Notice string `json:"notice,omitempty"`
 }
 
 // addFile adds each thing of a file that is not there. It continues after one that is refused.
@@ -396,8 +391,8 @@ func (o *order[T]) addFile(ctx context.Context, cfg Config) error {
 	}
 	results, failed := make([]listed, len(bodies)), []error{nil}
 	for i, body := range bodies {
-		a, made, err := o.add(ctx, cfg, body, true)
-		results[i] = listed{body[o.Fields[0].Name], body["name"], "made", a.Notice}
+		_, made, err := o.add(ctx, cfg, body, true)
+		results[i] = listed{body[o.Fields[0].Name], body["name"], "made"}
 		switch {
 		case err != nil:
 			results[i].Action, failed = "failed", append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
@@ -409,14 +404,8 @@ func (o *order[T]) addFile(ctx context.Context, cfg Config) error {
 		failed[0] = fmt.Errorf("%d of %d %s are not there: correct what follows and run this again, "+
 			"which leaves the others as they are", len(failed)-1, len(bodies), o.Many)
 	}
-	err = o.cli.print(o.cmd, results, func(w io.Writer) {
-		table(results, "", "APP\tNAME\tACTION", func(r listed) []any { return []any{r.AppID, r.Name, r.Action} })(w)
-		for _, r := range results {
-			if r.Notice != "" {
-				fmt.Fprintf(w, "note: %s %v: %s\n", o.One, r.AppID, r.Notice)
-			}
-		}
-	})
+	cells := func(r listed) []any { return []any{r.AppID, r.Name, r.Action} }
+	err = o.cli.print(o.cmd, results, table(results, "", "APP\tNAME\tACTION", cells))
 	return errors.Join(append(failed, err)...)
 }
 

@@ -39,9 +39,8 @@ remembered what it issued. shardid provision does the same as shardid apps add.`
 		title: func(a admin.AppItem) string { return fmt.Sprintf("app %d (%s)", a.AppID, a.Name) },
 		added: func(a admin.AppItem, _ string) string {
 			text := fmt.Sprintf(" has its %d shards", a.Shards)
-			if a.HighestIndex > 0 && a.Notice == "" { // it was deleted before
-				text += fmt.Sprintf("; it continues above what it had issued before it was deleted, up to index %d",
-					a.HighestIndex)
+			if a.HighestIndex > 0 { // it was deleted before, or the database may lack it
+				text += fmt.Sprintf("; it continues above what it may have issued before, up to index %d", a.HighestIndex)
 			}
 			return text
 		},

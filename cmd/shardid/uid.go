@@ -12,7 +12,6 @@ import (
 
 	"shardid/client/idgen"
 	"shardid/model"
-	"shardid/repository/sqlstore"
 	"shardid/service/access"
 	"shardid/service/httpapi"
 	"shardid/service/uid"
@@ -41,10 +40,9 @@ func (a *App) wireUID() error {
 	if err != nil {
 		return err
 	}
-	nodes := sqlstore.NodesOptions{Host: host, Type: nodeType()}
 	layout, now := uidLayout(a.cfg), idgen.SystemClock()
-	_, nodes.Workers = region(a.cfg).Workers(layout.WorkerBits)
-	keeper := &uidKeeper{host: nodes.Host}
+	_, workers := region(a.cfg).Workers(layout.WorkerBits)
+	keeper := &uidKeeper{host: host}
 	a.uid, err = uid.New(uid.Options{
 		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: a.cfg.Server.RequestTimeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: c.ScheduleInterval,
@@ -55,7 +53,7 @@ func (a *App) wireUID() error {
 		return err
 	}
 	keeper.Keeper = worker.New(worker.Options{
-		Condition: uid.Condition, Mode: "node", Registry: a.db.Nodes(nodes), Generator: a.uid, Reserve: a.uid.Reserve,
+		Condition: uid.Condition, Mode: "node", Registry: a.db.Nodes(host, workers), Generator: a.uid, Reserve: a.uid.Reserve,
 		Layout: func(ctx context.Context, _ bool) (time.Duration, bool, error) {
 			err := a.recordLayout(ctx, uidRecord(a.cfg))
 			return 0, err == nil, err
@@ -70,20 +68,6 @@ func (a *App) wireUID() error {
 	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID
 	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
 	return nil
-}
-
-// nodeType says where this process runs. A container has the usual signs: Kubernetes' variable, and the files that
-// Docker and Podman leave.
-func nodeType() int {
-	for _, sign := range []string{"/.dockerenv", "/run/.containerenv"} {
-		if _, err := os.Stat(sign); err == nil {
-			return model.NodeContainer
-		}
-	}
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		return model.NodeContainer
-	}
-	return model.NodeActual
 }
 
 // uidIdle is nil when a first call of the UID mode could be served, as far as is known.

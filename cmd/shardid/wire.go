@@ -329,8 +329,7 @@ func (a *App) checkLayouts(ctx context.Context) error {
 // recordLayout remembers the layout for ever. One that is not the recorded one ends
 // the process, as it would have ended the start if the database had answered then.
 func (a *App) recordLayout(ctx context.Context, record model.LayoutRecord) error {
-	_, err := a.db.LayoutOnce(ctx, record)
-	return a.layoutFails(err)
+	return a.layoutFails(a.db.LayoutOnce(ctx, record))
 }
 
 func (a *App) layoutFails(err error) error {

@@ -164,7 +164,7 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 
 // CreateApp makes the shards of an app, all or none, and answers what it made, and where it
 // begins: an app that was deleted before continues above what it had issued, and one that the
-// database may lack above that. Errors: model.ErrInvalidArgument, model.ErrAppExists when the app
+// database may lack above that. Errors: model.ErrInvalidArgument, model.ErrExists when the app
 // has any shard, model.ErrRefused for a limit below IDs of a deleted app and for one that was
 // scrambled and shall not be, or the reverse, *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
@@ -185,7 +185,7 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		return keepScramble(tx, summary)
 	})
 	if isDuplicate(err) {
-		err = fmt.Errorf("%w: app %d", model.ErrAppExists, app.ID)
+		err = fmt.Errorf("%w: app %d", model.ErrExists, app.ID)
 		if there, readErr := s.App(ctx, app.ID); readErr == nil {
 			err = fmt.Errorf("%w already has %d of %d shards, name %q", err, there.Shards, model.Shards, there.Name)
 		}
@@ -228,8 +228,6 @@ func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.
 		}
 		summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
 		summary.TotalIndices += c.Last
-		summary.Skipped = max(summary.Skipped, c.Doubt)
-		summary.Waits = summary.Waits || c.Unconfirmed(0, min(app.Limit.LastIndex(req.Key), m.region.MaxIndex()))
 	}
 	return summary, nil
 }

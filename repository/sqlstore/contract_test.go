@@ -169,12 +169,12 @@ func TestProvisionAllOrNone(t *testing.T) {
 		again := a
 		again.Name = "other"
 		_, err := s.CreateApp(ctx, again)
-		if !errors.Is(err, model.ErrAppExists) ||
+		if !errors.Is(err, model.ErrExists) ||
 			!strings.Contains(err.Error(), `app 1 already has 64 of 64 shards, name "名前"`) {
 			t.Errorf("second call: %v", err)
 		}
 		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (2, 'half', 63)")
-		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrAppExists) ||
+		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrExists) ||
 			!strings.Contains(err.Error(), "1 of 64") {
 			t.Errorf("half an app: %v", err)
 		}

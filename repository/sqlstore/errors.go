@@ -149,10 +149,9 @@ func (s *Store) answer(ctx context.Context, op string, err error) error {
 // isRefusal says whether err is one that a healthy database gives.
 func isRefusal(err error) bool {
 	return slices.ContainsFunc([]error{
-		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
+		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace, model.ErrExists,
+		model.ErrLimitReached, model.ErrInvalidArgument,
 		model.ErrNoWorkerID, model.ErrRegistryInUse, model.ErrLeaseLost, model.ErrLayoutChanged,
-		model.ErrUnknownApp, model.ErrAppExists, model.ErrUnknownName, model.ErrNameExists,
-		model.ErrUnknownSpace, model.ErrSpaceExists,
 		model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
 	}, func(refusal error) bool { return errors.Is(err, refusal) })
 }

@@ -10,29 +10,20 @@ import (
 	"shardid/model"
 )
 
-// maxLayout is the width of id_layout.layout, in characters.
-const maxLayout = 255
-
-// LayoutOnce records the layout of a kind of IDs unless one is recorded; already
-// says that an equal one was. Of several starters at once with different layouts
-// one wins. A record is never changed, so a call that failed may be repeated.
-// Errors: model.ErrLayoutChanged when another one is recorded,
-// model.ErrInvalidArgument, *model.StoreError.
-func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (already bool, err error) {
-	const op = "record the layout"
-	if want.Kind == "" || want.Layout == "" || len(want.Layout) > maxLayout {
-		return false, fmt.Errorf("%s: %w: kind %q and layout %q need 1…%d bytes", op, model.ErrInvalidArgument,
-			want.Kind, want.Layout, maxLayout)
-	}
+// LayoutOnce records the layout of a kind of IDs unless one is recorded. Of several starters at once with different
+// layouts one wins. A record is never changed, so a call that failed may be repeated. Errors: model.ErrLayoutChanged
+// when another one is recorded, *model.StoreError.
+func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) error {
 	if found, err := s.HasLayout(ctx, want); found || err != nil {
-		return found, err
+		return err
 	}
-	err = s.gorm.WithContext(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind,
+	err := s.gorm.WithContext(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind,
 		want.Layout).Error
 	if isDuplicate(err) { // another starter was faster
-		return s.HasLayout(ctx, want)
+		_, err = s.HasLayout(ctx, want)
+		return err
 	}
-	return false, s.answer(ctx, op, err)
+	return s.answer(ctx, "record the layout", err)
 }
 
 // HasLayout says whether the layout is recorded, and records nothing. Errors:

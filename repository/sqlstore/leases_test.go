@@ -139,12 +139,12 @@ func TestNames(t *testing.T) {
 		ctx := t.Context()
 		check.Must(t, check.Err(s.CreateName(ctx, aName("b"))))
 		check.Must(t, check.Err(s.CreateName(ctx, aName("a"))))
-		check.Is(t, check.Err(s.CreateName(ctx, aName("a"))), model.ErrNameExists)
+		check.Is(t, check.Err(s.CreateName(ctx, aName("a"))), model.ErrExists)
 		check.Is(t, check.Err(s.CreateName(ctx, aName("a/b"))), model.ErrInvalidArgument)
 		l := leased(t, s, "a", "host")
 		names, err := s.Names(ctx)
 		check.OK(t, err)
-		if len(names) != 2 || names[0].Name.Name != "a" || names[0].Leased != 1 || names[0].Known != 1 ||
+		if len(names) != 2 || names[0].Name.Name != "a" || names[0].Leased != 1 ||
 			names[1].Leased != 0 {
 			t.Errorf("%+v", names)
 		}

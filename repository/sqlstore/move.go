@@ -178,41 +178,29 @@ func moveTables(tx, from *gorm.DB, tables []movedTable) (all []Moved, err error)
 
 // moveRows copies the rows of a table, batch by batch.
 func moveRows(tx, from *gorm.DB, t movedTable) (copied int64, err error) {
-	columns := "`" + strings.Join(t.columns, "`, `") + "`"
-	rows, err := from.Raw("SELECT " + columns + " FROM " + t.name).Rows()
+	rows, err := from.Table(t.name).Select(t.columns).Rows()
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", t.name, err)
 	}
 	defer rows.Close()
-	one := "(?" + strings.Repeat(", ?", len(t.columns)-1) + ")"
-	var values []any
-	store := func() error {
-		if len(values) == 0 {
-			return nil
-		}
-		count := len(values) / len(t.columns)
-		err := write(tx, "fill "+t.name,
-			"INSERT INTO "+t.name+" ("+columns+") VALUES "+one+strings.Repeat(", "+one, count-1), values...)
-		copied, values = copied+int64(count), values[:0]
-		return err
-	}
-	for rows.Next() {
-		row := make([]any, len(t.columns))
-		targets := make([]any, len(row))
-		for i := range row {
-			targets[i] = &row[i]
-		}
-		if err := rows.Scan(targets...); err != nil {
-			return 0, fmt.Errorf("read %s: %w", t.name, err)
-		}
-		if values = append(values, row...); len(values) >= batchRows*len(t.columns) {
-			if err := store(); err != nil {
-				return 0, err
+	var batch []map[string]any
+	for more := true; more; {
+		if more = rows.Next(); more {
+			row := map[string]any{}
+			if err := from.ScanRows(rows, &row); err != nil {
+				return 0, fmt.Errorf("read %s: %w", t.name, err)
 			}
+			batch = append(batch, row)
+		}
+		if len(batch) == batchRows || len(batch) > 0 && !more {
+			if err := tx.Table(t.name).Create(&batch).Error; err != nil {
+				return 0, fmt.Errorf("fill %s: %w", t.name, err)
+			}
+			copied, batch = copied+int64(len(batch)), nil
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return 0, fmt.Errorf("read %s: %w", t.name, err)
 	}
-	return copied, store()
+	return copied, nil
 }

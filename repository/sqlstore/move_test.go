@@ -46,7 +46,7 @@ func used(t *testing.T) *Store {
 	owner := model.Owner{Address: "10.0.0.7:80", Identity: "one", Token: "one"}
 	check.Must(t, check.Err(s.Workers(WorkersOptions{}).Acquire(ctx, owner)))
 	check.Must(t, check.Err(s.registerStart(ctx, startOf("one"))))
-	check.Must(t, check.Err(s.LayoutOnce(ctx, model.LayoutRecord{Kind: model.KindSnowflake, Layout: "epoch_ms=1"})))
+	check.Must(t, s.LayoutOnce(ctx, model.LayoutRecord{Kind: model.KindSnowflake, Layout: "epoch_ms=1"}))
 	return s
 }
 

@@ -19,12 +19,12 @@ type nameRow struct {
 	HoldMs              int64
 	WasHoldMs, SetAt    int64
 	LowHoldMs, LowUntil int64
-	MadeAt, DeletedAt   int64
-	Leased, Known       int64 // of its leases
+	DeletedAt           int64
+	Leased              int64 // its leases that live
 }
 
 const nameColumns = "name, epoch_ms, worker_bits, seq_bits, hold_ms, was_hold_ms, set_at, low_hold_ms, low_until, " +
-	"made_at, deleted_at"
+	"deleted_at"
 
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
@@ -76,7 +76,7 @@ func unknownName(name string) error {
 }
 
 // CreateName makes a name. One that was deleted comes back with the layout that it had, and its
-// leases are remembered. Errors: model.ErrNameExists, ErrInvalidArgument, ErrRefused for another
+// leases are remembered. Errors: model.ErrExists, ErrInvalidArgument, ErrRefused for another
 // layout, *model.StoreError.
 func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error) {
 	return within(ctx, s, "add the name", func(tx *gorm.DB) (model.Name, error) {
@@ -92,7 +92,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			old := rows[0].name()
 			switch {
 			case rows[0].DeletedAt == 0:
-				return n, fmt.Errorf("%w: %q, with %s", model.ErrNameExists, n.Name, old.Layout())
+				return n, fmt.Errorf("%w: %q, with %s", model.ErrExists, n.Name, old.Layout())
 			case old.Layout() != n.Layout():
 				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
 					"them: add it with that one, or choose another name",
@@ -106,7 +106,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			"hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
 			n.Name, n.EpochMs, n.WorkerBits, n.SeqBits, n.Hold.Milliseconds(), at.Now)
 		if isDuplicate(err) { // another operator was faster
-			err = fmt.Errorf("%w: %q", model.ErrNameExists, n.Name)
+			err = fmt.Errorf("%w: %q", model.ErrExists, n.Name)
 		}
 		return n, err
 	})
@@ -190,13 +190,11 @@ func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.N
 func useOf(tx *gorm.DB, at moment, where string, args ...any) ([]model.NameUse, error) {
 	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
 		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) "+
-		"AS leased"+
-		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n "+
-		"WHERE deleted_at = 0"+where+" ORDER BY name",
+		"AS leased FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
 		append([]any{at.Now}, args...)...)
 	names := make([]model.NameUse, len(rows))
 	for i, r := range rows {
-		names[i] = model.NameUse{Name: r.name(), Leased: r.Leased, Known: r.Known}
+		names[i] = model.NameUse{Name: r.name(), Leased: r.Leased}
 	}
 	return names, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -19,14 +20,12 @@ import (
 // a row without one, as Baidu's own programs make them, is never used again.
 
 const (
-	// maxNodeText is the width of HOST_NAME and PORT, in bytes.
-	maxNodeText = 64
-	// portRandom bounds the random part of a machine's PORT: 0…99999, Baidu's
-	// DisposableWorkerIdAssigner.
+	// maxNodeHost is the width of HOST_NAME, in bytes.
+	maxNodeHost = 64
+	// nodeType is TYPE of a start: Baidu's ACTUAL, a machine, which says that PORT is made up.
+	nodeType = 2
+	// portRandom bounds the random part of PORT: 0…99999, as in Baidu's DisposableWorkerIdAssigner.
 	portRandom = 100_000
-	// nodeCandidates is how many used worker IDs are tried, should others be marked
-	// while they are looked at.
-	nodeCandidates = 16
 	// nodeRate is how many starts of the UID mode may register in a second.
 	nodeRate = 50
 	// nodeRest is for how many seconds after its mark a worker ID is not used again once
@@ -35,37 +34,24 @@ const (
 	nodeRest = 86_400
 )
 
-// NodesOptions are the options of a registry of worker IDs for UIDs.
-type NodesOptions struct {
-	Host    string // at most 64 bytes; longer ones are cut
-	Port    string // likewise; empty: each start makes up its own, so that rows differ
-	Type    int    // model.NodeContainer or model.NodeActual
-	Workers int64  // worker IDs are 0…Workers-1
-}
-
 // Nodes is the registry of worker IDs for UIDs. The row's mark is what is reserved of the lease. It keeps no time
 // beside it, and whoever gets the worker ID next begins above it, so a lease does not end as long as the row is the
 // process's. Safe for concurrent use, over processes too.
 type Nodes struct {
-	store *Store
-	opts  NodesOptions
+	store   *Store
+	host    string
+	workers int64
 }
 
-// Nodes gives the registry of worker IDs for UIDs.
-func (s *Store) Nodes(opts NodesOptions) *Nodes { return &Nodes{s, opts} }
+// Nodes gives the registry of the worker IDs 0…workers-1 for UIDs. Of a host the first 64 bytes are stored.
+func (s *Store) Nodes(host string, workers int64) *Nodes { return &Nodes{s, host, workers} }
 
 // Acquire implements worker.Registry. Called again with the same token it gives the same row, so a call whose answer
 // was lost may be repeated. Until the first Renew the mark is the second before, so where others need worker IDs that
 // early they may take it. Errors: model.ErrNoWorkerID, *model.StoreError.
 func (n *Nodes) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	now := time.Now()
-	start := nodeStart{NodesOptions: n.opts, token: owner.Token, second: now.Unix(), usedUntil: now.Unix() - 1}
-	if start.Port == "" {
-		start.Port = fmt.Sprintf("%d-%d", now.UnixMilli(), rand.IntN(portRandom))
-	}
-	start.Host = start.Host[:min(len(start.Host), maxNodeText)]
-	start.Port = start.Port[:min(len(start.Port), maxNodeText)]
-	row, err := n.store.registerStart(ctx, start)
+	row, err := n.store.registerStart(ctx, nodeStart{n.host, n.workers, owner.Token, now.Unix(), now.Unix() - 1})
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -100,7 +86,8 @@ func (n *Nodes) Release(context.Context, model.Lease) error { return nil }
 
 // nodeStart is one start of an instance. Times are Unix seconds.
 type nodeStart struct {
-	NodesOptions
+	host      string
+	workers   int64  // worker IDs are 0…workers-1
 	token     string // random
 	second    int64  // the caller's clock: a worker ID is used again only if the mark of its last user lies before it
 	usedUntil int64  // the mark that the row has at least
@@ -114,18 +101,22 @@ type nodeRow struct {
 }
 
 // registerStart gives a start its row. A call that is repeated finds it.
-func (s *Store) registerStart(ctx context.Context, start nodeStart) (nodeRow, error) {
-	return within(ctx, s, "register the start", func(tx *gorm.DB) (row nodeRow, err error) {
-		if _, err = s.lockNamed(tx, nodeTable); err != nil {
-			return row, err
+func (s *Store) registerStart(ctx context.Context, start nodeStart) (row nodeRow, err error) {
+	err = s.takeOne(ctx, "register the start", func(tx *gorm.DB) error {
+		if _, err := s.lockNamed(tx, nodeTable); err != nil {
+			return err
 		}
 		row, err = s.findNode(tx, "TOKEN = ?", start.token)
 		if err == nil && row.Token == "" {
 			row, err = s.newNode(tx, start)
 		}
 		row.UsedUntil = max(row.UsedUntil, start.usedUntil)
-		return row, err
+		return err
 	})
+	if err != nil {
+		return nodeRow{}, err
+	}
+	return row, nil
 }
 
 // newNode gives a start a worker ID. Starts are numbered, above those that a copy of the database may lack: the number
@@ -141,7 +132,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	}
 	var next model.Counter
 	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
-		last, limit := starts.Last, start.Workers-1
+		last, limit := starts.Last, start.workers-1
 		if last >= limit { // used worker IDs are given out again
 			limit = math.MaxInt64
 		}
@@ -149,7 +140,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
 			number, _, taken, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
 		}
-		if err == nil && (number > max(last+1, start.Workers) || m.NodeLost > 0 && last >= start.Workers) {
+		if err == nil && (number > max(last+1, start.workers) || m.NodeLost > 0 && last >= start.workers) {
 			err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
 		}
 		if errors.Is(err, model.ErrUnconfirmed) {
@@ -170,7 +161,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		}
 		next = taken
 		next.Last = max(next.Last, row.ID)
-		if row.ID >= start.Workers {
+		if row.ID >= start.workers {
 			if err = removeNode(tx, row.ID); err == nil {
 				row, err = recycleNode(tx, m, start)
 			}
@@ -223,7 +214,7 @@ func (s *Store) insertNode(tx *gorm.DB, start nodeStart, id any) (nodeRow, error
 	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, "+
 		"MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
-		id, start.Host, start.Port, start.Type, launchDate(start), start.token, start.usedUntil)
+		slices.Concat([]any{id}, start.describe(), []any{start.token, start.usedUntil})...)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -238,50 +229,42 @@ func removeNode(tx *gorm.DB, id int64) error {
 	return write(tx, "remove a row without a start", "DELETE FROM "+nodeTable+" WHERE ID = ?", id)
 }
 
-// launchDate is the day on which the instance started, by its own calendar, as
-// Baidu's programs write it.
-func launchDate(start nodeStart) string {
-	return time.Unix(start.second, 0).Format(time.DateOnly)
+// describe gives HOST_NAME, PORT, TYPE and LAUNCH_DATE of a start, as Baidu's programs write them on a machine: the
+// port is made up, so that rows differ, and the day is that of the instance's own calendar.
+func (start nodeStart) describe() []any {
+	began := time.Unix(start.second, 0)
+	return []any{
+		start.host[:min(len(start.host), maxNodeHost)],
+		fmt.Sprintf("%d-%d", began.UnixMilli(), rand.IntN(portRandom)), nodeType, began.Format(time.DateOnly),
+	}
 }
 
-// recycleNode takes over the worker ID that has not been used for longest. The rows
-// are read without a lock, so that marks continue; the one that is taken must still
-// be as it was read.
+// recycleNode takes over the worker ID that has not been used for longest. The rows are read without a lock, so that
+// marks continue; the one that is taken must still be as it was read, else the error is errRowChanged.
 func recycleNode(tx *gorm.DB, m moment, start nodeStart) (nodeRow, error) {
 	before := start.second
 	if m.OldestCopy > 0 {
 		before -= nodeRest
 	}
-	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
-	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again",
-		"SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
-		start.Workers-1, before, nodeCandidates)
+	old, err := query[[]nodeRow](tx, "look for a worker ID to use again", "SELECT "+nodeColumns+" FROM "+nodeTable+
+		" WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT 1",
+		start.workers-1, before)
+	row, err := oneRow(old, err, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark "+
+		"that passed long enough ago: wait until the marks of instances that are gone have passed, or set more "+
+		"uid.worker_bits together with a new uid.epoch", model.ErrNoWorkerID, start.workers-1, nodeTable))
 	if err != nil {
 		return nodeRow{}, err
 	}
-	for _, old := range rows {
-		taken, err := takeNode(tx, old, start)
-		if taken || err != nil {
-			return nodeRow{ID: old.ID, Token: start.token, UsedUntil: old.UsedUntil}, err
-		}
-	}
-	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that "+
-		"passed long enough ago: wait until the marks of instances that are gone have passed, or set more "+
-		"uid.worker_bits together with a new uid.epoch",
-		model.ErrNoWorkerID, start.Workers-1, nodeTable)
+	return nodeRow{ID: row.ID, Token: start.token, UsedUntil: row.UsedUntil}, takeNode(tx, row, start)
 }
 
-// takeNode says whether the row was still as it was read and is the start's now.
-func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) (bool, error) {
-	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, "+
-		"MODIFIED = CURRENT_TIMESTAMP, CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? "+
+// takeNode makes a row the start's, if it is still as it was read. The error may be errRowChanged.
+func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) error {
+	return updateRows(tx, 1, fmt.Sprintf("take over row %d", old.ID), "UPDATE "+nodeTable+
+		" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, MODIFIED = CURRENT_TIMESTAMP, "+
+		"CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_UNTIL = ? "+
 		"WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
-		start.Host, start.Port, start.Type, launchDate(start), start.token, max(start.usedUntil, old.UsedUntil),
-		old.ID, old.UsedUntil, old.Token)
-	if res.Error != nil {
-		return false, fmt.Errorf("take over row %d: %w", old.ID, res.Error)
-	}
-	return res.RowsAffected == 1, nil
+		append(start.describe(), start.token, max(start.usedUntil, old.UsedUntil), old.ID, old.UsedUntil, old.Token)...)
 }
 
 // ConfirmNodes ends the doubt about the starts of the UID mode: the caller says

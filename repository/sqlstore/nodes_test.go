@@ -19,8 +19,7 @@ import (
 
 // aStart is a start at second now with room for some worker IDs.
 func aStart(token string, workers, now int64) nodeStart {
-	options := NodesOptions{Host: "host", Port: "1-1", Type: model.NodeActual, Workers: workers}
-	return nodeStart{options, token, now, now + 3600}
+	return nodeStart{"host", workers, token, now, now + 3600}
 }
 
 func register(t testing.TB, s *Store, start nodeStart) nodeRow {
@@ -78,16 +77,12 @@ func TestNodeChangedRow(t *testing.T) {
 			{ID: 1, UsedUntil: 1_800_003_600},
 		} {
 			err := s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
-				taken, err := takeNode(tx, old, aStart("new", 2, 1_900_000_000))
-				if taken {
-					t.Errorf("%+v was taken", old)
-				}
-				return err
+				return takeNode(tx, old, aStart("new", 2, 1_900_000_000))
 			})
-			check.OK(t, err)
+			check.Is(t, err, errRowChanged, old)
 		}
 		lease := model.Lease{WorkerID: int(node.ID), Owner: model.Owner{Token: "a"}, Reserved: 1_800_009_999_000}
-		check.OK(t, check.Err(s.Nodes(NodesOptions{}).Renew(t.Context(), lease)))
+		check.OK(t, check.Err(s.Nodes("host", 2).Renew(t.Context(), lease)))
 	})
 }
 
@@ -95,7 +90,7 @@ func TestNodeChangedRow(t *testing.T) {
 // start, as a repeated one, begins above it.
 func TestNodes(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		nodes := s.Nodes(NodesOptions{Host: strings.Repeat("h", 65), Type: model.NodeActual, Workers: 2})
+		nodes := s.Nodes(strings.Repeat("h", 65), 2)
 		began := time.Now().Unix()
 		lease, err := nodes.Acquire(t.Context(), model.Owner{Token: "a"})
 		check.Must(t, err)

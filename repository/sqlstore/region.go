@@ -64,7 +64,20 @@ func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 		if err := s.storeRegion(tx, true); err != nil {
 			return start, err
 		}
-		return s.regionStart(tx)
+		stride := s.opts.Region.Stride()
+		tags, err := query[[]struct {
+			Name  string
+			MaxID int64
+		}](tx, "read the tags", "SELECT name, max_id FROM "+allTags+" WHERE max_id > 1 ORDER BY name")
+		for _, t := range tags { // number<<bits must be above max_id - 1
+			start.Tags = append(start.Tags, model.TagStart{Tag: t.Name, MaxID: max(1, t.MaxID/stride+1)})
+		}
+		if err != nil {
+			return start, err
+		}
+		start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT DISTINCT name FROM "+allSpaces+
+			" WHERE max_id > 0 ORDER BY name")
+		return start, err
 	})
 }
 
@@ -136,11 +149,7 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 				found[0], r, c.do)
 		}
 	}
-	return s.refuseLeases(tx)
-}
-
-// refuseLeases refuses a region when worker IDs of others are leased, or were.
-func (s *Store) refuseLeases(tx *gorm.DB) error {
+	// Worker IDs of others that are leased, or were.
 	names, err := query[[]struct {
 		Name       string
 		WorkerBits uint
@@ -159,22 +168,4 @@ func (s *Store) refuseLeases(tx *gorm.DB) error {
 		}
 	}
 	return nil
-}
-
-// regionStart says above which numbers other regions must begin.
-func (s *Store) regionStart(tx *gorm.DB) (start model.RegionStart, err error) {
-	stride := s.opts.Region.Stride()
-	tags, err := query[[]struct {
-		Name  string
-		MaxID int64
-	}](tx, "read the tags", "SELECT name, max_id FROM "+allTags+" WHERE max_id > 1 ORDER BY name")
-	for _, t := range tags { // number<<bits must be above max_id - 1
-		start.Tags = append(start.Tags, model.TagStart{Tag: t.Name, MaxID: max(1, t.MaxID/stride+1)})
-	}
-	if err != nil {
-		return start, err
-	}
-	start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT DISTINCT name FROM "+allSpaces+
-		" WHERE max_id > 0 ORDER BY name")
-	return start, err
 }

@@ -18,7 +18,7 @@ import (
 const spaceRests = 15 * time.Second
 
 // CreateSpace makes a space. One that there was before begins above what it had issued.
-// Errors: model.ErrSpaceExists, ErrInvalidArgument, ErrRefused for one that was deleted a moment
+// Errors: model.ErrExists, ErrInvalidArgument, ErrRefused for one that was deleted a moment
 // ago, *model.StoreError.
 func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space, error) {
 	if err := space.Validate(); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)",
 			space.Name, space.Sections, space.Step)
 		if isDuplicate(err) {
-			err = fmt.Errorf("%w: %q", model.ErrSpaceExists, space.Name)
+			err = fmt.Errorf("%w: %q", model.ErrExists, space.Name)
 		}
 		if err != nil {
 			return err
@@ -213,10 +213,6 @@ func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error 
 		}
 	}
 	return nil
-}
-
-func readSpaces(tx *gorm.DB) ([]model.Space, error) {
-	return query[[]model.Space](tx, "read the spaces", "SELECT name, sections, step FROM "+sequenceTable)
 }
 
 // Spaces gives all spaces in order, with how much of each was used. Errors: *model.StoreError.

@@ -22,7 +22,7 @@ func TestSpaces(t *testing.T) {
 		s, ctx := openMigrated(t, opts), t.Context()
 		first := addSpace(t, s, "s", 3)
 		addSpace(t, s, "r", 1)
-		check.Is(t, check.Err(s.CreateSpace(ctx, first)), model.ErrSpaceExists)
+		check.Is(t, check.Err(s.CreateSpace(ctx, first)), model.ErrExists)
 		check.Is(t, check.Err(s.CreateSpace(ctx, model.Space{Name: "a/b", Sections: 1, Step: 1})),
 			model.ErrInvalidArgument)
 		grants(t, s, sectionAsk(1, "a-1", 0, 0), sectionAsk(2, "a-1", 0, 500))

@@ -188,18 +188,13 @@ func (s *Store) checkPrimary(ctx context.Context) error {
 		}
 		return tx.Rollback()
 	}
-	var readOnly, innodb, engine string
-	err := s.pool.QueryRowContext(ctx, `SELECT @@global.read_only, @@global.innodb_read_only,
-		COALESCE((SELECT engine FROM information_schema.tables
-			WHERE table_schema = DATABASE() AND table_name = ?), '')`, table).Scan(&readOnly, &innodb, &engine)
+	var readOnly, innodb string
+	err := s.pool.QueryRowContext(ctx, "SELECT @@global.read_only, @@global.innodb_read_only").Scan(&readOnly, &innodb)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask for the server's state: %w", err)
 	case isOn(readOnly) || isOn(innodb):
 		return errReadOnly
-	case engine != "" && engine != "InnoDB":
-		return &model.StoreError{Store: "database", Op: "check", Advice: adviceMigrate,
-			Err: fmt.Errorf("the engine of %s is %s, which cannot lock rows", table, engine)}
 	}
 	return nil
 }

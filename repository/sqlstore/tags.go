@@ -254,12 +254,12 @@ func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
 		name, name)
 }
 
-// CreateTag makes a tag and answers it, and where it begins: at MaxID, above what a tag of the name
-// had issued before it was deleted, or above what one that the database lacks may have. Errors:
-// model.ErrInvalidArgument, model.ErrTagExists, model.ErrRefused for other numbers than the
-// tag had before, *model.StoreError.
+// CreateTag makes a tag and answers it. It begins at MaxID, and above what a tag of the name had issued before it was
+// deleted. Its row accounts for no change of the server: the first segment leaves out what a tag of the name may have
+// issued that the database lacks. Errors: model.ErrInvalidArgument, model.ErrExists, model.ErrRefused for other numbers
+// than the tag had before, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
-	op, needs := fmt.Sprintf("add tag %q", tag.Name), []need{toShare, toDecide}
+	op, needs := fmt.Sprintf("add tag %q", tag.Name), []need{toShare}
 	tag.Region = s.opts.Region
 	if err := cmp.Or(checkNumber(&tag), checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
 		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
@@ -268,7 +268,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
 			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
 		if isDuplicate(err) {
-			return made, model.ErrTagExists
+			return made, model.ErrExists
 		}
 		if err != nil {
 			return made, err
@@ -286,34 +286,8 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 		}
 		made = tag
 		made.MaxID, made.UpdatedAt = max(tag.MaxID, kept.Buried), m.now.Truncate(time.Second)
-		return made, s.beginTag(tx, m, &made)
+		return made, nil
 	})
-}
-
-// beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.
-// Its row accounts for no change of the server, as the database may lack another of the name.
-func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag) error {
-	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Numbering: made.Numbering}
-	c, mark, err := s.readCounter(tx, m, row.counted(m))
-	if err != nil {
-		return err
-	}
-	if c.Doubt == 0 && mark < made.MaxID {
-		return nil
-	}
-	numbers, err := made.Numbers()
-	if err != nil {
-		return err
-	}
-	c.Rate, c.JumpFrom = 0, time.Time{} // which only hold the first segment up
-	req := model.TagRequest{Tag: made.Name, Region: s.opts.Region, Numbers: numbers}
-	first, _, err := req.Next(c, made.Step, mark, m.now, m.local)
-	if made.Waits = errors.Is(err, model.ErrUnconfirmed); made.Waits {
-		made.Skipped = c.Doubt
-		return nil
-	}
-	made.MaxID, made.Skipped = first.First, first.Jumped
-	return err
 }
 
 // keepNumber notes how the IDs of a new tag are shown; kept is what a tag of the name had before

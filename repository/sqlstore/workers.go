@@ -36,9 +36,6 @@ const (
 	// another program's instance. Such an instance does not stop by itself when it cannot report.
 	// An hour is what that program's own pool waits.
 	foreignLease = 3_600_000
-	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
-	maxAddress  = 122
-	maxIdentity = 64
 )
 
 // WorkersOptions are the options of a registry of worker IDs.
@@ -115,7 +112,6 @@ type workerRow struct {
 	ReservedUntil int64
 	ExpiresAt     int64
 	ClaimedAt     int64
-	SeenAt        int64
 	OwnTimestamp  int64
 	MadeAt        int64
 }
@@ -124,7 +120,7 @@ type workerRow struct {
 func (r workerRow) record() workerid.Record {
 	record := workerid.Record{Address: net.JoinHostPort(r.IP, r.Port), Identity: r.Identity, Token: r.Token,
 		Reserved: r.ReservedUntil, Expires: r.ExpiresAt, Acquired: r.ClaimedAt,
-		Reported: r.MaxTimestamp, Seen: r.SeenAt}
+		Reported: r.MaxTimestamp}
 	if r.IP == "" { // it has no row, or an operator has freed it, as one could with 0.3
 		record.Address = ""
 	}
@@ -143,7 +139,7 @@ func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, e
 	return query[[]workerRow](tx, "read the rows",
 		"SELECT id, COALESCE(ip, '') AS ip, COALESCE(port, '') AS port, "+
 			"COALESCE(max_timestamp, 0) AS max_timestamp, identity, token, "+
-			"reserved_until, expires_at, claimed_at, seen_at, own_timestamp, made_at FROM "+
+			"reserved_until, expires_at, claimed_at, own_timestamp, made_at FROM "+
 			workerTable+" WHERE "+where, args...)
 }
 
@@ -153,12 +149,7 @@ func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {
 
 // Take runs take in a transaction that no other one of those runs beside.
 func (w workerRows) Take(ctx context.Context, owner model.Owner, take workerid.Take) error {
-	const op = "get a worker ID"
-	if len(owner.Address) > maxAddress || len(owner.Token) > maxIdentity || len(owner.Identity) > maxIdentity {
-		return w.store.explain(op, fmt.Errorf("%w: an address has at most %d bytes, token and identity %d",
-			model.ErrInvalidArgument, maxAddress, maxIdentity))
-	}
-	return w.store.takeOne(ctx, op, func(tx *gorm.DB) error {
+	return w.store.takeOne(ctx, "get a worker ID", func(tx *gorm.DB) error {
 		c, err := w.choice(tx, owner)
 		if err != nil {
 			return err
@@ -243,7 +234,7 @@ func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.E
 			return err
 		}
 		m = workerid.Moment{Now: at.Now, KeptSince: at.kept}
-		next, err := edit(slot, m)
+		next, err := edit(slot)
 		if err != nil {
 			return err
 		}
@@ -253,7 +244,7 @@ func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.E
 }
 
 // put writes the record, if its row is still as it was read. Nothing is sent when nothing changes:
-// MySQL counts changed rows and not matching ones.
+// MySQL counts changed rows and not matching ones. A replica of 0.3 judges clocks by seen_at, unless that is 0.
 func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, now int64) error {
 	old := slot.Read.(workerRow)
 	var ip, port string
@@ -262,20 +253,20 @@ func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, n
 	}
 	id := cmp.Or(int64(slot.ID), w.count)
 	values := []any{ip, port, fmt.Sprintf("%s/%d", next.Address, id), next.Reported, next.Reported, next.Identity,
-		next.Token, next.Reserved, next.Expires, next.Acquired, next.Seen, id}
+		next.Token, next.Reserved, next.Expires, next.Acquired, id}
 	switch {
 	case next == slot.Record:
 		return nil
 	case old.ID == 0:
 		return write(tx, fmt.Sprintf("insert row %d", id), "INSERT INTO "+workerTable+
 			" (ip, port, ip_port, max_timestamp, own_timestamp, identity, token, "+
-			"reserved_until, expires_at, claimed_at, seen_at, id, made_at, create_time, update_time) "+
-			"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+			"reserved_until, expires_at, claimed_at, id, made_at, create_time, update_time) "+
+			"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
 			append(values, now)...)
 	}
 	return updateRows(tx, 1, fmt.Sprintf("store row %d", id), "UPDATE "+workerTable+
 		" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
-		"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
+		"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = 0, update_time = CURRENT_TIMESTAMP "+
 		"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? "+
 		"AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
 		append(values, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)...)

@@ -26,7 +26,7 @@ func TestWorkersContract(t *testing.T) {
 				instance := func(t *testing.T) workertest.Registry {
 					return open(t, opts).Workers(WorkersOptions{Workers: workertest.Workers})
 				}
-				return workertest.Backend{New: instance, PerAddress: true, FixedIDs: true}
+				return workertest.Backend{New: instance, PerAddress: true}
 			})
 		})
 	}
@@ -179,23 +179,12 @@ func TestWorkersKeptSince(t *testing.T) {
 	}
 }
 
-func TestWorkersRefuses(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		w := s.Workers(WorkersOptions{})
-		good := workertest.Owner(0)
-		for name, change := range map[string]func(*model.Owner){
-			"long address":  func(o *model.Owner) { o.Address = strings.Repeat("a", 127) + ":1" },
-			"long identity": func(o *model.Owner) { o.Identity = strings.Repeat("i", 65) },
-		} {
-			bad := good
-			change(&bad)
-			check.Is(t, check.Err(w.Acquire(t.Context(), bad)), model.ErrInvalidArgument, name)
-		}
-		if s.server != nil {
-			run(t, s, "DELETE FROM shardid_lock")
-			wantAdvice(t, check.Err(w.Acquire(t.Context(), good)), "INSERT INTO shardid_lock")
-		}
-	})
+// Without the row that owners wait for each other at no worker ID is given, and the error says how to make it.
+func TestWorkersWithoutLock(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	run(t, s, "DELETE FROM shardid_lock")
+	owner := workertest.Owner(0)
+	wantAdvice(t, check.Err(s.Workers(WorkersOptions{}).Acquire(t.Context(), owner)), "INSERT INTO shardid_lock")
 }
 
 // The list says who has which worker ID, and whether it may go to another address.

@@ -39,9 +39,8 @@ type Record struct {
 	Expires int64
 	// Acquired is when the holder took it, by the store's clock, and 0 once it has renewed.
 	Acquired int64
-	// Reported is the holder's clock at its last report, and Seen the store's clock then; Seen is 0
-	// when the report is that of a holder before.
-	Reported, Seen int64
+	// Reported is the clock of the holder, or of the one before, at its last report.
+	Reported int64
 	// OthersUntil is until when, by the store's clock, another program counts as the holder: a Java
 	// Leaf has reported for the worker ID after shardid wrote the record. It is 0 without one.
 	OthersUntil int64
@@ -52,7 +51,7 @@ type Record struct {
 // the worker ID any more.
 func (r Record) OfOthers(address string, reported, trust, until int64) Record {
 	bound := reported + trust
-	return Record{Address: address, Reported: reported, Seen: r.Seen,
+	return Record{Address: address, Reported: reported,
 		Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), OthersUntil: until}
 }
 
@@ -104,9 +103,9 @@ func (r Record) Taken(o model.Owner, now int64) Record {
 }
 
 // Renewed is the record with the bounds and the report of the lease. No bound goes down.
-func (r Record) Renewed(l model.Lease, now int64) Record {
+func (r Record) Renewed(l model.Lease) Record {
 	r.Reserved, r.Expires = max(r.Reserved, l.Reserved), max(r.Expires, l.Expires)
-	r.Reported, r.Seen, r.Acquired = l.Reported, now, 0
+	r.Reported, r.Acquired = l.Reported, 0
 	return r
 }
 

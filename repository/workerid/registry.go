@@ -22,7 +22,7 @@ type Moment struct {
 type Take func(Choice) (Slot, Record, error)
 
 // Edit says what the record of a lease becomes.
-type Edit func(Slot, Moment) (Record, error)
+type Edit func(Slot) (Record, error)
 
 // Store keeps the records. Errors of its methods are those that its tree or table has; what the
 // functions given to it return is passed on. Safe for concurrent use, over processes too.
@@ -32,7 +32,7 @@ type Store interface {
 	Take(ctx context.Context, owner model.Owner, take Take) error
 	// Edit replaces the record of a lease by what edit gives, and gives the moment of that. The slot is
 	// zero where nobody has the worker ID. It calls edit again when the record has changed meanwhile.
-	// The Now that edit gets may be 0, and the KeptSince it gives too, where that costs a request.
+	// The KeptSince it gives may be 0, where that costs a request.
 	Edit(ctx context.Context, lease model.Lease, edit Edit) (Moment, error)
 }
 
@@ -134,11 +134,11 @@ func (r Registry) choose(c Choice, owner model.Owner) (Slot, error) {
 func (r Registry) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
 	var slot Slot
 	var next Record
-	m, err := r.store.Edit(ctx, lease, func(s Slot, m Moment) (Record, error) {
+	m, err := r.store.Edit(ctx, lease, func(s Slot) (Record, error) {
 		if !s.HeldBy(lease.Owner) || s.Ended {
 			return Record{}, lost(lease)
 		}
-		slot, next = s, s.Renewed(lease, m.Now)
+		slot, next = s, s.Renewed(lease)
 		return next, nil
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func (r Registry) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 // Release gives the lease up: the same identity may follow at once, above its Reserved, the last time
 // issued; others follow at and above its Expires. A lost lease is no error.
 func (r Registry) Release(ctx context.Context, lease model.Lease) error {
-	_, err := r.store.Edit(ctx, lease, func(s Slot, _ Moment) (Record, error) {
+	_, err := r.store.Edit(ctx, lease, func(s Slot) (Record, error) {
 		if !s.HeldBy(lease.Owner) || s.Ended {
 			return Record{}, lost(lease)
 		}

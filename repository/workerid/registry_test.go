@@ -74,7 +74,7 @@ func (m *memory) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit
 		slot := workerid.Slot{Record: m.records[lease.WorkerID], ID: lease.WorkerID}
 		moment.Now = m.now()
 		m.mu.Unlock()
-		next, err := edit(slot, moment)
+		next, err := edit(slot)
 		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func TestContract(t *testing.T) {
 		open := func(*testing.T) workertest.Registry {
 			return workerid.NewRegistry(m, 5*time.Second)
 		}
-		return workertest.Backend{New: open, PerAddress: true, FixedIDs: true}
+		return workertest.Backend{New: open, PerAddress: true}
 	})
 }
 

@@ -59,60 +59,27 @@ func testRaceSelf(t *testing.T, b Backend) {
 func testRace(t *testing.T, b Backend) {
 	leases := make([]model.Lease, Workers)
 	inParallel(t, instancesOf(t, b.New, Workers), Workers, func(r Registry, i int) {
-		lease, err := patient(r, t, Owner(i))
-		if err == nil {
-			lease, err = r.Renew(t.Context(), With(lease, now(lease)-hour, now(lease)+hour))
-		}
-		check.OK(t, err, "owner", i)
-		leases[i] = lease
+		leases[i] = raceFor(t, r, Owner(i))
 	})
 	WantDistinct(t, leases)
-}
-
-func testFixed(t *testing.T, b Backend) {
-	r := b.New(t)
-	first := Acquire(t, r, Owner(1))
-	release(t, r, first, now(first)-hour)
-	if other := Acquire(t, r, Owner(0)); other.WorkerID == first.WorkerID {
-		t.Errorf("worker ID %d of another address was given away", first.WorkerID)
-	}
-	follow(t, b.New(t), Owner(1), first)
-	next := Owner(2)
-	next.Address = first.Owner.Address
-	release(t, r, Acquire(t, r, Owner(1)), now(first)-hour)
-	follow(t, b.New(t), next, first) // another folder, the same address
 }
 
 // testSharedAddress: owners that come from one address, as containers on one host
 // network do, or one after the other on a machine that gives addresses out anew, get a
-// worker ID each, at once and though all of them race.
+// worker ID each, at once and though all but the first of them race.
 func testSharedAddress(t *testing.T, b Backend) {
-	leases := make([]model.Lease, instances)
-	r := b.New(t)
-	leases[0] = Acquire(t, r, Owner(0))
-	leases[0] = Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
-	all := instancesOf(t, b.New, instances)
-	inParallel(t, all, instances, func(r Registry, i int) {
-		if i == 0 {
-			return
-		}
+	leases, all := make([]model.Lease, instances), instancesOf(t, b.New, instances)
+	raceAt := func(r Registry, i int) {
 		owner := Owner(i)
 		owner.Address = Address(0)
-		lease, err := r.Acquire(t.Context(), owner)
-		if err == nil {
-			lease, err = r.Renew(t.Context(), With(lease, now(lease)-hour, now(lease)+hour))
-		}
-		check.OK(t, err, "owner", i)
-		leases[i] = lease
-	})
+		leases[i] = raceFor(t, r, owner)
+	}
+	raceAt(all[0], 0)
+	inParallel(t, all[1:], instances-1, func(r Registry, i int) { raceAt(r, i+1) })
 	WantDistinct(t, leases)
-	Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour) // undisturbed
-	for i := range instances {
-		again := all[i]
-		if i == 0 {
-			again = r
-		}
-		follow(t, again, leases[i].Owner, leases[i])
+	Renew(t, all[0], leases[0], now(leases[0])-hour, now(leases[0])+hour) // undisturbed
+	for i, lease := range leases {
+		follow(t, all[i], lease.Owner, lease)
 	}
 }
 
@@ -178,11 +145,7 @@ func testFull(t *testing.T, b Backend) {
 	inParallel(t, instancesOf(t, b.New, Workers), Workers, func(r Registry, i int) {
 		slots <- struct{}{}
 		defer func() { <-slots }()
-		lease, err := patient(r, t, Owner(i))
-		if err == nil {
-			_, err = r.Renew(t.Context(), With(lease, now(lease)+second, now(lease)+hour))
-		}
-		check.OK(t, err, "owner", i)
+		raceFor(t, r, Owner(i))
 	})
 	check.Is(t, check.Err(b.New(t).Acquire(t.Context(), Owner(6000))), model.ErrNoWorkerID)
 }

@@ -48,8 +48,6 @@ type Backend struct {
 	// PerAddress: another owner who follows at an address, once the lease there has
 	// run out, gets the worker ID that it had.
 	PerAddress bool
-	// FixedIDs: an address keeps its worker ID, also after others have come.
-	FixedIDs bool
 	// Session: a lease belongs to the connection of the instance that got it, and
 	// ends with it. Only the owner's own instance renews it.
 	Session bool
@@ -63,31 +61,15 @@ type Hold func() (sent <-chan struct{}, arrive func())
 
 // Run runs the contract. fresh is called once per subtest, for empty state.
 func Run(t *testing.T, fresh func(t *testing.T) Backend) {
-	for _, test := range contract() {
-		t.Run(test.name, func(t *testing.T) {
-			b := fresh(t)
-			b.fresh = fresh
-			if test.skip != nil && test.skip(b) {
-				t.Skip("not promised by this registry")
-			}
-			test.run(t, b)
-		})
-	}
-}
-
-type subtest struct {
-	name string
-	skip func(Backend) bool // nil: for all
-	run  func(*testing.T, Backend)
-}
-
-func contract() []subtest {
-	return []subtest{
+	for _, test := range []struct {
+		name string
+		skip func(Backend) bool // nil: for all
+		run  func(*testing.T, Backend)
+	}{
 		{"an empty registry may have forgotten all", nil, testFirst},
 		{"the same token gets the same lease", nil, testSameToken},
 		{"an owner that races itself gets one lease", nil, testRaceSelf},
 		{"racing first starts get different IDs", nil, testRace},
-		{"an address keeps its ID", func(b Backend) bool { return !b.FixedIDs }, testFixed},
 		{"owners of one address differ", nil, testSharedAddress},
 		{"owners are known by their folder", func(b Backend) bool { return b.Session }, testSwapped},
 		{"a registry has an identity", nil, testIdentity},
@@ -100,6 +82,15 @@ func contract() []subtest {
 		{"a late release frees nothing", func(b Backend) bool { return b.Late == nil }, testReleaseLate},
 		{"a full registry refuses", nil, testFull},
 		{"a cancelled call returns", nil, testCancelled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := fresh(t)
+			b.fresh = fresh
+			if test.skip != nil && test.skip(b) {
+				t.Skip("not promised by this registry")
+			}
+			test.run(t, b)
+		})
 	}
 }
 

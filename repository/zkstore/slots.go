@@ -107,7 +107,7 @@ func (s slots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) 
 		if err != nil {
 			return err
 		}
-		next, err := edit(slot, m)
+		next, err := edit(slot)
 		if err != nil {
 			return err
 		}

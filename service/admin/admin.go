@@ -34,9 +34,8 @@ const (
 
 // Store is all that the stores of apps, tags, names and spaces do, each change in one transaction.
 // Apps are in order, all others by name. Errors: model.ErrUnknownApp, ErrUnknownTag, ErrUnknownName,
-// ErrUnknownSpace, ErrAppExists, ErrTagExists, ErrNameExists, ErrSpaceExists, ErrInvalidArgument (also for
-// a tag's row that cannot be used), ErrRefused; after a *model.StoreError it is not known whether a change is
-// stored.
+// ErrUnknownSpace, ErrExists, ErrInvalidArgument (also for a tag's row that cannot be used), ErrRefused; after a
+// *model.StoreError it is not known whether a change is stored.
 type Store interface {
 	Apps(ctx context.Context) ([]model.AppSummary, error)
 	App(ctx context.Context, id uint8) (model.AppSummary, error)

@@ -192,11 +192,9 @@ func TestAuditDone(t *testing.T) {
 // failure, of which nobody knows.
 func TestAuditNotDone(t *testing.T) {
 	for err, outcome := range map[error]string{
-		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrUnknownApp: "refused",
-		model.ErrUnknownTag: "refused",
-		model.ErrAppExists:  "refused", model.ErrTagExists: "refused",
-		model.ErrUnknownName: "refused", model.ErrNameExists: "refused",
-		model.ErrUnknownSpace: "refused", model.ErrSpaceExists: "refused", context.DeadlineExceeded: "failed",
+		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrExists: "refused",
+		model.ErrUnknownApp: "refused", model.ErrUnknownTag: "refused", model.ErrUnknownName: "refused",
+		model.ErrUnknownSpace: "refused", context.DeadlineExceeded: "failed",
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
 		r := newRig(&appStore{})

@@ -47,7 +47,6 @@ type AppItem struct {
 	Scramble      bool              `json:"scramble"`
 	HighestIndex  int64             `json:"highestIndex"`
 	TotalIndices  int64             `json:"totalIndices"`
-	Notice        string            `json:"notice,omitempty"` // of a new app, see model.AppSummary.Notice
 }
 
 func newAppItem(a model.AppSummary) AppItem {
@@ -55,7 +54,7 @@ func newAppItem(a model.AppSummary) AppItem {
 		AppID: a.ID, ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
 		MaxLimitID: a.Limit.MaxID, MaxLimitIDStr: strconv.FormatInt(a.Limit.MaxID, 10), MixedLimits: a.MixedLimits,
 		LimitPolicy: a.Limit.Policy, Scramble: a.Scramble,
-		HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices, Notice: a.Notice(),
+		HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
 	}
 }
 

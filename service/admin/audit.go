@@ -40,8 +40,7 @@ func outcome(err error) string {
 		return "done"
 	}
 	for _, refusal := range []error{
-		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrNameExists,
-		model.ErrSpaceExists,
+		model.ErrInvalidArgument, model.ErrRefused, model.ErrExists,
 		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace,
 	} {
 		if errors.Is(err, refusal) {

@@ -133,7 +133,7 @@ func (r Resource) Show(ctx context.Context, key string) (any, error) {
 }
 
 // Add adds a thing, and says from when on it counts. One that was deleted before continues above what it had
-// issued. given has the fields that Kind says. Errors: model.ErrInvalidArgument, ErrAppExists and its like,
+// issued. given has the fields that Kind says. Errors: model.ErrInvalidArgument, ErrExists,
 // ErrRefused, *model.StoreError.
 func (r Resource) Add(ctx context.Context, by Actor, given Given) (thing any, effective string, err error) {
 	whole := Given{}

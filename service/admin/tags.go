@@ -43,8 +43,6 @@ type TagItem struct {
 	Zone     string         `json:"zone,omitempty"`
 	Overflow model.Overflow `json:"overflow,omitempty"`
 	Example  string         `json:"example,omitempty"` // the text of MaxID
-
-	Notice string `json:"notice,omitempty"` // of a new tag, see model.Tag.Notice
 }
 
 func newTagItem(t model.Tag) TagItem {
@@ -52,7 +50,6 @@ func newTagItem(t model.Tag) TagItem {
 		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
 		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
 		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()),
-		Notice: t.Notice(),
 	}
 }
 

@@ -60,7 +60,7 @@ var (
 	ordersTag = model.Tag{Name: "a/b", MaxID: 1<<63 - 1, Step: 2000,
 		UpdatedAt: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("", 3600))}
 	// ordersName has two worker IDs that are leased.
-	ordersName = model.NameUse{Leased: 2, Known: 3, Name: model.Name{
+	ordersName = model.NameUse{Leased: 2, Name: model.Name{
 		Name: "orders", EpochMs: admin.DefaultEpochMs, WorkerBits: 10, SeqBits: 12, Hold: 5500 * time.Millisecond}}
 	// chat has three sections that have given numbers, one the highest there is.
 	chat = model.SpaceUse{Used: 3, Highest: model.MaxSequence,
@@ -287,7 +287,7 @@ func adminExchanges() []exchange {
 	for err, code := range map[error]int{
 		errFault: -11, model.ErrInvalidArgument: -6, model.ErrUnknownApp: -2, model.ErrUnknownTag: -2,
 		model.ErrUnknownName: -2, model.ErrUnknownSpace: -2, model.ErrRefused: -13, model.ErrLayoutChanged: -13,
-		model.ErrAppExists: -13, model.ErrTagExists: -13, model.ErrNameExists: -13, model.ErrSpaceExists: -13,
+		model.ErrExists: -13,
 	} {
 		x := exchange{name: err.Error(), method: http.MethodPatch, target: tagTarget, send: stepBody,
 			token: adminSecret, change: administrated(&fakeAdmin{err: wrap(err)}), code: code, says: err.Error()}

@@ -47,10 +47,7 @@ func Errors() []Coded {
 		{model.ErrNoToken, -7},
 		{model.ErrForbidden, -7},
 		{model.ErrTooMany, -12},
-		{model.ErrAppExists, -13},
-		{model.ErrTagExists, -13},
-		{model.ErrNameExists, -13},
-		{model.ErrSpaceExists, -13},
+		{model.ErrExists, -13},
 		{model.ErrRefused, -13},
 		{model.ErrLayoutChanged, -13}, // administration; on the paths of IDs it is the reason of a -1, -4 or -8
 		{model.ErrLeaseLost, -14},

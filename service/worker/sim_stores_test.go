@@ -90,7 +90,7 @@ func (r *simRegistry) Take(_ context.Context, o model.Owner, take workerid.Take)
 // Edit implements workerid.Store.
 func (r *simRegistry) Edit(_ context.Context, l model.Lease, edit workerid.Edit) (workerid.Moment, error) {
 	m := r.moment()
-	next, err := edit(r.slot(l.WorkerID), m)
+	next, err := edit(r.slot(l.WorkerID))
 	if err != nil {
 		return m, err
 	}

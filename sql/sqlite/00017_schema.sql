@@ -139,7 +139,6 @@ CREATE TABLE IF NOT EXISTS shardid_deployment (
   rates_from      INTEGER NOT NULL DEFAULT 0,
   witness         TEXT    NOT NULL DEFAULT '',
   witness_place   TEXT    NOT NULL DEFAULT '',
-  witness_life    TEXT    NOT NULL DEFAULT '',
   node_last       INTEGER NOT NULL DEFAULT 0,
   node_lost       INTEGER NOT NULL DEFAULT 0,
   node_doubt      INTEGER NOT NULL DEFAULT 0,

@@ -164,8 +164,7 @@ export class Admin {
       const body = task.does === 'remove' ? undefined : toJSON(sent);
       const { answer } = await ask(task.path, { method, body, confirm, token: this.#token });
       $('admin').close();
-      const done = text.admin.done[task.does](task.what(sent), answer.effective);
-      setText($('admin-done'), answer.notice ? `${done} ${answer.notice}` : done); // where something new begins
+      setText($('admin-done'), text.admin.done[task.does](task.what(sent), answer.effective));
       setAttribute($('admin-done'), 'hidden', false);
       this.#changed(task.path, answer);
     });
