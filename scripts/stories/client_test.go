@@ -1,12 +1,11 @@
 //go:build unix
 
-// Clients that hold connections: of Redis, over the RESP port, and the Go client, which counts on its own.
+// Clients of Redis, which hold connections to the RESP port.
 
 package stories_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,9 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"shardid/client"
-	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -106,41 +102,5 @@ func wantOtherProtocolsRefused(t *testing.T, d *daemon) {
 	said, err := io.ReadAll(dial(t, d.url, "*1\r\n$4\r\nPING\r\n"))
 	if err != nil || !bytes.HasPrefix(said, []byte("HTTP/1.1 400")) {
 		t.Errorf("the HTTP port answers RESP with %q, %v, want 400", said, err)
-	}
-}
-
-// TestGoClient: Go clients come and go, and draw from two replicas, each of which is killed and comes back.
-// No ID comes twice.
-func TestGoClient(t *testing.T) {
-	story(t)
-	s := privateStores(t)
-	must(t, onMariaDB(s.dsn), "tags", "add", "--tag", "orders", "--step", "1000")
-	two := newPair(t, s.settings().With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}))
-	queue, orders := &ledger{}, &ledger{}
-	var callers rig.Callers
-	callers.Start(t, 3, func(ctx context.Context, caller int) {
-		for pass := fmt.Sprintf("user-%d", caller); ctx.Err() == nil; {
-			c, err := client.New(client.Options{Addrs: two.urls, Timeout: 10 * time.Second})
-			if err != nil {
-				queue.Complain("%v", err)
-				return
-			}
-			for range 200 { // then the client ends and takes its buffers with it
-				if id, err := c.Queue(1).Next(context.Background(), pass); err == nil {
-					queue.Queue("", 1, pass, id)
-				}
-				ids, _ := c.Segment("orders").Take(context.Background(), 37) // none with an error
-				orders.Add("", plain, ids...)
-				time.Sleep(2 * time.Millisecond)
-			}
-			_ = c.Close()
-		}
-	})
-	two.dieInTurn(orders, 4, 10_000)
-	callers.Stop()
-	queue.Settle(t, "queue")
-	orders.Settle(t, "orders")
-	if queue.Count() < 500 {
-		t.Errorf("only %d queue IDs", queue.Count())
 	}
 }

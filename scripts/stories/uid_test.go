@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 const uidGet = "/api/uid/get"
@@ -162,34 +160,8 @@ func baiduNodes() []string {
 			CREATED TIMESTAMP NOT NULL COMMENT 'created time',
 			PRIMARY KEY(ID)
 		) COMMENT='DB WorkerID Assigner for UID Generator', ENGINE = INNODB`,
-		baiduStart("10.1.1.1", "1567733700834-5", 2),
-		baiduStart("10.1.1.2", "8080", 1),
-		baiduStart("10.1.1.1", "1567733999000-99999", 2)}
-}
-
-// baiduStart is the statement of WorkerNodeDAO.addWorkerNode.
-func baiduStart(host, port string, kind int) string {
-	return fmt.Sprintf(`INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
-		VALUES ('%s', '%s', %d, '2019-09-06', NOW(), NOW())`, host, port, kind)
-}
-
-// TestUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java process may continue beside it.
-func TestUIDTakesBaidusTableOver(t *testing.T) {
-	story(t)
-	dsn, books := testserver.SharedMariaDB(t).NewDatabase(t), &ledger{}
-	query(t, dsn, baiduNodes()...)
-	before := nodeRows(t, dsn)
-	for range 2 {
-		must(t, onMariaDB(dsn), "migrate")
-	}
-	for _, want := range []int64{4, 6} {
-		if worker := serveUID(t, t.TempDir(), onMariaDB(dsn), books).uidWorker(); worker != want {
-			t.Errorf("worker ID %d, want %d", worker, want)
-		}
-		query(t, dsn, baiduStart("10.1.1.3", "1-1", 2)) // Java's are 5 and 7
-	}
-	if rows := nodeRows(t, dsn); len(rows) != 7 || !slices.Equal(rows[:3], before) {
-		t.Errorf("rows %q, want seven that begin with %q", rows, before)
-	}
-	books.Settle(t)
+		`INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES
+			('10.1.1.1', '1567733700834-5', 2, '2019-09-06', NOW(), NOW()),
+			('10.1.1.2', '8080', 1, '2019-09-06', NOW(), NOW()),
+			('10.1.1.1', '1567733999000-99999', 2, '2019-09-06', NOW(), NOW())`}
 }
