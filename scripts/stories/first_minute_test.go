@@ -37,7 +37,7 @@ func TestFirstMinute(t *testing.T) {
 		t.Errorf("the first snowflake is of worker %d, /api/status says %d", got, want)
 	}
 	uid := number64(t, eventuallyID(t, d, uidGet))
-	if next := number64(t, d.want(uidGet, 200, 0).body); uidDefaults().workerOf(uid) != 1 || next != uid+1 {
+	if next := number64(t, d.want(uidGet, 200, 0).body); uidWorkerOf(uid) != 1 || next != uid+1 {
 		t.Errorf("the first UIDs are %d and %d, want two of worker 1 in a row", uid, next)
 	}
 	if a, err := d.do(http.MethodPost, "/v1/leases/demo"); err != nil || a.status != 200 {
@@ -71,7 +71,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 		p.kill()
 		callers.Stop()
-		if workers := uidDefaults().workers(uids); len(workers) != life+1 {
+		if workers := uidWorkers(uids); len(workers) != life+1 {
 			t.Errorf("UIDs by worker ID after %d lives: %v", life+1, workers)
 		}
 	}

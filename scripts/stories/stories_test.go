@@ -385,6 +385,16 @@ func (d *daemon) recovers() {
 	})
 }
 
+// respAddr is where a daemon listens for Redis clients.
+func (d *daemon) respAddr() string {
+	d.t.Helper()
+	addr := d.Said("listening for Redis clients")
+	if addr == "" {
+		d.t.Fatal("no Redis clients are listened for")
+	}
+	return addr
+}
+
 // metric is the value of a metric without labels.
 func (d *daemon) metric(name string) float64 {
 	d.t.Helper()
