@@ -13,7 +13,7 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-for package in python3-redis php-cli php-redis php-predis redis-tools haproxy curl; do
+for package in python3-redis php-cli php-redis redis-tools haproxy curl; do
 	if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
 	echo "test-clients: installs $package"
 	as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
