@@ -92,20 +92,9 @@ func (m mode) name() string {
 	return m.key
 }
 
-// clients ask all processes for IDs.
-type clients struct {
-	http    *http.Client
-	callers rig.Callers
-}
-
-func (c *clients) begin(t *testing.T) {
-	c.http = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	t.Cleanup(c.http.CloseIdleConnections)
-}
-
 // startCallers begins to ask for everything; end ends it, at the latest the test.
 func (w *world) startCallers() {
-	w.clients.callers.Start(w.whole, callers, func(ctx context.Context, caller int) {
+	w.callers.Start(w.whole, callers, func(ctx context.Context, caller int) {
 		rnd := rand.New(rand.NewPCG(1, uint64(caller)))
 		for ; ctx.Err() == nil; time.Sleep(breath) {
 			m, pass := w.anyMode(rnd)
@@ -182,7 +171,7 @@ func (w *world) ask(ctx context.Context, p *proc, m mode, pass string, count int
 		return err
 	}
 	req.Header.Set("Accept", "text/plain")
-	resp, err := w.clients.http.Do(req)
+	resp, err := w.http.Do(req)
 	if err != nil {
 		return err
 	}
@@ -276,7 +265,7 @@ func (w *world) draw(ctx context.Context, p *proc, s space, rnd *rand.Rand) erro
 }
 
 func (w *world) sequence(p *proc, s space) rig.SequenceHTTP {
-	return rig.SequenceHTTP{Client: w.clients.http, URL: p.url(), Space: s.name}
+	return rig.SequenceHTTP{Client: w.http, URL: p.url(), Space: s.name}
 }
 
 // verifyNumbers returns when some processes, by default all, number keys of each space again.

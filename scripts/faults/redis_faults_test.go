@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"github.com/go-sql-driver/mysql"
@@ -49,12 +50,12 @@ func oldAOF(w *world) {
 	w.writeAOF(n)
 	w.issue(300)
 	live, old := filepath.Join(n.dir(), "appendonlydir"), filepath.Join(n.dir(), "backup")
-	w.must(os.RemoveAll(old))
-	w.must(os.CopyFS(old, os.DirFS(live)))
+	check.Must(w.t, os.RemoveAll(old))
+	check.Must(w.t, os.CopyFS(old, os.DirFS(live)))
 	w.issue(lag)
 	w.restart(n, func() {
-		w.must(os.RemoveAll(live))
-		w.must(os.Rename(old, live))
+		check.Must(w.t, os.RemoveAll(live))
+		check.Must(w.t, os.Rename(old, live))
 	})
 }
 
@@ -99,7 +100,7 @@ func redisEmpty(w *world) {
 	n := w.somePair().leader()
 	snapshot := filepath.Join(n.dir(), "dump.rdb") // of an earlier round
 	n.Kill()
-	w.must(os.RemoveAll(snapshot))
+	check.Must(w.t, os.RemoveAll(snapshot))
 	n.Restart()
 	w.linger(time.Second)
 }
@@ -193,7 +194,7 @@ func evicted(w *world) {
 	w.later(func() { n.do("CONFIG", "SET", "maxmemory", 0, "maxmemory-policy", "noeviction") })
 	w.thrice(func() {
 		used, err := strconv.Atoi(n.info("used_memory"))
-		w.must(err)
+		check.Must(w.t, err)
 		n.do("CONFIG", "SET", "maxmemory", used-100_000)
 	})
 	w.note("%s keys were evicted in its life", n.info("evicted_keys"))
@@ -387,9 +388,9 @@ func (w *world) rollBack(marks map[rig.List]int64) int64 {
 	if deadlock := new(mysql.MySQLError); errors.As(err, &deadlock) && deadlock.Number == 1213 {
 		return 0
 	}
-	w.must(err)
+	check.Must(w.t, err)
 	rows, err := res.RowsAffected()
-	w.must(err)
+	check.Must(w.t, err)
 	return rows
 }
 
@@ -509,7 +510,7 @@ func (w *world) someKeys(slot int64, from, to *node) bool {
 	w.t.Helper()
 	keys := from.do("CLUSTER", "GETKEYSINSLOT", slot, 1+slot%3).([]any)
 	host, port, err := net.SplitHostPort(to.Addr)
-	w.must(err)
+	check.Must(w.t, err)
 	migrate := []any{"MIGRATE", host, port, "", 0, 5000}
 	if from.c.Do(context.Background(), append(append(migrate, "KEYS"), keys...)...).Err() == nil {
 		return len(keys) > 0

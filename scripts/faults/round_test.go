@@ -346,7 +346,7 @@ func (w *world) operate(app int64, refusal error) {
 func (w *world) end() {
 	w.t.Helper()
 	w.phase("end")
-	w.clients.callers.Stop()
+	w.callers.Stop()
 	w.numbers.Stop()
 	for _, g := range w.gophers {
 		g.kill()

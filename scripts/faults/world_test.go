@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -70,8 +72,9 @@ type world struct {
 	conf       string // file that every Redis of single and cluster reads at its start
 	dbProxies  []*Proxy
 	procs      []*proc
-	gophers    []*gopher // none beside the plain design
-	clients    clients
+	gophers    []*gopher    // none beside the plain design
+	http       *http.Client // asks all processes
+	callers    rig.Callers
 	books      rig.Ledger
 	spaces     []space // of sequences
 	numbers    rig.Callers
@@ -105,7 +108,8 @@ func newWorld(t *testing.T, p plan) *world {
 	for i := range p.procs {
 		w.startProc(i)
 	}
-	w.clients.begin(t)
+	w.http = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	t.Cleanup(w.http.CloseIdleConnections)
 	for i := range p.gophers {
 		w.startGopher(i)
 	}
@@ -162,10 +166,10 @@ func (w *world) primary() *testserver.MariaDBServer {
 func (w *world) reconnect() {
 	w.t.Helper()
 	cfg, err := mysql.ParseDSN(w.primary().DSN(database))
-	w.must(err)
+	check.Must(w.t, err)
 	cfg.Logger = &mysql.NopLogger{} // of connections that a kill broke
 	connector, err := mysql.NewConnector(cfg)
-	w.must(err)
+	check.Must(w.t, err)
 	db := sql.OpenDB(connector)
 	w.whole.Cleanup(func() { _ = db.Close() })
 	w.sql = db
@@ -173,7 +177,7 @@ func (w *world) reconnect() {
 
 func (w *world) command(args ...string) {
 	w.t.Helper()
-	w.must(w.try(args...))
+	check.Must(w.t, w.try(args...))
 }
 
 // rates are those of lists and of tags, and so the most that a segment has: it is short, so that many are taken.
@@ -214,13 +218,6 @@ func (w *world) number(query string, args ...any) (n int64) {
 	return n
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 func (w *world) startRedis() {
 	w.t.Helper()
 	w.conf = filepath.Join(w.t.TempDir(), "extra.conf")
@@ -243,10 +240,10 @@ func (w *world) hasRedis() bool { return len(w.site.pairs()) > 0 }
 // configure sets what a Redis reads at its next start.
 func (w *world) configure(text string) {
 	w.t.Helper()
-	w.must(os.WriteFile(w.conf, []byte(text), 0o600))
+	check.Must(w.t, os.WriteFile(w.conf, []byte(text), 0o600))
 }
 
-// startProc starts process i. They differ in how much they take ahead.
+// startProc starts process i and returns when it listens. They differ in how much they take ahead.
 func (w *world) startProc(i int) {
 	w.t.Helper()
 	servers := []string{w.primary().Addr()}
@@ -270,7 +267,11 @@ func (w *world) startProc(i int) {
 	if w.group != nil {
 		env["DATABASE_HOSTS"] = strings.Join(hosts, ",")
 	}
-	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), w.server(env)))
+	p := &proc{t: w.t, name: fmt.Sprintf("process %d", i), server: w.server(env), dir: w.t.TempDir(),
+		front: testserver.NewProxy(w.t, nobody), absent: map[mode]*absence{}}
+	w.t.Cleanup(func() { p.hangUp(nil) })
+	p.start()
+	w.procs = append(w.procs, p)
 }
 
 // later notes what heals a fault.
@@ -340,10 +341,10 @@ func (w *world) linger(longest time.Duration) {
 // patience is far above what a busy machine needs.
 const patience = 2 * time.Minute
 
-// until calls check until it returns nil.
-func (w *world) until(what string, check func() error) {
+// until calls f until it returns nil.
+func (w *world) until(what string, f func() error) {
 	w.t.Helper()
-	rig.Until(w.t, patience, what, check)
+	rig.Until(w.t, patience, what, f)
 }
 
 // rest returns when no earlier fault has an effect any more: each store vouches for the other, and servers of
@@ -445,16 +446,6 @@ type proc struct {
 type absence struct {
 	since   time.Time
 	longest time.Duration
-}
-
-// startProc starts a process and returns when it listens. It ends with the test.
-func startProc(t *testing.T, name string, s server) *proc {
-	t.Helper()
-	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), absent: map[mode]*absence{}}
-	p.front = testserver.NewProxy(t, nobody)
-	t.Cleanup(func() { p.hangUp(nil) })
-	p.start()
-	return p
 }
 
 // start begins a life of the process.
