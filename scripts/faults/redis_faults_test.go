@@ -16,8 +16,6 @@ import (
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // lag is how many IDs are issued at least while a copy grows old.
@@ -358,13 +356,13 @@ const rollback = 20_000
 // max_id. More than that is outside the promise. Healing is what a runbook says: max_id is raised by hand, one
 // row at a time, as the processes continue.
 func rowsBack(w *world) {
-	var marks map[rig.List]int64
-	for tries, rows := 0, int64(0); rows == 0 && tries < 20; tries++ {
-		marks = w.highWaters()
-		rows = w.rollBack(marks)
-		w.note("%d rows went back", rows)
-		w.linger(100 * time.Millisecond)
+	marks, rows := w.highWaters(), int64(0)
+	for in, mark := range marks {
+		const back = "UPDATE id_alloc SET max_id = GREATEST(0, max_id - ?)" +
+			" WHERE app_id = ? AND shard_id = ? AND max_id = ?"
+		rows += w.exec(back, rollback, in.App, in.Shard, mark)
 	}
+	w.note("%d rows went back", rows)
 	w.later(func() {
 		const raise = "UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?"
 		for in, mark := range marks {
@@ -372,26 +370,6 @@ func rowsBack(w *world) {
 		}
 	})
 	w.issue(10 * lag)
-}
-
-// rollBack returns how many rows went back: none when the processes that take
-// segments made the server give the statement up.
-func (w *world) rollBack(marks map[rig.List]int64) int64 {
-	w.t.Helper()
-	var where strings.Builder
-	args := []any{rollback}
-	for in, mark := range marks {
-		where.WriteString(" OR (app_id = ? AND shard_id = ? AND max_id = ?)")
-		args = append(args, in.App, in.Shard, mark)
-	}
-	res, err := w.sql.Exec("UPDATE id_alloc SET max_id = GREATEST(0, max_id - ?) WHERE FALSE"+where.String(), args...)
-	if deadlock := new(mysql.MySQLError); errors.As(err, &deadlock) && deadlock.Number == 1213 {
-		return 0
-	}
-	check.Must(w.t, err)
-	rows, err := res.RowsAffected()
-	check.Must(w.t, err)
-	return rows
 }
 
 // highWaters reads the high-water marks of all lists.

@@ -202,11 +202,17 @@ func (w *world) try(args ...string) error {
 	return nil
 }
 
-func (w *world) exec(statement string, args ...any) {
+// exec runs a statement on the primary and gives how many rows it changed.
+func (w *world) exec(statement string, args ...any) (rows int64) {
 	w.t.Helper()
-	if _, err := w.sql.ExecContext(context.Background(), statement, args...); err != nil {
+	result, err := w.sql.ExecContext(context.Background(), statement, args...)
+	if err == nil {
+		rows, err = result.RowsAffected()
+	}
+	if err != nil {
 		w.t.Fatalf("%s: %v", statement, err)
 	}
+	return rows
 }
 
 // number is the one that a query of the primary gives.
