@@ -71,9 +71,6 @@ var others = []mode{
 
 // modes are what every process has to give, the first ones with a row whose numbers are counted.
 func (w *world) modes() []mode {
-	if w.gophers == nil {
-		return []mode{{app: aliceList.App}} // the plain design
-	}
 	if !w.hasRedis() {
 		return others
 	}
@@ -119,7 +116,7 @@ func (w *world) anyMode(rnd *rand.Rand) (m mode, pass string) {
 		pass = randomPass(rnd)
 	}
 	switch n := rnd.IntN(40); {
-	case w.gophers == nil, n < 20 && w.hasRedis():
+	case n < 20 && w.hasRedis():
 		return mode{app: []int64{1, 255}[n%2]}, pass
 	case n == 20:
 		return mode{youngList.App, "/api/segment/get/" + youngTag, "segment:" + youngTag}, ""
@@ -187,13 +184,9 @@ func (w *world) ask(ctx context.Context, p *proc, m mode, pass string, count int
 	return nil
 }
 
-// pop is ask by a Redis client, for a process that serves them.
+// pop is ask by a Redis client.
 func (w *world) pop(ctx context.Context, p *proc, m mode, pass string, count int) error {
-	resp := p.redis.Load()
-	if resp == nil {
-		return w.ask(ctx, p, m, pass, count)
-	}
-	key := m.key
+	resp, key := p.redis.Load(), m.key
 	if m.app > 0 {
 		key = fmt.Sprintf("queue:%d:%s", m.app, pass)
 	}
@@ -257,8 +250,8 @@ func (w *world) startNumbering() {
 // draw asks p for some numbers of a random key, or how far it has come.
 func (w *world) draw(ctx context.Context, p *proc, s space, rnd *rand.Rand) error {
 	asked, by := rig.Sequence(w.sequence(p, s)), p.name+" over HTTP"
-	if resp := p.redis.Load(); resp != nil && rnd.IntN(2) == 0 {
-		asked, by = rig.Incr{Redis: resp, Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
+	if rnd.IntN(2) == 0 {
+		asked, by = rig.Incr{Redis: p.redis.Load(), Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
 	}
 	hasRuns := w.region.bits == 0 // the numbers of a region leave out others', which is no run
 	return s.order.DrawAny(ctx, by, asked, rnd, keysOf, hasRuns)

@@ -326,10 +326,10 @@ func splitFailsOver(w *world) {
 func noRedisFailsOver(w *world) {
 	w.followDatabase()
 	p := w.someProc()
-	env := p.server.env
+	env := p.env
 	restart := func(env settings) {
 		p.Kill()
-		p.server.env = env
+		p.env = env
 		p.start()
 	}
 	alone := maps.Clone(env)

@@ -72,7 +72,7 @@ type world struct {
 	conf       string // file that every Redis of single and cluster reads at its start
 	dbProxies  []*Proxy
 	procs      []*proc
-	gophers    []*gopher    // none beside the plain design
+	gophers    []*gopher
 	http       *http.Client // asks all processes
 	callers    rig.Callers
 	books      rig.Ledger
@@ -95,22 +95,29 @@ func (r region) settings() settings {
 // row is what a row of the queue knows of an index: all but its highest bits of 49, which are the region.
 func (r region) row(index int64) int64 { return index & (1<<(49-r.bits) - 1) }
 
-// newWorld starts servers and processes; all end with the test.
-func newWorld(t *testing.T, p plan) *world {
+// newStores starts the servers of a world, which end with the test.
+func newStores(t *testing.T, p plan) *world {
 	t.Helper()
 	w := &world{plan: p, t: t, whole: t, rnd: rand.New(rand.NewPCG(p.seed, 1)), spaces: spaces()}
 	w.startDatabase()
 	w.startRedis()
+	return w
+}
+
+// newWorld starts servers and processes; all end with the test.
+func newWorld(t *testing.T, p plan) *world {
+	t.Helper()
+	w := newStores(t, p)
 	if p.topology == onNone { // the copy knows of nothing that happens from before the first ID on
 		w.db.CatchUp()
 		w.db.Lag()
 	}
-	for i := range p.procs {
+	for i := range replicas {
 		w.startProc(i)
 	}
 	w.http = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	t.Cleanup(w.http.CloseIdleConnections)
-	for i := range p.gophers {
+	for i := range goClients {
 		w.startGopher(i)
 	}
 	return w
@@ -236,7 +243,7 @@ func (w *world) startRedis() {
 	case onNone, onGalera:
 		w.site = none{}
 	default:
-		w.site = newSingle(w.t, w.conf, w.plan.procs)
+		w.site = newSingle(w.t, w.conf, replicas)
 	}
 }
 
@@ -263,6 +270,7 @@ func (w *world) startProc(i int) {
 		hosts = append(hosts, proxy.Addr)
 	}
 	env := w.site.env(i).With(rates()).With(w.region.settings()).With(settings{
+		"SERVER_ADDR": "127.0.0.1:0", "RESP_ADDR": "127.0.0.1:0",
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + database,
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1),
 		"SEGMENT_RUNWAY":      "1s", "SERVER_REQUEST_TIMEOUT": "1s",
@@ -273,7 +281,7 @@ func (w *world) startProc(i int) {
 	if w.group != nil {
 		env["DATABASE_HOSTS"] = strings.Join(hosts, ",")
 	}
-	p := &proc{t: w.t, name: fmt.Sprintf("process %d", i), server: w.server(env), dir: w.t.TempDir(),
+	p := &proc{t: w.t, name: fmt.Sprintf("process %d", i), env: env, dir: w.t.TempDir(),
 		front: testserver.NewProxy(w.t, nobody), absent: map[mode]*absence{}}
 	w.t.Cleanup(func() { p.hangUp(nil) })
 	p.start()
@@ -399,7 +407,7 @@ func (w *world) verify() {
 		for _, m := range w.modes() {
 			count := 10
 			if m.app == aliceList.App {
-				count = w.proof
+				count = proof
 			}
 			w.until(p.name+" issues again: "+m.name(), func() error {
 				err := w.ask(context.Background(), p, m, alice, count)
@@ -425,22 +433,15 @@ type (
 	Weather  = testserver.Weather
 )
 
-// server says how a process that issues IDs is started.
-type server struct {
-	path string
-	args []string
-	env  settings
-}
-
-// proc is one such process, over all its lives.
+// proc is a process of shardid, over all its lives.
 type proc struct {
 	*rig.Process // the present life
 	t            *testing.T
 	name         string
-	server       server
+	env          settings
 	dir          string
 	baseURL      atomic.Pointer[string]       // of the present life
-	redis        atomic.Pointer[redis.Client] // asks the present life; nil for one that serves no Redis clients
+	redis        atomic.Pointer[redis.Client] // asks the present life
 	front        *Proxy                       // of the present life's address, for Go clients
 	broken       bool                         // by the fault of this round
 
@@ -457,15 +458,14 @@ type absence struct {
 // start begins a life of the process.
 func (p *proc) start() {
 	p.t.Helper()
-	cmd := p.server.env.Command(p.dir, p.server.path, p.server.args...)
+	cmd := p.env.Command(p.dir, rig.Binary(p.t), "serve")
 	p.Process = rig.Start(p.t, cmd, filepath.Join(p.dir, "log"))
 	addr := p.Listens()
 	url := "http://" + addr
 	p.baseURL.Store(&url)
 	p.front.Switch(addr)
-	if resp := p.Said("listening for Redis clients"); resp != "" {
-		p.hangUp(redis.NewClient(&redis.Options{Addr: resp, ReadTimeout: 5 * time.Second, MaxRetries: 1}))
-	}
+	resp := p.Said("listening for Redis clients")
+	p.hangUp(redis.NewClient(&redis.Options{Addr: resp, ReadTimeout: 5 * time.Second, MaxRetries: 1}))
 }
 
 func (p *proc) url() string {
