@@ -298,20 +298,9 @@ func (c *cluster) wait(t *testing.T) {
 	for _, p := range c.all {
 		rig.Until(t, patience, "the pair is in sync", p.findLeader)
 		for _, n := range p.nodes {
-			rig.Until(t, patience, "the cluster is whole", n.clusterOK)
+			rig.Until(t, patience, "the cluster is whole", func() error {
+				return testserver.ClusterSays(n.Addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6")
+			})
 		}
 	}
-}
-
-func (n *node) clusterOK() error {
-	info, err := n.c.ClusterInfo(context.Background()).Result()
-	if err != nil {
-		return err
-	}
-	for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6"} {
-		if !strings.Contains(info, want+"\r\n") {
-			return fmt.Errorf("%s does not say %s", n.Addr, want)
-		}
-	}
-	return nil
 }

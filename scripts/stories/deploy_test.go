@@ -77,26 +77,16 @@ func TestGrants(t *testing.T) {
 	permit(t, redis, "queue")
 	s := asUser(db, "shardid").With(as("shardid", "change-me", onRedis(redis.Addr)))
 	d := serve(t, s)
-	answers := func(d *daemon, target string) {
-		t.Helper()
-		eventually(t, startLimit, target, func() bool { return d.get(target).status == 200 })
+	for _, target := range []string{aliceGet, segmentGet + "orders", "/v1/sequence/chat/ids?key=room42"} {
+		eventuallyID(t, d, target)
 	}
-	answers(d, aliceGet)
-	answers(d, "/api/segment/get/orders")
-	answers(d, "/v1/sequence/chat/ids?key=room42")
 	d.lease("orders", "pod-1")
-	for _, c := range []struct {
-		d             *daemon
-		block, target string
-	}{
-		{d, "snowflake", "/api/snowflake/get/x"},
-		{d, "uid", "/api/uid/get"},
-	} {
-		if a := c.d.get(c.target); a.status == 200 {
-			t.Errorf("%s without its grants: %s", c.target, a.body)
+	for block, target := range map[string]string{"snowflake": snowflakeGet, "uid": uidGet} {
+		if a := d.get(target); a.status == 200 {
+			t.Errorf("%s without its grants: %s", target, a.body)
 		}
-		grant(c.block)
-		answers(c.d, c.target)
+		grant(block)
+		eventuallyID(t, d, target)
 	}
 	if ready := d.get("/readyz"); ready.Status != "ok" {
 		t.Errorf("/readyz: %s", ready.body)
@@ -148,15 +138,13 @@ func TestACLOfTopologies(t *testing.T) {
 	for name, s := range map[string]settings{"cluster": onCluster(cluster), "sentinel": sentinel} {
 		t.Run(name, func(t *testing.T) {
 			d := serve(t, as("shardid", "change-me", s), "--demo")
-			eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
+			eventuallyID(t, d, aliceGet)
 			d.ready()
 			if name == "sentinel" {
 				behind.DownAfter(t, 500*time.Millisecond)
 				behind.Master.Kill()
 				behind.MasterAddr(t, behind.Master.Addr)
-				eventually(t, startLimit, "served after a failover", func() bool {
-					return d.get(aliceGet).status == 200
-				})
+				eventuallyID(t, d, aliceGet)
 			}
 		})
 	}
