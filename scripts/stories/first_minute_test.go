@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"shardid/scripts/check"
+
 	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
 )
 
@@ -103,11 +105,10 @@ func TestLostDatabase(t *testing.T) {
 			damage()
 			before, _ := os.ReadFile(file)
 			for _, args := range []string{"serve", "migrate", "provision --app 2 --name b", "doctor"} {
-				what := try{args, 1, "", "data/shardid.db has no tables of shardid, but data/shardid/"}
-				o := what.in(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"})
-				if advice := "restore the file from a backup"; !strings.Contains(o.stderr, advice) {
-					t.Errorf("%s does not say %q: %s", args, advice, o.stderr)
-				}
+				o := shardidIn(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"}, strings.Fields(args)...)
+				check.Equal(t, o.exit, 1, args)
+				check.Has(t, o.stderr, "data/shardid.db has no tables of shardid, but data/shardid/", args)
+				check.Has(t, o.stderr, "restore the file from a backup", args)
 			}
 			if after, _ := os.ReadFile(file); string(after) != string(before) {
 				t.Error("the file was changed")
