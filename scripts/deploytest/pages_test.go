@@ -63,8 +63,8 @@ func built(t *testing.T, name string) string {
 	return path
 }
 
-// TestRunbook: each alarm is in the table of the page, in the row of each of its severities, with a link to its section,
-// which TestLinks looks for, and in the Chinese table of the first of them. No section is about anything else.
+// TestRunbook: each alarm is in the table of the page, in the row of each of its severities, with a link to its
+// section, which TestLinks looks for, and in the Chinese table of the first of them. No section is about anything else.
 func TestRunbook(t *testing.T) {
 	_, page, _ := strings.Cut(read(t, "docs/operations.md"), "\n## Alarms\n")
 	raised := regexp.MustCompile(`"(Shardid\w+)", (Critical|Warning|Info),`)

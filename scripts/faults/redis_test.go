@@ -299,7 +299,8 @@ func (c *cluster) wait(t *testing.T) {
 		rig.Until(t, patience, "the pair is in sync", p.findLeader)
 		for _, n := range p.nodes {
 			rig.Until(t, patience, "the cluster is whole", func() error {
-				return testserver.ClusterSays(n.Addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6")
+				return testserver.ClusterSays(n.Addr,
+					"cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6")
 			})
 		}
 	}

@@ -86,8 +86,8 @@ func TestReplacedDatabase(t *testing.T) {
 // password is what no output may hold.
 const password = "hunter2-streng-geheim"
 
-// TestMistakes: a wrong password of a store is told in one clear line and not in a flood, callers get an answer, and the
-// password is told to nobody. What other mistakes are answered is told by the tests of the stores.
+// TestMistakes: a wrong password of a store is told in one clear line and not in a flood, callers get an answer, and
+// the password is told to nobody. What other mistakes are answered is told by the tests of the stores.
 func TestMistakes(t *testing.T) {
 	story(t)
 	locked := testserver.Redis(t)

@@ -150,7 +150,8 @@ func TestRegions(t *testing.T) {
 		run := d.get("/tinyid/id/nextSegmentId?bizType=orders").body
 		check.Has(t, run, fmt.Sprintf(`"delta":4,"remainder":%d`, id), "a run of tinyid")
 		check.Has(t, d.get("/v1/segment/orders/ids?count=10&ranges=true").body, `"count":10,"stride":"4"`, "ranges")
-		wrong := shardidIn(t, d.Cmd.Dir, s.With(settings{"REGION_ID": "3"}), "provision", "--app", "9", "--name", "nine")
+		elsewhere := s.With(settings{"REGION_ID": "3"})
+		wrong := shardidIn(t, d.Cmd.Dir, elsewhere, "provision", "--app", "9", "--name", "nine")
 		check.Equal(t, wrong.exit, 1, "in another region")
 		check.Has(t, wrong.stderr, fmt.Sprintf("region %d/2", id))
 	}

@@ -226,9 +226,9 @@ func nodeClients() []nodeClient {
 	}
 }
 
-// TestRedisLibraries asks 2,000 times by each client of Node that is installed: other languages have 64 bits. An ID above
-// 2^53 reaches a program as what it reads exactly, or not at all, but for the clients of which docs/api.md warns. make
-// test-clients installs them.
+// TestRedisLibraries asks 2,000 times by each client of Node that is installed: other languages have 64 bits. An ID
+// above 2^53 reaches a program as what it reads exactly, or not at all, but for the clients of which docs/api.md warns.
+// make test-clients installs them.
 func TestRedisLibraries(t *testing.T) {
 	check.Deep(t)
 	story(t)
