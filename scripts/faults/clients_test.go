@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"shardid/client"
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
@@ -437,9 +438,7 @@ func (w *world) startGopher(i int) {
 func (g *gopher) start() {
 	g.t.Helper()
 	out, in, err := os.Pipe()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check.Must(g.t, err)
 	defer in.Close()
 	cmd := g.env.Command(os.TempDir(), os.Args[0])
 	cmd.Stdout, cmd.Stderr = in, os.Stderr

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -54,9 +55,7 @@ func (n *node) do(args ...any) any {
 func (n *node) keys(pattern string) []string {
 	n.t.Helper()
 	names, err := n.c.Keys(context.Background(), pattern).Result()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	check.Must(n.t, err)
 	return names
 }
 
@@ -78,9 +77,7 @@ func (n *node) info(name string) string {
 func (n *node) follow(addr string) {
 	n.t.Helper()
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	check.Must(n.t, err)
 	n.do("REPLICAOF", host, port)
 }
 

@@ -92,9 +92,7 @@ func TestLostDatabase(t *testing.T) {
 	d.want("/api/snowflake/get/x", 200, 0)
 	d.stops(syscall.SIGTERM, startLimit)
 	file, saved := filepath.Join(dir, "data", "shardid.db"), filepath.Join(dir, "saved.db")
-	if err := os.Rename(file, saved); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Rename(file, saved))
 	for name, damage := range map[string]func(){
 		"missing":     func() {},
 		"zero length": func() { writeFile(t, file, "") },
@@ -118,25 +116,19 @@ func TestLostDatabase(t *testing.T) {
 			}
 		})
 	}
-	if err := os.Rename(saved, file); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Rename(saved, file))
 	serveIn(t, dir, nil).ready()
 }
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func sqliteFile(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -216,8 +217,6 @@ func fromJSON[T any](t *testing.T, a answer) (v T) {
 func number64(t *testing.T, digits string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return n
 }

@@ -123,9 +123,7 @@ type articleService struct {
 func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *articleService, stop func()) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	a = &articleService{Plain: rig.Plain{Redis: redis.NewClient(&redis.Options{Addr: addr}), DB: db}, books: books}
 	ctx, cancel := context.WithCancel(t.Context())
 	var callers sync.WaitGroup

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -74,9 +75,7 @@ func shardidIn(t *testing.T, dir string, s settings, args ...string) outcome {
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Start())
 	bound := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer bound.Stop()
 	var failed *exec.ExitError
@@ -196,9 +195,7 @@ func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
 func dial(t *testing.T, addr, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
 	_, _ = io.WriteString(conn, text) // the server may close early
