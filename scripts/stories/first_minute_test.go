@@ -45,12 +45,8 @@ func TestFirstMinute(t *testing.T) {
 	if a, err := d.do(http.MethodPost, "/v1/leases/demo"); err != nil || a.status != 200 {
 		t.Errorf("a lease of a worker ID: %d %s, %v", a.status, a.body, err)
 	}
-	if names := d.alarms(); len(names) > 0 {
-		t.Errorf("alarms of a demo: %v", names)
-	}
-	if !strings.Contains(d.Output(), `"registry":"sqlite"`) {
-		t.Errorf("the log does not name the registry:\n%s", d.Output())
-	}
+	check.Equal(t, strings.Join(d.alarms(), " "), "", "alarms of a demo")
+	check.Has(t, d.Output(), `"registry":"sqlite"`, "the log")
 }
 
 // TestKilledUnderLoad: the embedded stores survive kill -9 again and again. No ID of any mode comes twice,

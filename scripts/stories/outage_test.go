@@ -181,14 +181,8 @@ func TestRedisDies(t *testing.T) {
 			}
 			d.alarm("ShardidStoreAway", true)
 			d.alarm("ShardidStarved", true)
-			for _, name := range d.alarms() {
-				if name == "ShardidConditionFailing" {
-					t.Errorf("%s is on, and only follows from the store that is unreachable", name)
-				}
-			}
-			if !strings.Contains(d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n") {
-				t.Error("the metrics do not tell that Redis is unreachable")
-			}
+			check.Lacks(t, strings.Join(d.alarms(), " "), "ShardidConditionFailing", "what only follows from that")
+			check.Has(t, d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n", "the metrics")
 			c.back(s.redis)
 			eventually(t, startLimit, "served again", served)
 			d.recovers()

@@ -260,9 +260,7 @@ func (r *reader) reads(b block) {
 		}
 	case r.page.program != "":
 		file := r.page.program + map[string]string{"go": "main.go", "sql": "stores.sql"}[b.kind]
-		if !strings.Contains(readPage(r.t, file), b.text) {
-			r.t.Errorf("%s does not have this of the page:\n%s", file, b.text)
-		}
+		check.Has(r.t, readPage(r.t, file), b.text, file, "and the page")
 	}
 }
 
@@ -304,9 +302,7 @@ func (r *reader) follows(s step, inFirst bool) {
 // hasTarget: make knows it; what it does is for its own tests.
 func (r *reader) hasTarget(name string) {
 	r.t.Helper()
-	if !strings.Contains(readPage(r.t, "../../Makefile"), "\n"+name+": ") {
-		r.t.Errorf("make has no target %s", name)
-	}
+	check.Has(r.t, readPage(r.t, "../../Makefile"), "\n"+name+": ", "targets of make")
 }
 
 // begins starts a command that continues, with its output in a file.
