@@ -69,8 +69,8 @@ type Order struct {
 	tally Tally
 }
 
-// Tally counts calls, those without an answer, and answers that went back.
-type Tally struct{ Calls, Lost, Back int }
+// Tally counts calls without an answer, and answers that went back.
+type Tally struct{ Lost, Back int }
 
 // course is how a key has gone.
 type course struct {
@@ -99,7 +99,6 @@ func (o *Order) ask(by, key string) *asking {
 		k = &course{list: List{App: -1, Shard: int64(len(o.keys))}}
 		o.keys[key] = k
 	}
-	o.tally.Calls++
 	a := &asking{call: Call{By: by, Key: key, Asked: o.tick()}, course: k, after: k.highest}
 	k.flying = append(k.flying, a)
 	return a
