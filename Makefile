@@ -11,7 +11,6 @@ NFPM      := $(TOOLS)/nfpm-v2.44.1
 OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
-N         ?= 200
 BENCHFLAGS ?=
 # The packages of all modules: the Go client and gormid have their own, below client/.
 ALL        = ./... $(shell go list -m)/client/...
@@ -22,7 +21,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak restarts release test-release bench bench-quick bench-java bench-once fuzz rename clean
+.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release bench bench-quick bench-java bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,10 +118,6 @@ prove: ## check the models of the protocols exhaustively, and that each rule is 
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/faults -soak $(DURATION)
-
-restarts: export DEEP = 1
-restarts: test-servers ## N (200) restarts of stores and processes, in one life of a narrow app; about an hour
-	go test -count=1 -timeout 0 -v -run '^TestManyRestarts$$' ./scripts/faults -restarts $(N)
 
 # Redis 7.0, as Debian has it, formats what is pushed half as fast as newer servers.
 bench bench-quick: export KV ?= valkey-9.1

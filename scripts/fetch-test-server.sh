@@ -27,8 +27,8 @@ when DB or KV names it: DB=mysql-9.7 KV=valkey-9.1 go test ./...
 The folders are in
   $cache
 which is SHARDID_TEST_SERVERS, or shardid/test-servers in XDG_CACHE_HOME or ~/.cache.
-A server that could not be fetched leaves the reason in NAME.missing there, and the
-script ends with status 1; the tests of the other servers can still run.
+When a server cannot be fetched the script says why and ends with status 1; the tests of the
+other servers can still run.
 TEXT
 }
 
@@ -176,22 +176,20 @@ fetch() {
 	mv "$new" "$folder"
 }
 
-# provide makes sure of one server, and leaves the reason where it cannot.
+# provide makes sure of one server, and says why it cannot.
 provide() {
 	describe "$1"
 	if installed || present; then
-		rm -f "$folder.missing"
 		echo "test servers: $1 is there"
 		return 0
 	fi
 	echo "test servers: fetching $1 from Debian's $suite, once: 15 to 60 s"
 	index=$(mktemp -d)
 	if fetch "$1" >"$folder.log" 2>&1; then
-		rm -rf "$index" "$folder.log" "$folder.missing"
+		rm -rf "$index" "$folder.log"
 		return 0
 	fi
 	rm -rf "$index" "$folder.new"
-	tail -n 3 "$folder.log" >"$folder.missing"
 	echo "test servers: $1 could not be fetched: $(tail -n 1 "$folder.log") (all of it: $folder.log)" >&2
 	return 1
 }

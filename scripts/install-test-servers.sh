@@ -4,7 +4,6 @@ set -eu
 
 packages='mariadb-server redis-server zookeeper chromium'
 java=openjdk-17-jre-headless # what ZooKeeper is tested with; see choose_java
-zookeeper_jar=/usr/share/java/zookeeper.jar
 policy=/usr/sbin/policy-rc.d
 our_policy=
 
@@ -47,7 +46,7 @@ missing() {
 	has mariadbd mysqld || echo mariadbd
 	has mariadb-install-db mysql_install_db || echo mariadb-install-db
 	has mariadb mysql || echo 'mariadb (client)'
-	[ -r "$zookeeper_jar" ] || echo "zookeeper ($zookeeper_jar)"
+	[ -r /usr/share/java/zookeeper.jar ] || [ -d /opt/zookeeper/lib ] || echo zookeeper
 	has_java || echo java
 	has chromium chromium-browser google-chrome || echo chromium
 }
@@ -64,9 +63,8 @@ newer, Java 11 or newer and Chromium or Chrome 123 or newer:
   Debian, Ubuntu   sudo apt-get install --no-install-recommends $packages $java
   Fedora           sudo dnf install mariadb-server redis java-21-openjdk-headless chromium    (or: valkey-compat-redis)
   macOS            brew install mariadb redis openjdk; brew install --cask chromium
-Where ZooKeeper is no package (Fedora, macOS), take the archive from
-https://zookeeper.apache.org/releases.html and link its lib/*.jar, the main one
-as zookeeper.jar, into ${zookeeper_jar%/*}.
+Where ZooKeeper is no package (Fedora, macOS), unpack the archive from
+https://zookeeper.apache.org/releases.html as /opt/zookeeper.
 TEXT
 }
 
@@ -159,22 +157,17 @@ case "${1:-}" in
 esac
 
 lacking=$(missing | paste -s -d " " -)
-if [ -z "$lacking" ]; then
-	echo "test servers: Redis, MariaDB, ZooKeeper and Chromium are installed"
-	fetch_others "$@" ${DB:-} ${KV:-}
-	exit 0
-fi
-echo "test servers: missing: $lacking"
-if ! can_install; then
-	advice
-	exit 1
-fi
-install_packages
-lacking=$(missing | paste -s -d " " -)
 if [ -n "$lacking" ]; then
-	echo "test servers: still missing after the installation: $lacking" >&2
-	advice
-	exit 1
+	echo "test servers: missing: $lacking"
+	if can_install; then
+		install_packages
+		lacking=$(missing | paste -s -d " " -)
+	fi
+	if [ -n "$lacking" ]; then
+		echo "test servers: cannot install $lacking here" >&2
+		advice
+		exit 1
+	fi
 fi
 echo "test servers: Redis, MariaDB, ZooKeeper and Chromium are installed"
 fetch_others "$@" ${DB:-} ${KV:-}

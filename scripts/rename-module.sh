@@ -7,7 +7,7 @@ usage() {
 usage: scripts/rename-module.sh PATH        (or: make rename MODULE=PATH)
 
 Gives the Go module and those below client/ another path, such as example.com/ids/shardid: in
-each go.mod, in all imports, in .golangci.yml, docs/clients.md and docs/modes.md.
+each go.mod, in all imports, docs/clients.md and docs/modes.md.
 `go get PATH/client` works once the repository can be fetched at that path, and
 `go get PATH/client/gormid` once it has the tags client/v0.0.0 and client/gormid/v0.0.0.
 Nothing else changes.
@@ -40,8 +40,7 @@ trap 'rm -rf "$trial"' EXIT
 cp go.mod "$trial/go.mod"
 (cd "$trial" && go mod edit -module="$new" 2>&1) >"$trial/said" || fail "$new is no module path: $(cat "$trial/said")"
 
-# Paths in Go begin a string, in .golangci.yml they follow a space. Dots of the old path
-# stand for themselves.
+# Paths in Go begin a string. Dots of the old path stand for themselves.
 pattern=$(printf '%s' "$old" | sed 's/\./\\./g')
 find . -name '.?*' -type d -prune -o -name '*.go' -type f -exec grep -l "\"$old/" {} + >"$trial/files"
 while IFS= read -r file; do
@@ -49,7 +48,6 @@ while IFS= read -r file; do
 	cat "$trial/new" >"$file" # keeps its mode
 	gofmt -w "$file"          # imports are sorted
 done <"$trial/files"
-sed "s#pkg: $pattern/#pkg: $new/#" .golangci.yml >"$trial/new" && cat "$trial/new" >.golangci.yml
 for file in docs/clients.md docs/modes.md; do
 	sed -e "s#\"$pattern/#\"$new/#g" -e "s#\`$pattern/#\`$new/#g" -e "s#\(-require\|-replace\)=$pattern/#\1=$new/#g" "$file" >"$trial/new"
 	cat "$trial/new" >"$file"

@@ -13,20 +13,17 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-for package in python3-redis php-cli php-redis php-predis redis-tools haproxy curl; do
+packages='python3-redis php-cli php-redis redis-tools haproxy curl'
+if command -v javac >/dev/null; then
+	packages="$packages libspring-context-java libhibernate3-java" # what docs/clients.md compiles with
+else
+	lacking="$lacking javac"
+fi
+for package in $packages; do
 	if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
 	echo "test-clients: installs $package"
 	as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
 done
-if ! command -v javac >/dev/null; then
-	lacking="$lacking javac"
-else
-	for package in libspring-context-java libhibernate3-java; do # what docs/clients.md compiles with
-		if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
-		echo "test-clients: installs $package"
-		as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
-	done
-fi
 for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.0.0 redis@5.9.0 redis4@npm:redis@4.7.1 redis6@npm:redis@6.3.1 iovalkey@0.4.0 glide@npm:@valkey/valkey-glide@2.5.2 axios@1.13.2; do
 	if [ -d "$cache/node_modules/${library%%@*}" ]; then continue; fi
 	echo "test-clients: installs $library for Node"

@@ -92,10 +92,8 @@ func TestSettings(t *testing.T) {
 // TestSettingsOfReplicas: one that the primary does not wait for, then one it does.
 func TestSettingsOfReplicas(t *testing.T) {
 	check.Deep(t)
-	primaryArgs, replicaArgs, wait := testserver.SemiSync()
-	primary := testserver.MariaDB(t, append(primaryArgs, "--log-bin=b", "--server-id=1", "--sync-binlog=1")...)
-	s := open(t, Options{Driver: MySQL, DSN: primary.NewDatabase(t)})
-	primary.Replicate(testserver.MariaDB(t, append(replicaArgs, "--server-id=2")...))
+	pair := testserver.MariaDBReplicated(t)
+	s := open(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t)})
 	become := func(value string) {
 		check.Eventually(t, value, func() error {
 			found, err := s.Settings(t.Context())
@@ -109,7 +107,7 @@ func TestSettingsOfReplicas(t *testing.T) {
 	}
 	become("asynchronous")
 	settingIs(t, s, "replicas", "asynchronous", model.LevelWarn)
-	run(t, s, wait)
+	t.Cleanup(pair.Stall())
 	become("semi-synchronous")
 	settingIs(t, s, "replicas", "semi-synchronous", model.LevelOK)
 }

@@ -63,28 +63,17 @@ func built(t *testing.T, name string) string {
 	return path
 }
 
-// TestRunbook: each alarm has its section, which says what it means, and what to do with a command. The table above the
-// sections has it in the row of each of its severities, and the Chinese page has a row for it, in the table of the
-// first of them.
+// TestRunbook: each alarm is in the table of the page, in the row of each of its severities, with a link to its
+// section, which TestLinks looks for, and in the Chinese table of the first of them. No section is about anything else.
 func TestRunbook(t *testing.T) {
-	page, chinese := read(t, "docs/operations.md"), read(t, "docs/zh/operations.md")
+	_, page, _ := strings.Cut(read(t, "docs/operations.md"), "\n## Alarms\n")
 	raised := regexp.MustCompile(`"(Shardid\w+)", (Critical|Warning|Info),`)
 	alarms := map[string][]string{"ShardidDown": {"critical"}} // which Prometheus alone can see
 	for _, a := range raised.FindAllStringSubmatch(read(t, "service/monitor/alarms.go"), -1) {
 		alarms[a[1]] = append(alarms[a[1]], strings.ToLower(a[2]))
 	}
 	check.Equal(t, len(alarms), 15, "alarms")
-	_, page, _ = strings.Cut(page, "\n## Alarms\n")
-	table, sections, _ := strings.Cut(page, "\n### ")
-	shape := regexp.MustCompile("(?s)^\\n- \\*\\*Means\\*\\*: .+\\n- \\*\\*Do\\*\\*: .*`.+$")
-	told := map[string]bool{}
-	for _, s := range strings.Split(sections, "\n### ") {
-		name, entry, _ := strings.Cut(s, "\n")
-		told[name] = true
-		if alarms[name] == nil || !shape.MatchString(entry) {
-			t.Errorf("section %s is about no alarm, or not what it means, and what to do with a command", name)
-		}
-	}
+	check.Equal(t, strings.Count(page, "\n### "), 15, "sections")
 	below := func(text, heading, end string) string {
 		_, text, _ = strings.Cut(text, heading)
 		text, _, _ = strings.Cut(text, end)
@@ -93,14 +82,10 @@ func TestRunbook(t *testing.T) {
 	for name, severities := range alarms {
 		link := "#" + anchor(name) + ")"
 		for _, severity := range severities {
-			if !told[name] || !strings.Contains(below(table, "\n| "+severity+" |", "\n"), "["+name+"]("+link) {
-				t.Errorf("docs/operations.md has no section %s, or no link to it in its row %s", name, severity)
-			}
+			check.Has(t, below(page, "\n| "+severity+" |", "\n"), "["+name+"]("+link, "row", severity)
 		}
-		first := below(chinese, "\n### "+severities[0]+"：", "\n### ")
-		if !strings.Contains(first, "\n| ["+name+"](../operations.md"+link) {
-			t.Errorf("docs/zh/operations.md has no row %s below %s", name, severities[0])
-		}
+		first := below(read(t, "docs/zh/operations.md"), "\n### "+severities[0]+"：", "\n### ")
+		check.Has(t, first, "\n| ["+name+"](../operations.md"+link, "row of", severities[0])
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"shardid/client"
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
@@ -71,9 +72,6 @@ var others = []mode{
 
 // modes are what every process has to give, the first ones with a row whose numbers are counted.
 func (w *world) modes() []mode {
-	if w.gophers == nil {
-		return []mode{{app: aliceList.App}} // the plain design
-	}
 	if !w.hasRedis() {
 		return others
 	}
@@ -92,20 +90,9 @@ func (m mode) name() string {
 	return m.key
 }
 
-// clients ask all processes for IDs.
-type clients struct {
-	http    *http.Client
-	callers rig.Callers
-}
-
-func (c *clients) begin(t *testing.T) {
-	c.http = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	t.Cleanup(c.http.CloseIdleConnections)
-}
-
 // startCallers begins to ask for everything; end ends it, at the latest the test.
 func (w *world) startCallers() {
-	w.clients.callers.Start(w.whole, callers, func(ctx context.Context, caller int) {
+	w.callers.Start(w.whole, callers, func(ctx context.Context, caller int) {
 		rnd := rand.New(rand.NewPCG(1, uint64(caller)))
 		for ; ctx.Err() == nil; time.Sleep(breath) {
 			m, pass := w.anyMode(rnd)
@@ -130,7 +117,7 @@ func (w *world) anyMode(rnd *rand.Rand) (m mode, pass string) {
 		pass = randomPass(rnd)
 	}
 	switch n := rnd.IntN(40); {
-	case w.gophers == nil, n < 20 && w.hasRedis():
+	case n < 20 && w.hasRedis():
 		return mode{app: []int64{1, 255}[n%2]}, pass
 	case n == 20:
 		return mode{youngList.App, "/api/segment/get/" + youngTag, "segment:" + youngTag}, ""
@@ -182,7 +169,7 @@ func (w *world) ask(ctx context.Context, p *proc, m mode, pass string, count int
 		return err
 	}
 	req.Header.Set("Accept", "text/plain")
-	resp, err := w.clients.http.Do(req)
+	resp, err := w.http.Do(req)
 	if err != nil {
 		return err
 	}
@@ -198,13 +185,9 @@ func (w *world) ask(ctx context.Context, p *proc, m mode, pass string, count int
 	return nil
 }
 
-// pop is ask by a Redis client, for a process that serves them.
+// pop is ask by a Redis client.
 func (w *world) pop(ctx context.Context, p *proc, m mode, pass string, count int) error {
-	resp := p.redis.Load()
-	if resp == nil {
-		return w.ask(ctx, p, m, pass, count)
-	}
-	key := m.key
+	resp, key := p.redis.Load(), m.key
 	if m.app > 0 {
 		key = fmt.Sprintf("queue:%d:%s", m.app, pass)
 	}
@@ -268,15 +251,15 @@ func (w *world) startNumbering() {
 // draw asks p for some numbers of a random key, or how far it has come.
 func (w *world) draw(ctx context.Context, p *proc, s space, rnd *rand.Rand) error {
 	asked, by := rig.Sequence(w.sequence(p, s)), p.name+" over HTTP"
-	if resp := p.redis.Load(); resp != nil && rnd.IntN(2) == 0 {
-		asked, by = rig.Incr{Redis: resp, Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
+	if rnd.IntN(2) == 0 {
+		asked, by = rig.Incr{Redis: p.redis.Load(), Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
 	}
 	hasRuns := w.region.bits == 0 // the numbers of a region leave out others', which is no run
 	return s.order.DrawAny(ctx, by, asked, rnd, keysOf, hasRuns)
 }
 
 func (w *world) sequence(p *proc, s space) rig.SequenceHTTP {
-	return rig.SequenceHTTP{Client: w.clients.http, URL: p.url(), Space: s.name}
+	return rig.SequenceHTTP{Client: w.http, URL: p.url(), Space: s.name}
 }
 
 // verifyNumbers returns when some processes, by default all, number keys of each space again.
@@ -455,9 +438,7 @@ func (w *world) startGopher(i int) {
 func (g *gopher) start() {
 	g.t.Helper()
 	out, in, err := os.Pipe()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	check.Must(g.t, err)
 	defer in.Close()
 	cmd := g.env.Command(os.TempDir(), os.Args[0])
 	cmd.Stdout, cmd.Stderr = in, os.Stderr

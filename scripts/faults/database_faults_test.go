@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -229,13 +230,13 @@ func (w *world) copyDatabase() (restore func()) {
 	db := w.db.Primary
 	live, kept := filepath.Join(filepath.Dir(db.Socket), "data"), filepath.Join(w.t.TempDir(), "data")
 	db.Stop()
-	w.must(os.CopyFS(kept, os.DirFS(live)))
+	check.Must(w.t, os.CopyFS(kept, os.DirFS(live)))
 	w.restartDatabase(time.Now())
 	return func() {
 		db.Kill()
 		w.db.Replica.Kill()
-		w.must(os.RemoveAll(live))
-		w.must(os.CopyFS(live, os.DirFS(kept)))
+		check.Must(w.t, os.RemoveAll(live))
+		check.Must(w.t, os.CopyFS(live, os.DirFS(kept)))
 		w.restartDatabase(time.Now())
 		w.failedOver, w.lacking = true, true
 	}
@@ -325,10 +326,10 @@ func splitFailsOver(w *world) {
 func noRedisFailsOver(w *world) {
 	w.followDatabase()
 	p := w.someProc()
-	env := p.server.env
+	env := p.env
 	restart := func(env settings) {
 		p.Kill()
-		p.server.env = env
+		p.env = env
 		p.start()
 	}
 	alone := maps.Clone(env)

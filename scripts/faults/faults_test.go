@@ -13,7 +13,6 @@
 //	DEEP=1 go test -v -run TestEachFault ./scripts/faults      # each fault once on each topology, judged by its row
 //	DEEP=1 go test -v -run 'TestEachFault/single/old_RDB$' ./scripts/faults # one row
 //	DEEP=1 DB=mysql-9.7 go test -v -run TestEachFault/group ./scripts/faults # the database is a group of three
-//	DEEP=1 go test -v -run TestManyRestarts ./scripts/faults   # make restarts
 //	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/faults -soak 1h
 //
 // The seed decides which faults come in which order and with which choices; it is printed first. What the
@@ -25,18 +24,13 @@ package faults
 
 import (
 	"context"
-	"database/sql"
 	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,40 +38,20 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
-	_ "github.com/go-sql-driver/mysql" // the plain server's database
 	"github.com/redis/go-redis/v9"
 )
 
 var (
 	seedFlag = flag.Uint64("faults.seed", 0, "replays the faults of this seed; 0 draws one")
 	soakFlag = flag.Duration("soak", 0, "how long TestSoak runs; 0 skips it")
-	restarts = flag.Int("restarts", 8, "how many rounds TestManyRestarts runs")
 )
 
-// plainSetting makes the test binary a server of the plain design, see servePlain.
-const plainSetting = "FAULTS_PLAIN"
-
 func TestMain(m *testing.M) {
-	if os.Getenv("SHARDID_"+plainSetting) != "" {
-		servePlain()
-		return
-	}
 	if os.Getenv("SHARDID_"+clientSetting) != "" {
 		serveClient()
 		return
 	}
 	rig.Main(m)
-}
-
-// deployment is shardid, and what all runs of it have in common.
-func deployment(t *testing.T, topology string, seed uint64, rounds []round) plan {
-	t.Helper()
-	path := rig.Binary(t)
-	serve := func(env settings) server {
-		env["SERVER_ADDR"], env["RESP_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
-		return server{path: path, args: []string{"serve"}, env: env}
-	}
-	return plan{topology: topology, seed: seed, rounds: rounds, procs: 3, gophers: 2, proof: 1500, server: serve}
 }
 
 // seed is drawn or given, and said before anything else.
@@ -105,7 +79,7 @@ func TestFaults(t *testing.T) {
 		}
 		return r.slow && slow > 1
 	})
-	deployment(t, topology, s, rounds[:8]).play(t).proves(t, 20_000, 200)
+	plan{topology: topology, seed: s, rounds: rounds[:8]}.play(t).proves(t, 20_000, 200)
 }
 
 // TestEachFault: the same with each fault, on each topology, and it costs no more than its row says.
@@ -115,9 +89,8 @@ func TestEachFault(t *testing.T) {
 	for _, topology := range topologies() {
 		t.Run(topology, func(t *testing.T) {
 			t.Parallel()
-			p := deployment(t, topology, s, schedule(s, topology, len(faultsOn(topology)), 1))
-			p.numbered = true
-			p.play(t)
+			rounds := schedule(s, topology, len(faultsOn(topology)), 1)
+			plan{topology: topology, seed: s, rounds: rounds, numbered: true}.play(t)
 		})
 	}
 }
@@ -131,9 +104,8 @@ func TestFaultsOfRegions(t *testing.T) {
 	for id := range 2 {
 		s := first + uint64(id)
 		topology := []string{onSingle, onSentinel, onCluster}[s%3]
-		p := deployment(t, topology, s, schedule(s, topology, 10, 0))
-		p.region = region{id: id, bits: 1}
-		w := p.play(t)
+		rounds := schedule(s, topology, 10, 0)
+		w := plan{topology: topology, seed: s, rounds: rounds, region: region{id: id, bits: 1}}.play(t)
 		w.proves(t, 20_000, 200)
 		for _, space := range w.spaces { // a number of a key of one region is no number of that key elsewhere
 			for _, number := range space.order.IDs() {
@@ -153,30 +125,31 @@ func TestFaultsOfRegions(t *testing.T) {
 // numbers of keys which go back are found is shown by TestSequenceFailover of scripts/stories.
 func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 	check.Deep(t)
-	s := seed(t)
-	back := []string{"old RDB", "old AOF", "lagging replica promoted", "A-B-A"} // by which Redis goes back
-	rounds := slices.DeleteFunc(schedule(s, onSingle, 2*len(faultsOn(onSingle)), 0), func(r round) bool {
-		return !slices.Contains(back, r.name)
+	w := newStores(t, plan{topology: onSingle, seed: seed(t)})
+	c := redis.NewClient(&redis.Options{Addr: w.redisProxies()[0].Addr, ReadTimeout: time.Second})
+	t.Cleanup(func() { _ = c.Close() })
+	plain := rig.Plain{DB: w.sql, Redis: c}
+	w.callers.Start(t, callers, func(ctx context.Context, _ int) {
+		for ; ctx.Err() == nil; time.Sleep(breath) {
+			if index, err := plain.Take(ctx, aliceList, false); err == nil { // Redis may be unreachable
+				w.books.Queue("the plain design", aliceList.App, alice, aliceList.ID(index))
+			}
+		}
 	})
-	p := plan{topology: onSingle, seed: s, rounds: rounds, procs: 2, server: plain, proof: 50,
-		goesOn: func(w *world) bool { return w.books.Duplicates() == 0 }}
-	w := p.play(t)
+	back := []string{"old RDB", "old AOF", "lagging replica promoted", "A-B-A"} // by which Redis goes back
+	for _, r := range schedule(w.seed, onSingle, 2*len(faultsOn(onSingle)), 0) {
+		if slices.Contains(back, r.name) && w.books.Duplicates() == 0 {
+			w.rnd = rand.New(rand.NewPCG(r.seed, 2))
+			r.run(w)
+			w.heal()
+			w.issue(lag)
+		}
+	}
+	w.callers.Stop()
 	if w.books.Duplicates() == 0 {
 		t.Fatal("no duplicate of the plain design was found")
 	}
 	t.Logf("for example: %q", w.books.Problems()[:1])
-}
-
-// TestManyRestarts: stores and processes restart again and again in one life of the deployment, alone and
-// together, by an orderly stop or a power cut. Each time a narrow list loses no more than it may hold, so that it
-// outlives all of them, and an operator is asked only where both stores restarted together.
-func TestManyRestarts(t *testing.T) {
-	check.Deep(t)
-	s := seed(t)
-	rounds := slices.DeleteFunc(schedule(s, onSingle, 20**restarts, 1), func(r round) bool {
-		return r.slow || !strings.Contains(r.name, "restart")
-	})
-	deployment(t, onSingle, s, rounds[:*restarts]).play(t)
 }
 
 // spell is how long TestSoak uses one topology before the next one's turn.
@@ -198,8 +171,8 @@ func TestSoak(t *testing.T) {
 		topology := all[i%len(all)]
 		t.Run(fmt.Sprintf("%s %d", topology, i/len(all)+1), func(t *testing.T) {
 			s, till := first+uint64(i), time.Now().Add(length)
-			p := deployment(t, topology, s, schedule(s, topology, math.MaxInt16, 0.5))
-			p.numbered, p.goesOn = true, func(*world) bool {
+			p := plan{topology: topology, seed: s, rounds: schedule(s, topology, math.MaxInt16, 0.5), numbered: true}
+			p.goesOn = func() bool {
 				goesOn := ctx.Err() == nil && time.Now().Before(till)
 				if goesOn {
 					rounds++
@@ -215,71 +188,9 @@ func TestSoak(t *testing.T) {
 // proves fails a run that has issued too little to show anything, and says what it came to.
 func (w *world) proves(t *testing.T, ids, numbers int) {
 	t.Helper()
-	calls := w.calls()
 	issued, numbered := w.books.Count(), w.numbersSoFar()
-	t.Logf("%d IDs, %d numbers of sequences, which %d of %d calls got none of",
-		issued, numbered, calls.Lost, calls.Calls)
+	t.Logf("%d IDs, %d numbers of sequences", issued, numbered)
 	if issued < ids || numbered < numbers {
 		t.Errorf("these are too few to prove anything: want %d and %d", ids, numbers)
 	}
-}
-
-// calls tells how the sequences were asked.
-func (w *world) calls() (all rig.Tally) {
-	for _, s := range w.spaces {
-		all = all.Add(s.order.Tally())
-	}
-	return all
-}
-
-// plain starts this test binary as a server of the plain design.
-func plain(env settings) server {
-	env[plainSetting] = "1"
-	return server{path: os.Args[0], env: env}
-}
-
-// plainServer issues IDs by the plain design.
-type plainServer struct{ rig.Plain }
-
-func servePlain() {
-	db, err := sql.Open("mysql", os.Getenv("SHARDID_DATABASE_DSN"))
-	if err != nil {
-		panic(err)
-	}
-	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(os.Getenv("SHARDID_REDIS_URL"), "redis://"),
-		ReadTimeout: time.Second})
-	s := plainServer{rig.Plain{DB: db, Redis: c}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf(`{"msg":"listening","addr":%q}`+"\n", l.Addr())
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /get", s.get)
-	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	go func() { panic(http.Serve(l, mux)) }()
-	<-stopped.Done()
-}
-
-func (s plainServer) get(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-	defer cancel()
-	app, _ := strconv.ParseInt(r.FormValue("appId"), 10, 64)
-	in := rig.List{App: app, Shard: rig.ShardOf(r.FormValue("gatePass"))}
-	count, _ := strconv.Atoi(r.FormValue("count"))
-	var ids []int64
-	var err error
-	for range count {
-		var index int64
-		if index, err = s.Take(ctx, in, false); err != nil {
-			break
-		}
-		ids = append(ids, in.ID(index))
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	fmt.Fprintln(w, strings.Trim(fmt.Sprint(ids), "[]"))
 }

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // lag is how many IDs are issued at least while a copy grows old.
@@ -49,12 +48,12 @@ func oldAOF(w *world) {
 	w.writeAOF(n)
 	w.issue(300)
 	live, old := filepath.Join(n.dir(), "appendonlydir"), filepath.Join(n.dir(), "backup")
-	w.must(os.RemoveAll(old))
-	w.must(os.CopyFS(old, os.DirFS(live)))
+	check.Must(w.t, os.RemoveAll(old))
+	check.Must(w.t, os.CopyFS(old, os.DirFS(live)))
 	w.issue(lag)
 	w.restart(n, func() {
-		w.must(os.RemoveAll(live))
-		w.must(os.Rename(old, live))
+		check.Must(w.t, os.RemoveAll(live))
+		check.Must(w.t, os.Rename(old, live))
 	})
 }
 
@@ -99,7 +98,7 @@ func redisEmpty(w *world) {
 	n := w.somePair().leader()
 	snapshot := filepath.Join(n.dir(), "dump.rdb") // of an earlier round
 	n.Kill()
-	w.must(os.RemoveAll(snapshot))
+	check.Must(w.t, os.RemoveAll(snapshot))
 	n.Restart()
 	w.linger(time.Second)
 }
@@ -193,7 +192,7 @@ func evicted(w *world) {
 	w.later(func() { n.do("CONFIG", "SET", "maxmemory", 0, "maxmemory-policy", "noeviction") })
 	w.thrice(func() {
 		used, err := strconv.Atoi(n.info("used_memory"))
-		w.must(err)
+		check.Must(w.t, err)
 		n.do("CONFIG", "SET", "maxmemory", used-100_000)
 	})
 	w.note("%s keys were evicted in its life", n.info("evicted_keys"))
@@ -357,13 +356,13 @@ const rollback = 20_000
 // max_id. More than that is outside the promise. Healing is what a runbook says: max_id is raised by hand, one
 // row at a time, as the processes continue.
 func rowsBack(w *world) {
-	var marks map[rig.List]int64
-	for tries, rows := 0, int64(0); rows == 0 && tries < 20; tries++ {
-		marks = w.highWaters()
-		rows = w.rollBack(marks)
-		w.note("%d rows went back", rows)
-		w.linger(100 * time.Millisecond)
+	marks, rows := w.highWaters(), int64(0)
+	for in, mark := range marks {
+		const back = "UPDATE id_alloc SET max_id = GREATEST(0, max_id - ?)" +
+			" WHERE app_id = ? AND shard_id = ? AND max_id = ?"
+		rows += w.exec(back, rollback, in.App, in.Shard, mark)
 	}
+	w.note("%d rows went back", rows)
 	w.later(func() {
 		const raise = "UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?"
 		for in, mark := range marks {
@@ -371,26 +370,6 @@ func rowsBack(w *world) {
 		}
 	})
 	w.issue(10 * lag)
-}
-
-// rollBack returns how many rows went back: none when the processes that take
-// segments made the server give the statement up.
-func (w *world) rollBack(marks map[rig.List]int64) int64 {
-	w.t.Helper()
-	var where strings.Builder
-	args := []any{rollback}
-	for in, mark := range marks {
-		where.WriteString(" OR (app_id = ? AND shard_id = ? AND max_id = ?)")
-		args = append(args, in.App, in.Shard, mark)
-	}
-	res, err := w.sql.Exec("UPDATE id_alloc SET max_id = GREATEST(0, max_id - ?) WHERE FALSE"+where.String(), args...)
-	if deadlock := new(mysql.MySQLError); errors.As(err, &deadlock) && deadlock.Number == 1213 {
-		return 0
-	}
-	w.must(err)
-	rows, err := res.RowsAffected()
-	w.must(err)
-	return rows
 }
 
 // highWaters reads the high-water marks of all lists.
@@ -509,7 +488,7 @@ func (w *world) someKeys(slot int64, from, to *node) bool {
 	w.t.Helper()
 	keys := from.do("CLUSTER", "GETKEYSINSLOT", slot, 1+slot%3).([]any)
 	host, port, err := net.SplitHostPort(to.Addr)
-	w.must(err)
+	check.Must(w.t, err)
 	migrate := []any{"MIGRATE", host, port, "", 0, 5000}
 	if from.c.Do(context.Background(), append(append(migrate, "KEYS"), keys...)...).Err() == nil {
 		return len(keys) > 0

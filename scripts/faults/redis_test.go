@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -54,9 +55,7 @@ func (n *node) do(args ...any) any {
 func (n *node) keys(pattern string) []string {
 	n.t.Helper()
 	names, err := n.c.Keys(context.Background(), pattern).Result()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	check.Must(n.t, err)
 	return names
 }
 
@@ -78,9 +77,7 @@ func (n *node) info(name string) string {
 func (n *node) follow(addr string) {
 	n.t.Helper()
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	check.Must(n.t, err)
 	n.do("REPLICAOF", host, port)
 }
 
@@ -298,20 +295,10 @@ func (c *cluster) wait(t *testing.T) {
 	for _, p := range c.all {
 		rig.Until(t, patience, "the pair is in sync", p.findLeader)
 		for _, n := range p.nodes {
-			rig.Until(t, patience, "the cluster is whole", n.clusterOK)
+			rig.Until(t, patience, "the cluster is whole", func() error {
+				return testserver.ClusterSays(n.Addr,
+					"cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6")
+			})
 		}
 	}
-}
-
-func (n *node) clusterOK() error {
-	info, err := n.c.ClusterInfo(context.Background()).Result()
-	if err != nil {
-		return err
-	}
-	for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6"} {
-		if !strings.Contains(info, want+"\r\n") {
-			return fmt.Errorf("%s does not say %s", n.Addr, want)
-		}
-	}
-	return nil
 }

@@ -22,15 +22,17 @@ type plan struct {
 	topology string
 	seed     uint64
 	rounds   []round
-	procs    int
-	server   func(settings) server
-	gophers  int    // processes with the Go client; 0 where the server is of the plain design
 	region   region // of the deployment; the zero value is none
 	numbered bool   // sequences are waited for after each round, too, which takes as long as a lease
-	proof    int    // IDs that every process must give after a round: more than it takes ahead
 	// goesOn is asked before every round; nil is always.
-	goesOn func(*world) bool
+	goesOn func() bool
 }
+
+const (
+	replicas  = 3    // processes of shardid
+	goClients = 2    // processes with the Go client
+	proof     = 1500 // IDs that every process must give after a round: more than it takes ahead
+)
 
 // round is one entry of the schedule.
 type round struct {
@@ -75,7 +77,7 @@ func (p plan) play(t *testing.T) *world {
 	w.startCallers()
 	w.verify()
 	for i, r := range p.rounds {
-		if p.goesOn != nil && !p.goesOn(w) {
+		if p.goesOn != nil && !p.goesOn() {
 			break
 		}
 		works := true // if -run leaves the round out
@@ -125,9 +127,6 @@ type figures struct {
 
 // watched are the lists whose gaps are judged: one of each kind of app, and a tag.
 func (w *world) watched() (lists []rig.List) {
-	if w.gophers == nil {
-		return []rig.List{aliceList} // the plain design
-	}
 	if w.hasRedis() {
 		lists = append(lists, aliceList)
 		for _, app := range narrowApps {
@@ -141,9 +140,6 @@ func (w *world) watched() (lists []rig.List) {
 func (w *world) figures() figures {
 	w.t.Helper()
 	f := figures{gaps: map[rig.List]int64{}, asked: w.confirmed}
-	if w.gophers == nil {
-		return f // the plain design
-	}
 	for _, in := range w.watched() {
 		ids, highest := w.books.Of(in)
 		f.gaps[in] = w.region.row(highest) - ids
@@ -281,9 +277,7 @@ func (w *world) metDatabase() {
 // then, and who has to be asked was asked.
 func (w *world) beyond(rows map[rig.List]int64) {
 	w.t.Helper()
-	if w.gophers != nil { // the plain design meets nobody
-		w.metDatabase()
-	}
+	w.metDatabase()
 	for in, row := range rows {
 		m := w.modes()[slices.IndexFunc(w.modes(), func(m mode) bool { return m.app == in.App })]
 		count := segmentLen
@@ -348,15 +342,12 @@ func (w *world) operate(app int64, refusal error) {
 func (w *world) end() {
 	w.t.Helper()
 	w.phase("end")
-	w.clients.callers.Stop()
+	w.callers.Stop()
 	w.numbers.Stop()
 	for _, g := range w.gophers {
 		g.kill()
 	}
 	w.allocated()
-	if w.gophers == nil {
-		return // the plain design: its caller knows better
-	}
 	w.books.Settle(w.t)
 	for _, s := range w.spaces {
 		s.order.Settle(w.t, s.name)
@@ -378,10 +369,6 @@ func (w *world) allocated() {
 			return w.number(query, in.App, in.Shard, w.region.row(highest)) > 0
 		}
 		if !behind() {
-			continue
-		}
-		if w.gophers == nil {
-			w.books.Complain("index %d of %v was not allocated", highest, in)
 			continue
 		}
 		w.until(fmt.Sprintf("the row of %v, which delivered %d, rises", in, highest), func() error {

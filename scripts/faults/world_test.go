@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -70,8 +72,9 @@ type world struct {
 	conf       string // file that every Redis of single and cluster reads at its start
 	dbProxies  []*Proxy
 	procs      []*proc
-	gophers    []*gopher // none beside the plain design
-	clients    clients
+	gophers    []*gopher
+	http       *http.Client // asks all processes
+	callers    rig.Callers
 	books      rig.Ledger
 	spaces     []space // of sequences
 	numbers    rig.Callers
@@ -92,21 +95,29 @@ func (r region) settings() settings {
 // row is what a row of the queue knows of an index: all but its highest bits of 49, which are the region.
 func (r region) row(index int64) int64 { return index & (1<<(49-r.bits) - 1) }
 
-// newWorld starts servers and processes; all end with the test.
-func newWorld(t *testing.T, p plan) *world {
+// newStores starts the servers of a world, which end with the test.
+func newStores(t *testing.T, p plan) *world {
 	t.Helper()
 	w := &world{plan: p, t: t, whole: t, rnd: rand.New(rand.NewPCG(p.seed, 1)), spaces: spaces()}
 	w.startDatabase()
 	w.startRedis()
+	return w
+}
+
+// newWorld starts servers and processes; all end with the test.
+func newWorld(t *testing.T, p plan) *world {
+	t.Helper()
+	w := newStores(t, p)
 	if p.topology == onNone { // the copy knows of nothing that happens from before the first ID on
 		w.db.CatchUp()
 		w.db.Lag()
 	}
-	for i := range p.procs {
+	for i := range replicas {
 		w.startProc(i)
 	}
-	w.clients.begin(t)
-	for i := range p.gophers {
+	w.http = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	t.Cleanup(w.http.CloseIdleConnections)
+	for i := range goClients {
 		w.startGopher(i)
 	}
 	return w
@@ -162,10 +173,10 @@ func (w *world) primary() *testserver.MariaDBServer {
 func (w *world) reconnect() {
 	w.t.Helper()
 	cfg, err := mysql.ParseDSN(w.primary().DSN(database))
-	w.must(err)
+	check.Must(w.t, err)
 	cfg.Logger = &mysql.NopLogger{} // of connections that a kill broke
 	connector, err := mysql.NewConnector(cfg)
-	w.must(err)
+	check.Must(w.t, err)
 	db := sql.OpenDB(connector)
 	w.whole.Cleanup(func() { _ = db.Close() })
 	w.sql = db
@@ -173,7 +184,7 @@ func (w *world) reconnect() {
 
 func (w *world) command(args ...string) {
 	w.t.Helper()
-	w.must(w.try(args...))
+	check.Must(w.t, w.try(args...))
 }
 
 // rates are those of lists and of tags, and so the most that a segment has: it is short, so that many are taken.
@@ -198,11 +209,17 @@ func (w *world) try(args ...string) error {
 	return nil
 }
 
-func (w *world) exec(statement string, args ...any) {
+// exec runs a statement on the primary and gives how many rows it changed.
+func (w *world) exec(statement string, args ...any) (rows int64) {
 	w.t.Helper()
-	if _, err := w.sql.ExecContext(context.Background(), statement, args...); err != nil {
+	result, err := w.sql.ExecContext(context.Background(), statement, args...)
+	if err == nil {
+		rows, err = result.RowsAffected()
+	}
+	if err != nil {
 		w.t.Fatalf("%s: %v", statement, err)
 	}
+	return rows
 }
 
 // number is the one that a query of the primary gives.
@@ -212,13 +229,6 @@ func (w *world) number(query string, args ...any) (n int64) {
 		w.t.Fatalf("%s: %v", query, err)
 	}
 	return n
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 func (w *world) startRedis() {
@@ -233,7 +243,7 @@ func (w *world) startRedis() {
 	case onNone, onGalera:
 		w.site = none{}
 	default:
-		w.site = newSingle(w.t, w.conf, w.plan.procs)
+		w.site = newSingle(w.t, w.conf, replicas)
 	}
 }
 
@@ -243,10 +253,10 @@ func (w *world) hasRedis() bool { return len(w.site.pairs()) > 0 }
 // configure sets what a Redis reads at its next start.
 func (w *world) configure(text string) {
 	w.t.Helper()
-	w.must(os.WriteFile(w.conf, []byte(text), 0o600))
+	check.Must(w.t, os.WriteFile(w.conf, []byte(text), 0o600))
 }
 
-// startProc starts process i. They differ in how much they take ahead.
+// startProc starts process i and returns when it listens. They differ in how much they take ahead.
 func (w *world) startProc(i int) {
 	w.t.Helper()
 	servers := []string{w.primary().Addr()}
@@ -260,6 +270,7 @@ func (w *world) startProc(i int) {
 		hosts = append(hosts, proxy.Addr)
 	}
 	env := w.site.env(i).With(rates()).With(w.region.settings()).With(settings{
+		"SERVER_ADDR": "127.0.0.1:0", "RESP_ADDR": "127.0.0.1:0",
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + database,
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1),
 		"SEGMENT_RUNWAY":      "1s", "SERVER_REQUEST_TIMEOUT": "1s",
@@ -270,7 +281,11 @@ func (w *world) startProc(i int) {
 	if w.group != nil {
 		env["DATABASE_HOSTS"] = strings.Join(hosts, ",")
 	}
-	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), w.server(env)))
+	p := &proc{t: w.t, name: fmt.Sprintf("process %d", i), env: env, dir: w.t.TempDir(),
+		front: testserver.NewProxy(w.t, nobody), absent: map[mode]*absence{}}
+	w.t.Cleanup(func() { p.hangUp(nil) })
+	p.start()
+	w.procs = append(w.procs, p)
 }
 
 // later notes what heals a fault.
@@ -340,10 +355,10 @@ func (w *world) linger(longest time.Duration) {
 // patience is far above what a busy machine needs.
 const patience = 2 * time.Minute
 
-// until calls check until it returns nil.
-func (w *world) until(what string, check func() error) {
+// until calls f until it returns nil.
+func (w *world) until(what string, f func() error) {
 	w.t.Helper()
-	rig.Until(w.t, patience, what, check)
+	rig.Until(w.t, patience, what, f)
 }
 
 // rest returns when no earlier fault has an effect any more: each store vouches for the other, and servers of
@@ -392,7 +407,7 @@ func (w *world) verify() {
 		for _, m := range w.modes() {
 			count := 10
 			if m.app == aliceList.App {
-				count = w.proof
+				count = proof
 			}
 			w.until(p.name+" issues again: "+m.name(), func() error {
 				err := w.ask(context.Background(), p, m, alice, count)
@@ -418,22 +433,15 @@ type (
 	Weather  = testserver.Weather
 )
 
-// server says how a process that issues IDs is started.
-type server struct {
-	path string
-	args []string
-	env  settings
-}
-
-// proc is one such process, over all its lives.
+// proc is a process of shardid, over all its lives.
 type proc struct {
 	*rig.Process // the present life
 	t            *testing.T
 	name         string
-	server       server
+	env          settings
 	dir          string
 	baseURL      atomic.Pointer[string]       // of the present life
-	redis        atomic.Pointer[redis.Client] // asks the present life; nil for one that serves no Redis clients
+	redis        atomic.Pointer[redis.Client] // asks the present life
 	front        *Proxy                       // of the present life's address, for Go clients
 	broken       bool                         // by the fault of this round
 
@@ -447,28 +455,17 @@ type absence struct {
 	longest time.Duration
 }
 
-// startProc starts a process and returns when it listens. It ends with the test.
-func startProc(t *testing.T, name string, s server) *proc {
-	t.Helper()
-	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), absent: map[mode]*absence{}}
-	p.front = testserver.NewProxy(t, nobody)
-	t.Cleanup(func() { p.hangUp(nil) })
-	p.start()
-	return p
-}
-
 // start begins a life of the process.
 func (p *proc) start() {
 	p.t.Helper()
-	cmd := p.server.env.Command(p.dir, p.server.path, p.server.args...)
+	cmd := p.env.Command(p.dir, rig.Binary(p.t), "serve")
 	p.Process = rig.Start(p.t, cmd, filepath.Join(p.dir, "log"))
 	addr := p.Listens()
 	url := "http://" + addr
 	p.baseURL.Store(&url)
 	p.front.Switch(addr)
-	if resp := p.Said("listening for Redis clients"); resp != "" {
-		p.hangUp(redis.NewClient(&redis.Options{Addr: resp, ReadTimeout: 5 * time.Second, MaxRetries: 1}))
-	}
+	resp := p.Said("listening for Redis clients")
+	p.hangUp(redis.NewClient(&redis.Options{Addr: resp, ReadTimeout: 5 * time.Second, MaxRetries: 1}))
 }
 
 func (p *proc) url() string {

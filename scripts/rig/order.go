@@ -69,32 +69,26 @@ type Order struct {
 	tally Tally
 }
 
-// Tally counts calls, those without an answer, and answers that went back.
-type Tally struct{ Calls, Lost, Back int }
-
-// Add sums up two.
-func (t Tally) Add(more Tally) Tally {
-	return Tally{t.Calls + more.Calls, t.Lost + more.Lost, t.Back + more.Back}
-}
+// Tally counts calls without an answer, and answers that went back.
+type Tally struct{ Lost, Back int }
 
 // course is how a key has gone.
 type course struct {
 	list    List
 	highest Call      // the answer that took the highest place
-	flying  []*Asking // in the order in which they were asked
+	flying  []*asking // in the order in which they were asked
 	wide    []Call    // answers that one in flight could still meet, but for single numbers
 }
 
-// Asking is a call in flight. Exactly one of Got, Is and Lost ends it.
-type Asking struct {
+// asking is a call in flight.
+type asking struct {
 	call   Call
-	order  *Order
 	course *course
 	after  Call // its answer has to lie behind this one
 }
 
-// Ask begins a call, before its request is sent.
-func (o *Order) Ask(by, key string) *Asking {
+// ask begins a call, before its request is sent.
+func (o *Order) ask(by, key string) *asking {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := o.keys[key]
@@ -105,8 +99,7 @@ func (o *Order) Ask(by, key string) *Asking {
 		k = &course{list: List{App: -1, Shard: int64(len(o.keys))}}
 		o.keys[key] = k
 	}
-	o.tally.Calls++
-	a := &Asking{call: Call{By: by, Key: key, Asked: o.tick()}, order: o, course: k, after: k.highest}
+	a := &asking{call: Call{By: by, Key: key, Asked: o.tick()}, course: k, after: k.highest}
 	k.flying = append(k.flying, a)
 	return a
 }
@@ -117,23 +110,9 @@ func (o *Order) tick() time.Duration {
 	return o.now
 }
 
-// Got ends a call that got the numbers first to last.
-func (a *Asking) Got(first, last int64) {
-	a.call.First, a.call.Last = first, last
-	a.land(true)
-}
-
-// Is ends a call that was told how far the key has come.
-func (a *Asking) Is(current int64) {
-	a.call.Current, a.call.Last = true, current
-	a.land(true)
-}
-
-// Lost ends a call without an answer.
-func (a *Asking) Lost() { a.land(false) }
-
-func (a *Asking) land(answered bool) {
-	o, k, c := a.order, a.course, &a.call
+// land ends a call.
+func (o *Order) land(a *asking, answered bool) {
+	k, c := a.course, &a.call
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !answered {
@@ -166,7 +145,7 @@ func (o *Order) possible(c *Call) bool {
 }
 
 // compare holds an answer against all others. Callers hold mu.
-func (o *Order) compare(a *Asking) {
+func (o *Order) compare(a *asking) {
 	c := &a.call
 	if c.low() < a.after.high() {
 		o.tally.Back++
@@ -215,28 +194,22 @@ var errNonsense = errors.New("nonsense")
 // Draw asks s for n numbers of a key or, where n is 0, how far it has come, and checks what is
 // answered. The error says why nothing was.
 func (o *Order) Draw(ctx context.Context, by string, s Sequence, key string, n int) error {
-	a := o.Ask(by, key)
-	var first, last int64
+	a := o.ask(by, key)
+	c := &a.call
+	c.Current = n == 0
 	var err error
-	if n == 0 {
-		last, err = s.Current(ctx, key)
+	if c.Current {
+		c.Last, err = s.Current(ctx, key)
 	} else {
-		first, last, err = s.Take(ctx, key, n)
+		c.First, c.Last, err = s.Take(ctx, key, n)
 	}
-	if err == nil && n > 0 && last-first+1 != int64(n) {
-		err = fmt.Errorf("%w: %d to %d", errNonsense, first, last)
+	if err == nil && n > 0 && c.Last-c.First+1 != int64(n) {
+		err = fmt.Errorf("%w: %d to %d", errNonsense, c.First, c.Last)
 	}
 	if errors.Is(err, errNonsense) {
 		o.Complain("%s, asked for %d numbers of %q: %v", by, n, key, err)
 	}
-	switch {
-	case err != nil:
-		a.Lost()
-	case n == 0:
-		a.Is(last)
-	default:
-		a.Got(first, last)
-	}
+	o.land(a, err == nil)
 	return err
 }
 

@@ -4,12 +4,9 @@ package stories_test
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +52,7 @@ func permit(t *testing.T, server *testserver.RedisServer, blocks ...string) {
 
 // asUser is a connection to database shardid as one of the documented users.
 func asUser(db *testserver.MariaDBServer, user string) settings {
-	return onMariaDB(user + ":change-me@tcp(127.0.0.1:" + strconv.Itoa(db.Port) + ")/shardid")
+	return onMariaDB(user + ":change-me@tcp(" + db.Addr() + ")/shardid")
 }
 
 // TestGrants: with exactly the grants of deploy/grants.sql and the ACL of docs/stores.md each mode issues IDs, without
@@ -77,26 +74,16 @@ func TestGrants(t *testing.T) {
 	permit(t, redis, "queue")
 	s := asUser(db, "shardid").With(as("shardid", "change-me", onRedis(redis.Addr)))
 	d := serve(t, s)
-	answers := func(d *daemon, target string) {
-		t.Helper()
-		eventually(t, startLimit, target, func() bool { return d.get(target).status == 200 })
+	for _, target := range []string{aliceGet, segmentGet + "orders", "/v1/sequence/chat/ids?key=room42"} {
+		eventuallyID(t, d, target)
 	}
-	answers(d, aliceGet)
-	answers(d, "/api/segment/get/orders")
-	answers(d, "/v1/sequence/chat/ids?key=room42")
 	d.lease("orders", "pod-1")
-	for _, c := range []struct {
-		d             *daemon
-		block, target string
-	}{
-		{d, "snowflake", "/api/snowflake/get/x"},
-		{d, "uid", "/api/uid/get"},
-	} {
-		if a := c.d.get(c.target); a.status == 200 {
-			t.Errorf("%s without its grants: %s", c.target, a.body)
+	for block, target := range map[string]string{"snowflake": snowflakeGet, "uid": uidGet} {
+		if a := d.get(target); a.status == 200 {
+			t.Errorf("%s without its grants: %s", target, a.body)
 		}
-		grant(c.block)
-		answers(c.d, c.target)
+		grant(block)
+		eventuallyID(t, d, target)
 	}
 	if ready := d.get("/readyz"); ready.Status != "ok" {
 		t.Errorf("/readyz: %s", ready.body)
@@ -148,15 +135,13 @@ func TestACLOfTopologies(t *testing.T) {
 	for name, s := range map[string]settings{"cluster": onCluster(cluster), "sentinel": sentinel} {
 		t.Run(name, func(t *testing.T) {
 			d := serve(t, as("shardid", "change-me", s), "--demo")
-			eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
+			eventuallyID(t, d, aliceGet)
 			d.ready()
 			if name == "sentinel" {
 				behind.DownAfter(t, 500*time.Millisecond)
 				behind.Master.Kill()
 				behind.MasterAddr(t, behind.Master.Addr)
-				eventually(t, startLimit, "served after a failover", func() bool {
-					return d.get(aliceGet).status == 200
-				})
+				eventuallyID(t, d, aliceGet)
 			}
 		})
 	}
@@ -174,15 +159,9 @@ type composed struct {
 
 func readCompose(t *testing.T) (c composed) {
 	t.Helper()
-	raw, err := os.ReadFile("../../deploy/compose/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := regexp.MustCompile(`\$\{\w+:-\}`).ReplaceAllString(string(raw), "")
+	text := regexp.MustCompile(`\$\{\w+:-\}`).ReplaceAllString(readPage(t, "../../deploy/compose/compose.yaml"), "")
 	text = regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(text, password)
-	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal([]byte(text), &c))
 	return c
 }
 
@@ -215,31 +194,21 @@ func (c composed) stores(t *testing.T) (hosts []string) {
 		t.Fatalf("valkey: %v", command)
 	}
 	redis := testserver.Redis(t, command[1:n-2]...)
-	if err := redis.Client().ConfigSet(t.Context(), "requirepass", command[n-1]).Err(); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"mysql:3306", net.JoinHostPort("127.0.0.1", strconv.Itoa(db.Port)), "valkey:6379", redis.Addr}
+	check.Must(t, redis.Client().ConfigSet(t.Context(), "requirepass", command[n-1]).Err())
+	return []string{"mysql:3306", db.Addr(), "valkey:6379", redis.Addr}
 }
 
 // healthy runs a store's health check as the engine does, with clients in the PATH, against what listens at
 // addr. env wins over the environment of the service.
-func (c composed) healthy(service, addr string, clients []string, env ...string) error {
+func (c composed) healthy(t *testing.T, service, addr string, clients []string, env ...string) error {
+	t.Helper()
 	s, port := c.Services[service], addr[strings.LastIndex(addr, ":")+1:]
-	if s.Healthcheck.Test[0] != "CMD-SHELL" {
-		return fmt.Errorf("%s: health check %v", service, s.Healthcheck.Test)
-	}
-	check := strings.NewReplacer("$$", "$", "valkey-cli", "valkey-cli -p "+port).Replace(s.Healthcheck.Test[1])
-	cmd := exec.Command("/bin/sh", "-c", check)
-	cmd.Env = append(cmd.Env, "PATH="+strings.Join(append(clients, os.Getenv("PATH")), ":"), "MYSQL_TCP_PORT="+port)
+	all := []string{"PATH=" + strings.Join(append(clients, os.Getenv("PATH")), ":"), "MYSQL_TCP_PORT=" + port}
 	for name, value := range s.Environment {
-		cmd.Env = append(cmd.Env, name+"="+value)
+		all = append(all, name+"="+value)
 	}
-	cmd.Env = append(cmd.Env, env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w: %s", service, err, out)
-	}
-	return nil
+	test := strings.NewReplacer("$$", "$", "valkey-cli", "valkey-cli -p "+port).Replace(s.Healthcheck.Test[1])
+	return check.Err(shell(t, t.TempDir(), append(all, env...), test))
 }
 
 // TestCompose runs what deploy/compose says, without an engine: its stores in the versions of their
@@ -255,10 +224,8 @@ func TestCompose(t *testing.T) {
 	clients := testserver.On(t, edition("mysql"), edition("valkey"))
 	hosts := c.stores(t)
 	for i, store := range []string{"mysql", "valkey"} {
-		if err := c.healthy(store, hosts[2*i+1], clients); err != nil {
-			t.Error(err)
-		}
-		if c.healthy(store, hosts[2*i+1], clients, "MYSQL_PASSWORD=wrong", "VALKEYCLI_AUTH=wrong") == nil {
+		check.OK(t, c.healthy(t, store, hosts[2*i+1], clients), store)
+		if c.healthy(t, store, hosts[2*i+1], clients, "MYSQL_PASSWORD=wrong", "VALKEYCLI_AUTH=wrong") == nil {
 			t.Errorf("%s is healthy before it has its user", store)
 		}
 	}

@@ -128,15 +128,12 @@ func TestRegions(t *testing.T) {
 	story(t)
 	var urls []string
 	for _, id := range []int{1, 2} {
-		s, dir := settings{"REGION_ID": strconv.Itoa(id), "REGION_BITS": "2"}, t.TempDir()
+		s := settings{"REGION_ID": strconv.Itoa(id), "REGION_BITS": "2"}
 		if id == 1 {
 			s = s.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).With(onRedis(testserver.Redis(t).Addr))
 		}
-		for _, args := range []string{"migrate", "provision --app 1 --name one",
-			"tags add --tag orders --step 100", "names add --name gophers"} {
-			try{args: args}.in(t, dir, s)
-		}
-		d := serveIn(t, dir, s)
+		d := prepared(t, s, []string{"migrate"}, []string{"provision", "--app", "1", "--name", "one"},
+			[]string{"tags", "add", "--tag", "orders", "--step", "100"}, []string{"names", "add", "--name", "gophers"})
 		d.ready()
 		urls = append(urls, d.url)
 		for kind, path := range map[string]string{
@@ -153,8 +150,10 @@ func TestRegions(t *testing.T) {
 		run := d.get("/tinyid/id/nextSegmentId?bizType=orders").body
 		check.Has(t, run, fmt.Sprintf(`"delta":4,"remainder":%d`, id), "a run of tinyid")
 		check.Has(t, d.get("/v1/segment/orders/ids?count=10&ranges=true").body, `"count":10,"stride":"4"`, "ranges")
-		wrong := try{"provision --app 9 --name nine", 1, "", fmt.Sprintf("region %d/2", id)}
-		wrong.in(t, dir, s.With(settings{"REGION_ID": "3"}))
+		elsewhere := s.With(settings{"REGION_ID": "3"})
+		wrong := shardidIn(t, d.Cmd.Dir, elsewhere, "provision", "--app", "9", "--name", "nine")
+		check.Equal(t, wrong.exit, 1, "in another region")
+		check.Has(t, wrong.stderr, fmt.Sprintf("region %d/2", id))
 	}
 	asks := []string{"doctor", "--json", "--region", urls[0], "--region", urls[1]}
 	for id, isUnsafe := range map[string]bool{"0": false, "1": true} { // as a third region, and as one of them

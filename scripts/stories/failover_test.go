@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -136,12 +137,8 @@ func cutOff(t *testing.T, setup *testserver.SentinelSetup) {
 // mustCopy replaces one folder by another.
 func mustCopy(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.RemoveAll(to); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.RemoveAll(to))
+	check.Must(t, os.CopyFS(to, os.DirFS(from)))
 }
 
 // fleet is replicas that share stores and are asked for all modes, and what came of each.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"shardid/scripts/check"
+
 	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
 )
 
@@ -37,18 +39,14 @@ func TestFirstMinute(t *testing.T) {
 		t.Errorf("the first snowflake is of worker %d, /api/status says %d", got, want)
 	}
 	uid := number64(t, eventuallyID(t, d, uidGet))
-	if next := number64(t, d.want(uidGet, 200, 0).body); uidDefaults().workerOf(uid) != 1 || next != uid+1 {
+	if next := number64(t, d.want(uidGet, 200, 0).body); uidWorkerOf(uid) != 1 || next != uid+1 {
 		t.Errorf("the first UIDs are %d and %d, want two of worker 1 in a row", uid, next)
 	}
 	if a, err := d.do(http.MethodPost, "/v1/leases/demo"); err != nil || a.status != 200 {
 		t.Errorf("a lease of a worker ID: %d %s, %v", a.status, a.body, err)
 	}
-	if names := d.alarms(); len(names) > 0 {
-		t.Errorf("alarms of a demo: %v", names)
-	}
-	if !strings.Contains(d.Output(), `"registry":"sqlite"`) {
-		t.Errorf("the log does not name the registry:\n%s", d.Output())
-	}
+	check.Equal(t, strings.Join(d.alarms(), " "), "", "alarms of a demo")
+	check.Has(t, d.Output(), `"registry":"sqlite"`, "the log")
 }
 
 // TestKilledUnderLoad: the embedded stores survive kill -9 again and again. No ID of any mode comes twice,
@@ -71,7 +69,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 		p.kill()
 		callers.Stop()
-		if workers := uidDefaults().workers(uids); len(workers) != life+1 {
+		if workers := uidWorkers(uids); len(workers) != life+1 {
 			t.Errorf("UIDs by worker ID after %d lives: %v", life+1, workers)
 		}
 	}
@@ -90,9 +88,7 @@ func TestLostDatabase(t *testing.T) {
 	d.want("/api/snowflake/get/x", 200, 0)
 	d.stops(syscall.SIGTERM, startLimit)
 	file, saved := filepath.Join(dir, "data", "shardid.db"), filepath.Join(dir, "saved.db")
-	if err := os.Rename(file, saved); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Rename(file, saved))
 	for name, damage := range map[string]func(){
 		"missing":     func() {},
 		"zero length": func() { writeFile(t, file, "") },
@@ -103,11 +99,10 @@ func TestLostDatabase(t *testing.T) {
 			damage()
 			before, _ := os.ReadFile(file)
 			for _, args := range []string{"serve", "migrate", "provision --app 2 --name b", "doctor"} {
-				what := try{args, 1, "", "data/shardid.db has no tables of shardid, but data/shardid/"}
-				o := what.in(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"})
-				if advice := "restore the file from a backup"; !strings.Contains(o.stderr, advice) {
-					t.Errorf("%s does not say %q: %s", args, advice, o.stderr)
-				}
+				o := shardidIn(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"}, strings.Fields(args)...)
+				check.Equal(t, o.exit, 1, args)
+				check.Has(t, o.stderr, "data/shardid.db has no tables of shardid, but data/shardid/", args)
+				check.Has(t, o.stderr, "restore the file from a backup", args)
 			}
 			if after, _ := os.ReadFile(file); string(after) != string(before) {
 				t.Error("the file was changed")
@@ -117,25 +112,19 @@ func TestLostDatabase(t *testing.T) {
 			}
 		})
 	}
-	if err := os.Rename(saved, file); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Rename(saved, file))
 	serveIn(t, dir, nil).ready()
 }
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func sqliteFile(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), statement); err != nil {
 		t.Fatal(err)

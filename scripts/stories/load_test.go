@@ -8,11 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
-	"shardid/scripts/testserver"
 )
 
 // place is where a replica runs: its folder, its settings and its address outlive its processes.
@@ -72,10 +70,12 @@ func (p *place) stop() {
 type draw struct {
 	place    *place
 	target   string
-	batch    int // IDs in a request; 0 is one
+	app      int64 // of any list of which they ask for some IDs, in place of the target; 0: none
+	batch    int   // IDs in a request; 0 is one
 	books    *ledger
 	pause    time.Duration // of a caller after an answer; 0 is a millisecond
 	anyOrder bool          // the IDs of a caller need not rise
+	always   bool          // they are never told to come again
 	looks    func([]int64) // at the IDs of a process that still lives; nil: nobody
 }
 
@@ -84,19 +84,27 @@ type draw struct {
 func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 	c := &rig.Callers{}
 	c.Start(t, n*len(draws), func(ctx context.Context, caller int) {
-		w := draws[caller/n]
+		w, rnd := draws[caller/n], rand.New(rand.NewPCG(1, uint64(caller)))
 		for last := int64(0); ctx.Err() == nil; time.Sleep(max(w.pause, time.Millisecond)) {
 			d := w.place.now.Load()
 			if d == nil {
 				continue
 			}
-			ids, a, err := d.take(w.target, w.batch)
+			target, batch, pass := w.target, w.batch, ""
+			if w.app > 0 {
+				pass = rig.RandomPass(rnd)
+				target, batch = queueGet(w.app, pass), 1+rnd.IntN(40)
+			}
+			ids, a, err := d.take(target, batch)
 			lives := w.place.now.Load() == d
 			switch {
 			case ids != nil:
-				if w.anyOrder {
+				switch {
+				case w.app > 0:
+					w.books.Queue("", w.app, pass, ids...)
+				case w.anyOrder:
 					w.books.Add("", plain, ids...)
-				} else {
+				default:
 					w.books.Rise(last, ids...)
 					last = ids[len(ids)-1]
 				}
@@ -104,8 +112,8 @@ func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 					w.looks(ids)
 				}
 			case err != nil && !lives:
-			case err != nil || !a.comesAgain():
-				w.books.Complain("%s, %s: %v, %d %.300s", w.place.name, w.target, err, a.status, a.body)
+			case err != nil || w.always || !a.comesAgain():
+				w.books.Complain("%s, %s: %v, %d %.300s", w.place.name, target, err, a.status, a.body)
 			}
 		}
 	})
@@ -121,45 +129,19 @@ func reach(t *testing.T, books *ledger, ids int) {
 // comesAgain says whether a refusal tells the caller to try again.
 func (a answer) comesAgain() bool { return a.status == 503 && a.header.Get("Retry-After") != "" }
 
-// load is callers that ask all replicas for IDs of apps, of any list, until they are told to stop.
-type load struct {
-	replicas []*daemon
-	books    *ledger
-	apps     []int64
-	// trouble says that a broken connection is what the test expects; nil tolerates nothing.
-	trouble func(error) bool
-	callers rig.Callers
-}
-
-// start begins; stop ends it, at the latest with the test.
-func (l *load) start(t *testing.T, callers int) {
-	l.callers.Start(t, callers, func(ctx context.Context, caller int) {
-		for rnd := rand.New(rand.NewPCG(1, uint64(caller))); ctx.Err() == nil; {
-			l.ask(rnd)
-		}
-	})
-}
-
-func (l *load) stop() { l.callers.Stop() }
-
 // queueGet asks for IDs of an app.
 func queueGet(app int64, pass string) string {
 	return fmt.Sprintf("/get?appId=%d&gatePass=%s", app, url.QueryEscape(pass))
 }
 
-// ask asks for some IDs of a random list and checks that they are of it.
-func (l *load) ask(rnd *rand.Rand) {
-	d, app := l.replicas[rnd.IntN(len(l.replicas))], l.apps[rnd.IntN(len(l.apps))]
-	pass := rig.RandomPass(rnd)
-	ids, a, err := d.take(queueGet(app, pass), 1+rnd.IntN(40))
-	if ids != nil {
-		l.books.Queue("", app, pass, ids...)
-		return
+// anyList draws from any list of apps, from each of the replicas.
+func anyList(books *ledger, replicas []*daemon, apps ...int64) (draws []draw) {
+	for _, d := range replicas {
+		for _, app := range apps {
+			draws = append(draws, draw{place: at(d), app: app, books: books, always: true})
+		}
 	}
-	if l.trouble == nil || !l.trouble(err) {
-		l.books.Complain("app %d, %q: %v, %d %.300s", app, pass, err, a.status, a.body)
-	}
-	time.Sleep(20 * time.Millisecond)
+	return draws
 }
 
 // What clients of Leaf ask for.
@@ -235,62 +217,6 @@ func fromJSON[T any](t *testing.T, a answer) (v T) {
 func number64(t *testing.T, digits string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return n
-}
-
-// pair is two replicas at addresses that stay; their callers know the addresses.
-type pair struct {
-	t      *testing.T
-	places []*place
-	urls   []string
-	client *http.Client
-}
-
-func newPair(t *testing.T, s settings) *pair {
-	t.Helper()
-	p := &pair{t: t, client: &http.Client{Timeout: 10 * time.Second}}
-	for _, addr := range testserver.FreeAddrs(t, 2) {
-		one := newPlace(t, addr, s, "--set", "server.addr="+addr)
-		one.start().ready()
-		p.places, p.urls = append(p.places, one), append(p.urls, "http://"+addr)
-	}
-	return p
-}
-
-// dieInTurn kills a replica whenever so many more IDs have come, and starts it again.
-func (p *pair) dieInTurn(books *ledger, deaths, ids int) {
-	p.t.Helper()
-	for i := range deaths {
-		reach(p.t, books, books.Count()+ids)
-		p.places[i%2].kill()
-		p.places[i%2].start()
-	}
-}
-
-// askAny asks one of the two by GET and gives its answer, "" when it is a refusal or broken off.
-func (p *pair) askAny(target string) string {
-	res, err := p.client.Get(p.urls[rand.IntN(len(p.urls))] + target)
-	if err != nil {
-		return ""
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		return ""
-	}
-	return string(body)
-}
-
-var anyID = regexp.MustCompile(`[1-9]\d*`)
-
-// idsIn are the IDs of an answer of any form.
-func idsIn(answer string) (ids []int64) {
-	for _, digits := range anyID.FindAllString(answer, -1) {
-		id, _ := strconv.ParseInt(digits, 10, 64)
-		ids = append(ids, id)
-	}
-	return ids
 }

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -182,14 +181,8 @@ func TestRedisDies(t *testing.T) {
 			}
 			d.alarm("ShardidStoreAway", true)
 			d.alarm("ShardidStarved", true)
-			for _, name := range d.alarms() {
-				if name == "ShardidConditionFailing" {
-					t.Errorf("%s is on, and only follows from the store that is unreachable", name)
-				}
-			}
-			if !strings.Contains(d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n") {
-				t.Error("the metrics do not tell that Redis is unreachable")
-			}
+			check.Lacks(t, strings.Join(d.alarms(), " "), "ShardidConditionFailing", "what only follows from that")
+			check.Has(t, d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n", "the metrics")
 			c.back(s.redis)
 			eventually(t, startLimit, "served again", served)
 			d.recovers()
@@ -208,11 +201,9 @@ func TestDrains(t *testing.T) {
 	if a := d.want(aliceGet, 200, 0); a.closes {
 		t.Error("an answer closes its connection while nothing stops")
 	}
-	var stopping atomic.Bool
-	l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: &ledger{},
-		trouble: func(err error) bool { return err != nil && stopping.Load() }}
-	l.start(t, 8)
-	reach(t, l.books, 1000)
+	p, books := at(d), &ledger{}
+	callers := gather(t, 8, draw{place: p, app: 1, books: books, always: true})
+	reach(t, books, 1000)
 	d.Signal(syscall.SIGTERM)
 	begun := time.Now()
 	var a answer
@@ -220,15 +211,15 @@ func TestDrains(t *testing.T) {
 	if !strings.Contains(a.Message, "shutting down") || !a.closes {
 		t.Errorf("/readyz while it drains: %s, closes its connection: %t", a.body, a.closes)
 	}
-	issued := l.books.Count()
+	issued := books.Count()
 	time.Sleep(time.Until(begun.Add(800 * time.Millisecond))) // of the delay of a second
-	stopping.Store(true)
-	if n := l.books.Count(); n <= issued {
+	p.now.Store(nil)                                          // connections may break from now on
+	if n := books.Count(); n <= issued {
 		t.Errorf("%d IDs were issued while draining, want more than none", n-issued)
 	}
 	wantStopped(t, d)
-	l.stop()
-	l.books.Settle(t)
+	callers.Stop()
+	books.Settle(t)
 }
 
 // TestStopsAtOnce: Ctrl-C waits for no load balancer, and a second signal for nothing.
@@ -257,33 +248,6 @@ func wantStopped(t *testing.T, d *daemon) {
 	}
 	if len(d.Lines(`"msg":"stopped"`)) != 1 || len(d.Lines(`"level":"ERROR"`, "panic")) != 0 {
 		t.Errorf("the log does not tell of an orderly end:\n%s", d.Output())
-	}
-}
-
-// TestProbesGetThrough: when a crowd that asks for nothing has used up all connections, probes, scrapes, operators and
-// callers are answered, over and over, and the operator is told once.
-func TestProbesGetThrough(t *testing.T) {
-	story(t)
-	const token = "open-sesame-open-sesame"
-	d := serve(t, settings{"SERVER_MAX_CONNECTIONS": "60", "SERVER_ADMIN_TOKEN": token}, "--demo")
-	d.ready()
-	for range 20 {
-		for range 10 {
-			dial(t, d.url, "")
-		}
-		for _, target := range []string{"/livez", "/readyz/queue", "/metrics", "/admin/apps", aliceGet} {
-			d.client.CloseIdleConnections() // each has a connection of its own
-			a, err := d.do(http.MethodGet, target, "Authorization", "Bearer "+token)
-			if err != nil || a.status != 200 {
-				t.Errorf("%s: %d %s, %v, want 200", target, a.status, a.body, err)
-			}
-		}
-	}
-	if n := d.metric("shardid_connections_refused_total"); n < 140 {
-		t.Errorf("%v connections were refused, want 140 at least", n)
-	}
-	if lines := d.Lines(`"level":"WARN"`, "server.max_connections"); len(lines) != 1 {
-		t.Errorf("%d warnings, want 1: %v", len(lines), lines)
 	}
 }
 

@@ -40,9 +40,7 @@ type step struct{ command, prints string }
 func readPage(t *testing.T, file string) string {
 	t.Helper()
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(raw)
 }
 
@@ -217,9 +215,7 @@ func newReader(t *testing.T, p page) *reader {
 		"PATH="+r.dir+":"+os.Getenv("PATH"), r.here.Replace("SHOP_DSN=shop:secret@tcp(127.0.0.1:3306)/shop"))
 	r.writes(".curlrc", "fail\nsilent\nshow-error\n")
 	bin := filepath.Join(r.dir, "bin")
-	if err := errors.Join(os.Mkdir(bin, 0o700), os.Symlink(rig.Binary(t), filepath.Join(bin, "shardid"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(os.Mkdir(bin, 0o700), os.Symlink(rig.Binary(t), filepath.Join(bin, "shardid"))))
 	if p.isDemo {
 		r.opens("make run")
 	}
@@ -264,17 +260,13 @@ func (r *reader) reads(b block) {
 		}
 	case r.page.program != "":
 		file := r.page.program + map[string]string{"go": "main.go", "sql": "stores.sql"}[b.kind]
-		if !strings.Contains(readPage(r.t, file), b.text) {
-			r.t.Errorf("%s does not have this of the page:\n%s", file, b.text)
-		}
+		check.Has(r.t, readPage(r.t, file), b.text, file, "and the page")
 	}
 }
 
 func (r *reader) writes(file, text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o700); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Must(r.t, os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o700))
 }
 
 // follows a command, in the first window or in the other.
@@ -310,9 +302,7 @@ func (r *reader) follows(s step, inFirst bool) {
 // hasTarget: make knows it; what it does is for its own tests.
 func (r *reader) hasTarget(name string) {
 	r.t.Helper()
-	if !strings.Contains(readPage(r.t, "../../Makefile"), "\n"+name+": ") {
-		r.t.Errorf("make has no target %s", name)
-	}
+	check.Has(r.t, readPage(r.t, "../../Makefile"), "\n"+name+": ", "targets of make")
 }
 
 // begins starts a command that continues, with its output in a file.
@@ -390,9 +380,7 @@ func (r *reader) container(s step) {
 	switch file, isSQL := strings.CutPrefix(s.command, administers); {
 	case isSQL:
 		path, err := filepath.Abs(docs + file)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		check.Must(r.t, err)
 		r.asks(step{command: "mysql < " + path})
 	case strings.HasPrefix(s.command, "docker run -d --name shop-redis -p 127.0.0.1:6379:6379 "):
 		r.redis.Restart() // it keeps nothing

@@ -41,17 +41,15 @@ func TestReplicas(t *testing.T) {
 			if c.deep {
 				check.Deep(t)
 			}
-			l := twoReplicas(t, c.redis(t))
-			scrambled := &load{replicas: l.replicas, apps: []int64{8}, books: &ledger{}}
-			l.start(t, 48)
-			scrambled.start(t, 16)
-			reach(t, l.books, 20_000)
-			l.stop()
-			reach(t, scrambled.books, 5000)
-			scrambled.stop()
-			l.books.Settle(t, "plain")
-			scrambled.books.Settle(t, "scrambled")
-			wantScrambled(t, l.replicas[1], scrambled.books.IDs())
+			replicas, books, scrambled := twoReplicas(t, c.redis(t)), &ledger{}, &ledger{}
+			draws := append(anyList(books, replicas, 1, 7, 255), anyList(scrambled, replicas, 8)...)
+			callers := gather(t, 8, draws...)
+			reach(t, books, 20_000)
+			reach(t, scrambled, 5000)
+			callers.Stop()
+			books.Settle(t, "plain")
+			scrambled.Settle(t, "scrambled")
+			wantScrambled(t, replicas[1], scrambled.IDs())
 		})
 	}
 }
@@ -77,8 +75,8 @@ func wantScrambled(t *testing.T, d *daemon, ids []int64) {
 }
 
 // twoReplicas migrates a database from two starters at once, makes three apps by the stored procedure and one
-// that is scrambled, and starts two replicas; the load is of the three.
-func twoReplicas(t *testing.T, redis settings) *load {
+// that is scrambled, and starts two replicas.
+func twoReplicas(t *testing.T, redis settings) []*daemon {
 	t.Helper()
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
 	var starters sync.WaitGroup
@@ -94,8 +92,7 @@ func twoReplicas(t *testing.T, redis settings) *load {
 	query(t, dsn, "CALL alloc_initData(1, 'test', NULL)", "CALL alloc_initData(7, '订单', 'orders')",
 		"CALL alloc_initData(255, 'last', '')")
 	must(t, onMariaDB(dsn), "provision", "--app", "8", "--name", "hidden", "--scramble")
-	s := onMariaDB(dsn).With(redis).With(settings{"SERVER_REQUEST_TIMEOUT": "10s"})
-	return &load{apps: []int64{1, 7, 255}, books: &ledger{}, replicas: serveReady(t, 2, s)}
+	return serveReady(t, 2, onMariaDB(dsn).With(redis).With(settings{"SERVER_REQUEST_TIMEOUT": "10s"}))
 }
 
 // articleTable is the table as the original article published it.
@@ -126,9 +123,7 @@ type articleService struct {
 func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *articleService, stop func()) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	a = &articleService{Plain: rig.Plain{Redis: redis.NewClient(&redis.Options{Addr: addr}), DB: db}, books: books}
 	ctx, cancel := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
@@ -176,8 +171,8 @@ func TestBesideTheArticle(t *testing.T) {
 	story(t)
 	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
 	query(t, dsn, articleTable, articleApp(1, "orders", 1, "NULL"), "UPDATE id_alloc SET step = 100")
-	l := &load{apps: []int64{1}, books: &ledger{}}
-	old, stop := startArticle(t, dsn, server.Addr, 1, l.books)
+	books := &ledger{}
+	old, stop := startArticle(t, dsn, server.Addr, 1, books)
 	alone := func(n int64) {
 		goal := old.news.Load() + n
 		eventually(t, time.Minute, "the old service issues IDs", func() bool { return old.news.Load() >= goal })
@@ -185,6 +180,8 @@ func TestBesideTheArticle(t *testing.T) {
 	alone(2000)
 	// Two services share what the test gives one: no request is to end sooner.
 	env := settings{"SERVER_REQUEST_TIMEOUT": "10s"}
+	var replicas []*daemon
+	var callers *rig.Callers
 	run := func(s step) {
 		words := strings.Fields(s.command)
 		switch {
@@ -195,25 +192,21 @@ func TestBesideTheArticle(t *testing.T) {
 				env[name] = value
 			}
 		case s.command == "bin/shardid serve":
-			for range 2 {
-				d := serve(t, env)
-				d.ready()
-				l.replicas = append(l.replicas, d)
-			}
-			l.start(t, 8)
+			replicas = serveReady(t, 2, env)
+			callers = gather(t, 4, anyList(books, replicas, 1)...)
 			alone(5000)
-			reach(t, l.books, 40_000)
+			reach(t, books, 40_000)
 		case strings.HasPrefix(s.command, "kill "): // the old service
 			stop()
-			reach(t, l.books, l.books.Count()+10_000)
+			reach(t, books, books.Count()+10_000)
 		case words[0] == "bin/shardid":
 			must(t, env, words[1:]...)
 			alone(100)
 		case words[0] == "curl":
-			d := l.replicas[0]
+			d := replicas[0]
 			target, ok := strings.CutPrefix(words[len(words)-1], "'http://127.0.0.1:8080")
 			if a := d.get(strings.TrimSuffix(target, "'")); ok && a.status == http.StatusOK {
-				l.books.Queue("", 1, "alice", a.ID)
+				books.Queue("", 1, "alice", a.ID)
 			} else {
 				t.Errorf("%s: %d %s", s.command, a.status, a.body)
 			}
@@ -228,10 +221,10 @@ func TestBesideTheArticle(t *testing.T) {
 			}
 		}
 	}
-	l.stop()
-	l.books.Settle(t)
+	callers.Stop()
+	books.Settle(t)
 	t.Logf("%d IDs of the old service", old.news.Load())
-	for _, d := range l.replicas {
+	for _, d := range replicas {
 		failed := d.Lines(`"level":"ERROR"`)
 		t.Logf("%v indices refused, %d errors", d.metric("shardid_queue_repeated_indices_total"), len(failed))
 		for _, line := range failed {

@@ -64,7 +64,7 @@ func TestSequenceFailover(t *testing.T) {
 }
 
 // TestSequenceEmbedded: in the process, keys stay dense over orderly stops and continue above all that was given
-// after others. No number comes twice, whichever it is. Without Redis a database gives no numbers, and says why.
+// after others. No number comes twice, whichever it is.
 func TestSequenceEmbedded(t *testing.T) {
 	story(t)
 	dir, s := t.TempDir(), numbering(nil)
@@ -98,13 +98,6 @@ func TestSequenceEmbedded(t *testing.T) {
 		c.stop()
 	}
 	c.settle()
-
-	dsn := migrated(t)
-	must(t, onMariaDB(dsn), "spaces", "add", "--space", "chat")
-	d := serveReady(t, 1, onMariaDB(dsn))[0]
-	if a := d.get("/v1/sequence/chat/ids?key=room1"); a.Code == 0 || !strings.Contains(a.Message, "Redis") {
-		t.Errorf("without Redis: %d %s", a.status, a.body)
-	}
 }
 
 // numbering are settings of a replica whose rooms are asked over HTTP and RESP.

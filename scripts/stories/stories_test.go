@@ -17,13 +17,13 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -75,9 +75,7 @@ func shardidIn(t *testing.T, dir string, s settings, args ...string) outcome {
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Start())
 	bound := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer bound.Stop()
 	var failed *exec.ExitError
@@ -101,35 +99,6 @@ func must(t *testing.T, s settings, args ...string) string {
 		t.Fatalf("shardid %s: %+v", strings.Join(args, " "), o)
 	}
 	return o.stdout
-}
-
-// try is a command, how it ends, and what it prints and says on stderr.
-type try struct {
-	args   string
-	exit   int
-	stdout string // regular expression
-	stderr string // part
-}
-
-// in runs it, with further arguments. On stderr is nothing when it works, else one line.
-func (c try) in(t *testing.T, dir string, s settings, more ...string) outcome {
-	t.Helper()
-	o := shardidIn(t, dir, s, append(strings.Fields(c.args), more...)...)
-	isShown := regexp.MustCompile(c.stdout).MatchString(o.stdout)
-	if o.exit != c.exit || !isShown || !strings.Contains(o.stderr, c.stderr) {
-		t.Errorf("%s: %+v, want exit %d, %q, %q", c.args, o, c.exit, c.stdout, c.stderr)
-	}
-	wantOneLine(t, o)
-	return o
-}
-
-// wantOneLine: nothing on stderr when it worked, else one line.
-func wantOneLine(t *testing.T, o outcome) {
-	t.Helper()
-	lines := strings.Count(o.stderr, "\n")
-	if o.exit == 0 && o.stderr != "" || o.exit != 0 && (lines != 1 || !strings.HasPrefix(o.stderr, "shardid: ")) {
-		t.Errorf("exit %d, stderr: %q", o.exit, o.stderr)
-	}
 }
 
 func onMariaDB(dsn string) settings {
@@ -226,9 +195,7 @@ func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
 func dial(t *testing.T, addr, text string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
 	_, _ = io.WriteString(conn, text) // the server may close early
@@ -383,6 +350,16 @@ func (d *daemon) recovers() {
 				return name == "ShardidStoreAway" || name == "ShardidConditionFailing"
 			})
 	})
+}
+
+// respAddr is where a daemon listens for Redis clients.
+func (d *daemon) respAddr() string {
+	d.t.Helper()
+	addr := d.Said("listening for Redis clients")
+	if addr == "" {
+		d.t.Fatal("no Redis clients are listened for")
+	}
+	return addr
 }
 
 // metric is the value of a metric without labels.

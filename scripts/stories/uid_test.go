@@ -1,118 +1,35 @@
 //go:build unix
 
-// UIDs, as Baidu's uid-generator makes them: replicas share a table, each of its rows is a worker ID, and the
-// layout of IDs that were issued stays.
+// UIDs, as Baidu's uid-generator makes them: each row of a table is a worker ID, and the layout of IDs that were issued
+// stays.
 
 package stories_test
 
 import (
-	"fmt"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 const uidGet = "/api/uid/get"
 
-// uidBits is how the stories take a UID apart, without the help of shardid.
-type uidBits struct {
-	worker, seq uint
-	epoch       int64 // Unix seconds
-}
+// uidWorkerOf takes a UID of Baidu's widths apart, without the help of shardid: below the worker ID are 13 bits.
+func uidWorkerOf(id int64) int64 { return id >> 13 & (1<<22 - 1) }
 
-// uidDefaults are Baidu's widths and shardid's epoch, 2026-01-01.
-func uidDefaults() uidBits { return uidBits{worker: 22, seq: 13, epoch: 1767225600} }
-
-func (b uidBits) workerOf(id int64) int64 { return id >> b.seq & (1<<b.worker - 1) }
-
-// lastSecond is the latest that any ID carries.
-func (b uidBits) lastSecond(books *ledger) int64 { return books.Last()>>(b.worker+b.seq) + b.epoch }
-
-// workers counts UIDs by their worker IDs.
-func (b uidBits) workers(books *ledger) map[int64]int {
+// uidWorkers counts UIDs by their worker IDs.
+func uidWorkers(books *ledger) map[int64]int {
 	counts := map[int64]int{}
 	for _, id := range books.IDs() {
-		counts[b.workerOf(id)]++
+		counts[uidWorkerOf(id)]++
 	}
 	return counts
-}
-
-// takeUIDs asks for a batch and enters it; it gives the answer.
-func takeUIDs(d *daemon, books *ledger, count int) answer {
-	d.t.Helper()
-	ids, a, err := d.take(uidGet, count)
-	if err != nil {
-		d.t.Fatalf("%v: %.200s", err, a.body)
-	}
-	books.Rise(0, ids...)
-	return a
 }
 
 // serveUID starts a replica and waits for its first UID, which is entered.
 func serveUID(t *testing.T, dir string, s settings, books *ledger) *daemon {
 	t.Helper()
 	d := serveIn(t, dir, s)
-	eventually(t, startLimit, "the first UID", func() bool { return takeUIDs(d, books, 1).status == 200 })
+	books.Rise(0, number64(t, eventuallyID(t, d, uidGet)))
 	return d
-}
-
-// uidWorker is the worker ID that /api/status tells.
-func (d *daemon) uidWorker() int64 {
-	d.t.Helper()
-	return fromJSON[struct{ UID struct{ WorkerID int64 } }](d.t, d.want("/api/status", 200, 0)).UID.WorkerID
-}
-
-// nodeRows are the rows of WORKER_NODE: ID, host, port, type and day of the start.
-func nodeRows(t *testing.T, dsn string) []string {
-	t.Helper()
-	rows := valueOf[string](t, dsn, `SELECT GROUP_CONCAT(CONCAT_WS(' ', ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE)
-		ORDER BY ID SEPARATOR '\n') FROM WORKER_NODE`)
-	return strings.Split(rows, "\n")
-}
-
-// TestUIDReplicas: two replicas share a database and nothing else. No UID comes twice, each has the worker
-// ID of its replica's row, and a mark in the row is above all that was issued.
-func TestUIDReplicas(t *testing.T) {
-	story(t)
-	dsn, books, bits := migrated(t), &ledger{}, uidDefaults()
-	var replicas []*daemon
-	var draws []draw
-	for range 2 {
-		d := serveUID(t, t.TempDir(), onMariaDB(dsn), books)
-		replicas = append(replicas, d)
-		for _, batch := range []int{10_000, 999} {
-			draws = append(draws, draw{place: at(d), target: uidGet, batch: batch, books: books})
-		}
-	}
-	callers := gather(t, 2, draws...)
-	reach(t, books, 100_000)
-	callers.Stop()
-	books.Settle(t)
-	host, err := os.Hostname()
-	check.Must(t, err)
-	rows, workers := nodeRows(t, dsn), bits.workers(books)
-	if len(rows) != 2 || len(workers) != 2 {
-		t.Fatalf("rows %q, UIDs by worker ID %v, want two", rows, workers)
-	}
-	for i, d := range replicas {
-		worker := d.uidWorker()
-		want := fmt.Sprintf(`^%d %s \d{13}-\d{1,5} [12] 20\d\d-\d\d-\d\d$`, worker, regexp.QuoteMeta(host))
-		if !regexp.MustCompile(want).MatchString(rows[i]) {
-			t.Errorf("row %q, want %s", rows[i], want)
-		}
-		if workers[worker] == 0 {
-			t.Errorf("no UID is of worker %d: %v", worker, workers)
-		}
-		mark := valueOf[int64](t, dsn, fmt.Sprint("SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = ", worker))
-		if last := bits.lastSecond(books); mark < last {
-			t.Errorf("replica %d: the mark %d is below %d, which was issued", i, mark, last)
-		}
-	}
 }
 
 // TestUIDLayoutChanged: the widths and the epoch of IDs that were issued stay, in both modes that have
@@ -144,7 +61,7 @@ func TestUIDLayoutChanged(t *testing.T) {
 		}
 	}
 	serveUID(t, dir, settings{"UID_MODE": "default", "UID_BOOST_POWER": "5"}, books)
-	if workers := uidDefaults().workers(books); workers[2] != 1 {
+	if workers := uidWorkers(books); workers[2] != 1 {
 		t.Errorf("UIDs by worker ID: %v, want the second one of worker 2", workers)
 	}
 	books.Settle(t)
@@ -162,34 +79,8 @@ func baiduNodes() []string {
 			CREATED TIMESTAMP NOT NULL COMMENT 'created time',
 			PRIMARY KEY(ID)
 		) COMMENT='DB WorkerID Assigner for UID Generator', ENGINE = INNODB`,
-		baiduStart("10.1.1.1", "1567733700834-5", 2),
-		baiduStart("10.1.1.2", "8080", 1),
-		baiduStart("10.1.1.1", "1567733999000-99999", 2)}
-}
-
-// baiduStart is the statement of WorkerNodeDAO.addWorkerNode.
-func baiduStart(host, port string, kind int) string {
-	return fmt.Sprintf(`INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED)
-		VALUES ('%s', '%s', %d, '2019-09-06', NOW(), NOW())`, host, port, kind)
-}
-
-// TestUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java process may continue beside it.
-func TestUIDTakesBaidusTableOver(t *testing.T) {
-	story(t)
-	dsn, books := testserver.SharedMariaDB(t).NewDatabase(t), &ledger{}
-	query(t, dsn, baiduNodes()...)
-	before := nodeRows(t, dsn)
-	for range 2 {
-		must(t, onMariaDB(dsn), "migrate")
-	}
-	for _, want := range []int64{4, 6} {
-		if worker := serveUID(t, t.TempDir(), onMariaDB(dsn), books).uidWorker(); worker != want {
-			t.Errorf("worker ID %d, want %d", worker, want)
-		}
-		query(t, dsn, baiduStart("10.1.1.3", "1-1", 2)) // Java's are 5 and 7
-	}
-	if rows := nodeRows(t, dsn); len(rows) != 7 || !slices.Equal(rows[:3], before) {
-		t.Errorf("rows %q, want seven that begin with %q", rows, before)
-	}
-	books.Settle(t)
+		`INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES
+			('10.1.1.1', '1567733700834-5', 2, '2019-09-06', NOW(), NOW()),
+			('10.1.1.2', '8080', 1, '2019-09-06', NOW(), NOW()),
+			('10.1.1.1', '1567733999000-99999', 2, '2019-09-06', NOW(), NOW())`}
 }

@@ -329,22 +329,3 @@ func BypassReadOnly() string {
 	}
 	return "READ_ONLY ADMIN, SUPER"
 }
-
-// SemiSync returns what a private server is started with so that it can take part
-// in semi-synchronous replication, and what the primary is told to wait for a replica.
-func SemiSync() (primaryArgs, replicaArgs []string, wait string) {
-	if OnMySQL() {
-		return []string{"--plugin-load-add=semisync_source.so"},
-			[]string{"--plugin-load-add=semisync_replica.so", "--loose-rpl-semi-sync-replica-enabled=ON"},
-			"SET GLOBAL rpl_semi_sync_source_enabled = ON"
-	}
-	return nil, []string{"--rpl-semi-sync-slave-enabled=ON"}, "SET GLOBAL rpl_semi_sync_master_enabled = ON"
-}
-
-// Replicate makes replica follow s, until the test ends.
-func (s *MariaDBServer) Replicate(replica *MariaDBServer) {
-	s.t.Helper()
-	w := words()
-	check.Must(s.t, replica.exec(fmt.Sprintf(w.follow, s.Port), w.start))
-	s.t.Cleanup(func() { check.Must(s.t, replica.exec(w.stop)) })
-}

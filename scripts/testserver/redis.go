@@ -354,7 +354,7 @@ func (c *ClusterSetup) Join() *RedisServer {
 			})
 		}))
 	}
-	check.Must(c.t, check.Within(startLimit, func() error { return clusterSays(node.Addr, "cluster_state:ok") }))
+	check.Must(c.t, check.Within(startLimit, func() error { return ClusterSays(node.Addr, "cluster_state:ok") }))
 	return node
 }
 
@@ -396,7 +396,7 @@ func (c *ClusterSetup) WaitOK() {
 	c.t.Helper()
 	for _, addr := range c.Addrs {
 		check.Must(c.t, check.Within(startLimit, func() error {
-			return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3",
+			return ClusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3",
 				"cluster_size:3")
 		}))
 	}
@@ -439,13 +439,14 @@ func meet(addr string, node *RedisServer) error {
 	})
 }
 
-func clusterSays(addr string, words ...string) error {
+// ClusterSays reports an error unless the node at addr has all of the lines in its CLUSTER INFO.
+func ClusterSays(addr string, lines ...string) error {
 	return ask(addr, func(ctx context.Context, c *redis.Client) error {
 		info, err := c.ClusterInfo(ctx).Result()
 		if err != nil {
 			return fmt.Errorf("cluster info: %w", err)
 		}
-		for _, want := range words {
+		for _, want := range lines {
 			if !strings.Contains(info, want+"\r\n") {
 				return errors.New(addr + " does not say " + want)
 			}

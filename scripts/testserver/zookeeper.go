@@ -136,18 +136,15 @@ func fourLetters(addr, word string) (string, error) {
 	return string(answer), err
 }
 
-// findZooKeeper returns the class path of the first jar that it finds. Debian's names the other jars that it needs,
-// except one that logs; those of the project's archive lie beside it.
+// findZooKeeper returns a class path. Debian's jar names the other jars that it needs, except one that logs; those of
+// the project's archive lie beside it.
 func findZooKeeper() (classes string, err error) {
-	const debian, brewed = "/usr/share/java/zookeeper.jar", "opt/zookeeper/libexec"
+	const debian, archive = "/usr/share/java/zookeeper.jar", "/opt/zookeeper/lib"
 	if _, err := os.Stat(debian); err == nil {
 		return debian + ":/usr/share/java/slf4j-simple.jar", nil
 	}
-	for _, home := range []string{"/opt/zookeeper", "/opt/homebrew/" + brewed, "/usr/local/" + brewed} {
-		found, err := filepath.Glob(filepath.Join(home, "lib/zookeeper-[0-9]*.jar"))
-		if err == nil && len(found) > 0 {
-			return filepath.Join(home, "lib", "*"), nil
-		}
+	if _, err := os.Stat(archive); err == nil {
+		return archive + "/*", nil
 	}
 	return "", errors.New("ZooKeeper not found: install the Debian package zookeeper; " +
 		"`make test` or scripts/install-test-servers.sh does so")
