@@ -3,14 +3,8 @@
 package config
 
 import (
-	"cmp"
-	"net"
-	"net/url"
 	"path/filepath"
-	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // Config is everything an operator can set. The yaml tags are the keys of
@@ -130,10 +124,9 @@ type Snowflake struct {
 	Worker         Worker        `yaml:"worker"`
 }
 
-// Worker is where a snowflake instance gets its worker ID. The mode zk_normal, a name of zk in a fork of Leaf, is read
-// as zk.
+// Worker is where a snowflake instance gets its worker ID.
 type Worker struct {
-	Mode     string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_normal zk_recycle zk_ephemeral mysql local ordinal"`
+	Mode     string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_recycle zk_ephemeral mysql local ordinal"`
 	LocalMap map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
 	Expiry   time.Duration  `yaml:"expiry" default:"1h" validate:"min=1m,max=720h"`
 }
@@ -172,21 +165,5 @@ func (c Config) DatabaseDSN() string {
 	if c.Database.DSN == "" && c.Database.Driver == "sqlite" {
 		return filepath.Join(c.DataDir, "shardid.db")
 	}
-	return c.Database.driverDSN()
-}
-
-// driverDSN is the data source name in go-sql-driver's form, of which mysql://user:password@host:3306/name is the
-// same as a URL.
-func (d Database) driverDSN() string {
-	u, err := url.Parse(d.DSN)
-	if err != nil || u.Scheme != "mysql" || d.Driver != "mysql" {
-		return d.DSN
-	}
-	driver := mysql.NewConfig()
-	driver.User = u.User.Username()
-	driver.Passwd, _ = u.User.Password()
-	driver.Net, driver.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
-	driver.DBName = strings.TrimPrefix(u.Path, "/")
-	// The driver takes what follows the last slash as the name of the database.
-	return driver.FormatDSN() + "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
+	return c.Database.DSN
 }
