@@ -200,9 +200,9 @@ func TestAuditNotDone(t *testing.T) {
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
 		r := newRig(&appStore{})
-		check.Is(t, r.Do(t.Context(), actor, "confirm", "app 7", func(context.Context) (before, after any, _ error) {
-			return "was", "is", err
-		}), err)
+		check.Is(t, check.Err(r.Do(t.Context(), actor, "confirm", "app 7", nil, func(context.Context) (Done, error) {
+			return Done{Before: "was", After: "is"}, err
+		})), err)
 		l := r.line(t)
 		if l.Outcome != outcome || l.Error == "" || l.Action != "confirm" || l.Before != nil || l.After != nil {
 			t.Errorf("%v: %s", err, r.log)

@@ -9,7 +9,7 @@ import (
 )
 
 // audit writes the one line about a call.
-func (s *Service) audit(ctx context.Context, by Actor, action, target string, asked Given, d done, err error) {
+func (s *Service) audit(ctx context.Context, by Actor, action, target string, asked Given, d Done, err error) {
 	attrs := []slog.Attr{slog.String("who", by.Name), slog.String("action", action), slog.String("target", target)}
 	add := func(key string, value any) { attrs = append(attrs, slog.Any(key, value)) }
 	if by.Remote != "" {
@@ -21,11 +21,11 @@ func (s *Service) audit(ctx context.Context, by Actor, action, target string, as
 	if asked != nil {
 		add("asked", asked)
 	}
-	if err == nil && d.before != nil {
-		add("before", d.before)
+	if err == nil && d.Before != nil {
+		add("before", d.Before)
 	}
-	if err == nil && d.after != nil {
-		add("after", d.after)
+	if err == nil && d.After != nil {
+		add("after", d.After)
 	}
 	add("outcome", outcome(err))
 	if err != nil {
