@@ -66,7 +66,7 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
   gosu app shardid lease --name orders --instance shop-7 -- sh -c 'exec ./server --worker-id "$SHARDID_WORKER_ID"'`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	ask.asClient(cmd, 3*time.Second,
+	ask.register(cmd, 3*time.Second,
 		"`URL` of the server, or of several replicas, separated by commas (default that of the configured server.addr)")
 	f := cmd.Flags()
 	f.StringVar(&h.name, "name", "", "`name` of the worker IDs")
