@@ -193,10 +193,7 @@ func TestAuditDone(t *testing.T) {
 func TestAuditNotDone(t *testing.T) {
 	for err, outcome := range map[error]string{
 		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrUnknownApp: "refused",
-		model.ErrUnknownTag: "refused",
-		model.ErrAppExists:  "refused", model.ErrTagExists: "refused",
-		model.ErrUnknownName: "refused", model.ErrNameExists: "refused",
-		model.ErrUnknownSpace: "refused", model.ErrSpaceExists: "refused", context.DeadlineExceeded: "failed",
+		context.DeadlineExceeded: "failed",
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
 		r := newRig(&appStore{})

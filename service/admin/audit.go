@@ -2,10 +2,9 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
-	"shardid/model"
+	"shardid/service/issuer"
 )
 
 // audit writes the one line about a call.
@@ -36,17 +35,11 @@ func (s *Service) audit(ctx context.Context, by Actor, action, target string, as
 
 // outcome is that of a call with an error: done, refused or failed.
 func outcome(err error) string {
-	if err == nil {
+	switch {
+	case err == nil:
 		return "done"
+	case issuer.Failed(issuer.Code(err)):
+		return "failed"
 	}
-	for _, refusal := range []error{
-		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrNameExists,
-		model.ErrSpaceExists,
-		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace,
-	} {
-		if errors.Is(err, refusal) {
-			return "refused"
-		}
-	}
-	return "failed"
+	return "refused"
 }
