@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -411,7 +412,7 @@ func served(t *testing.T, flags ...string) (url string, stop func()) {
 	check.Must(t, err)
 	app, err := NewApp(loaded.Config, slog.New(slog.DiscardHandler), nil)
 	check.Must(t, err)
-	stop = func() { check.OK(t, app.Stop(0)) }
+	stop = sync.OnceFunc(func() { check.OK(t, app.Stop(0)) })
 	t.Cleanup(stop)
 	check.Must(t, app.Start(t.Context(), true))
 	url = strings.TrimSuffix(app.url, "/")
