@@ -37,7 +37,7 @@ export SOURCE_DATE_EPOCH
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 rm -rf "$dist"
-mkdir -p "$dist" "$stage/man" "$stage/completions" "$stage/src"
+mkdir -p "$dist" "$stage/completions" "$stage/src"
 git archive HEAD | tar -xf - -C "$stage/src" # what is not committed is not in it
 
 build() { # OS ARCH FILE
@@ -48,8 +48,6 @@ build() { # OS ARCH FILE
 echo "release: $VERSION into $dist"
 cd "$stage/src"
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$stage/host"
-"$stage/host" man "$stage/man"
-gzip -n9 "$stage"/man/*.1
 "$stage/host" completion bash >"$stage/completions/shardid.bash"
 "$stage/host" completion zsh >"$stage/completions/_shardid"
 "$stage/host" completion fish >"$stage/completions/shardid.fish"
@@ -64,7 +62,7 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
 	echo "release: $name"
 	mkdir "$stage/$name"
 	build "$os" "$arch" "$stage/$name/shardid"
-	cp -r config.yaml deploy/grants.sql LICENSE README.md CHANGELOG.md "$stage/man" "$stage/completions" "$stage/$name/"
+	cp -r config.yaml deploy/grants.sql LICENSE README.md CHANGELOG.md "$stage/completions" "$stage/$name/"
 	tar -C "$stage" --sort=name --mtime="$MTIME" --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw -cf - "$name" | gzip -n9 >"$dist/$name.tar.gz"
 	if [ "$os" = linux ]; then
 		cp "$stage/$name/shardid" "$stage/shardid"

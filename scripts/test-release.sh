@@ -33,8 +33,8 @@ grep -q '"bomFormat": "CycloneDX"' ./*.sbom.json || fail "the SBOM is none"
 deb=$(ls shardid_*_linux_"$(dpkg --print-architecture)".deb)
 as_root dpkg -i "$deb"
 for file in /usr/bin/shardid /etc/shardid/config.yaml /usr/lib/systemd/system/shardid.service \
-	/usr/share/man/man1/shardid-serve.1.gz /usr/share/bash-completion/completions/shardid; do
-	[ -e "$file" ] || [ ! -e /usr/share/man/man1 ] || fail "$file is missing"
+	/usr/share/bash-completion/completions/shardid; do
+	[ -e "$file" ] || fail "$file is missing"
 done
 version=$(shardid version)
 echo "test-release: $version"

@@ -43,22 +43,20 @@ const (
 // provision is apps add, as the article calls it.
 const provision = "provision"
 
-// noun is a command on the things of one kind, as T has them in JSON, and how it tells of them.
-type noun[T any] struct {
+// noun is a command on the things of one kind, and how it tells of them.
+type noun struct {
 	admin.Kind
 	short, long, example string
-	none                 string // in place of a table without lines
-	header               string // of the table
-	cells                func(T) []any
-	title                func(T) string                // "app 7 (orders)"
-	added                func(t T, base string) string // what follows that of a new one; base is the URL of a server
-	deleted              func(T) string                // what follows "app 7 (orders) is deleted"
-	isWhole              func(T) bool                  // what is there counts as there; nil: it always does
+	none                 string   // in place of a table without lines
+	columns              []column // of the table
 }
 
+// column shows a field of things, as JSON has it, below a head.
+type column struct{ head, field string }
+
 // order is what one run of a noun was told.
-type order[T any] struct {
-	noun[T]
+type order struct {
+	noun
 	cli                  *cli
 	cmd                  *cobra.Command
 	ask                  asking
@@ -69,13 +67,13 @@ type order[T any] struct {
 }
 
 // administer makes the command of a noun.
-func administer[T any](c *cli, n noun[T]) *cobra.Command {
+func administer(c *cli, n noun) *cobra.Command {
 	verbs := []string{verbList, verbAdd, verbSet, verbDelete}
 	cmd := &cobra.Command{
 		Use: n.Many + " [list | add | set | delete]", Short: n.short, Long: n.long, Example: n.example,
 		ValidArgs: verbs, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 	}
-	o := &order[T]{noun: n, cli: c, cmd: cmd, verbs: map[string][]string{}}
+	o := &order{noun: n, cli: c, cmd: cmd, verbs: map[string][]string{}}
 	for _, field := range n.Fields {
 		o.addField(field)
 	}
@@ -95,7 +93,7 @@ func administer[T any](c *cli, n noun[T]) *cobra.Command {
 		f.StringVar(&o.after, "after", "", "business `number` after which to continue, in place of --max-id")
 		o.isFor("after", verbSet)
 	}
-	o.ask.asClient(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
+	o.ask.register(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		switch {
 		case len(args) > 0:
@@ -109,7 +107,7 @@ func administer[T any](c *cli, n noun[T]) *cobra.Command {
 			return err
 		}
 		if o.ask.url != "" {
-			return o.run(cmd.Context(), cfg, o.ask.url)
+			return o.run(cmd.Context(), cfg)
 		}
 		check := needData
 		if o.verb == verbAdd {
@@ -122,14 +120,13 @@ func administer[T any](c *cli, n noun[T]) *cobra.Command {
 					return err
 				}
 			}
-			own, _ := serverURL(cfg.Server) // only to name it
-			return o.run(ctx, cfg, own)
+			return o.run(ctx, cfg)
 		})
 	})
 }
 
 // flag is the flag of a field: max-limit-id for maxLimitId, and what a thing is called for the field that names it.
-func (n noun[T]) flag(field admin.Field) string {
+func (n noun) flag(field admin.Field) string {
 	if field.Name == n.Fields[0].Name {
 		return n.One
 	}
@@ -144,7 +141,7 @@ func (n noun[T]) flag(field admin.Field) string {
 }
 
 // addField makes a field a flag, if one of the verbs takes it.
-func (o *order[T]) addField(field admin.Field) {
+func (o *order) addField(field admin.Field) {
 	f, name, usage := o.cmd.Flags(), o.flag(field), field.Usage
 	takes := []string{}
 	if field.Add != admin.Never {
@@ -174,13 +171,13 @@ func (o *order[T]) addField(field admin.Field) {
 }
 
 // isFor says in the help which verbs take a flag, and has it refused with others.
-func (o *order[T]) isFor(flag string, takes ...string) {
+func (o *order) isFor(flag string, takes ...string) {
 	o.verbs[flag] = takes
 	o.cmd.Flags().Lookup(flag).Usage += " (" + strings.Join(takes, ", ") + ")"
 }
 
 // check refuses flags that are missing, or of another verb.
-func (o *order[T]) check() (err error) {
+func (o *order) check() (err error) {
 	f := o.cmd.Flags()
 	f.Visit(func(flag *pflag.Flag) {
 		if takes := o.verbs[flag.Name]; takes != nil && !slices.Contains(takes, o.verb) {
@@ -209,7 +206,7 @@ func (o *order[T]) check() (err error) {
 }
 
 // value is what the flag of a field says.
-func (o *order[T]) value(field admin.Field) (value any) {
+func (o *order) value(field admin.Field) (value any) {
 	f, name := o.cmd.Flags(), o.flag(field)
 	switch field.Value.Zero.(type) {
 	case int64:
@@ -223,7 +220,7 @@ func (o *order[T]) value(field admin.Field) (value any) {
 }
 
 // body is what the flags say, but for the field that names a thing.
-func (o *order[T]) body() map[string]any {
+func (o *order) body() map[string]any {
 	body := map[string]any{}
 	for _, field := range o.Fields[1:] {
 		if o.cmd.Flags().Changed(o.flag(field)) {
@@ -233,71 +230,93 @@ func (o *order[T]) body() map[string]any {
 	return body
 }
 
-// run does what the verb says. base is the URL of a server, to name it.
-func (o *order[T]) run(ctx context.Context, cfg Config, base string) error {
-	body := o.body()
+// run does what the verb says.
+func (o *order) run(ctx context.Context, cfg Config) error {
+	if o.file != "" {
+		return o.addFile(ctx, cfg)
+	}
+	key, body := o.value(o.Fields[0]), o.body()
 	switch o.verb {
 	case verbAdd:
-		if o.file != "" {
-			return o.addFile(ctx, cfg)
-		}
-		body[o.Fields[0].Name] = o.value(o.Fields[0])
+		body[o.Fields[0].Name] = key
 		thing, made, err := o.add(ctx, cfg, body, o.ifMissing)
 		if err != nil {
 			return err
 		}
-		return o.cli.print(o.cmd, thing.T, func(w io.Writer) {
-			if !made {
-				fmt.Fprintf(w, "%s is there, nothing was changed\n", o.title(thing.T))
-				return
-			}
-			fmt.Fprintf(w, "%s%s\n", o.title(thing.T), o.added(thing.T, strings.TrimRight(base, "/")))
-		})
+		return o.tellAdded(thing, made)
 	case verbSet:
-		thing, err := o.send(ctx, cfg, http.MethodPatch, o.value(o.Fields[0]), body)
+		thing, err := o.send(ctx, cfg, http.MethodPatch, key, body)
 		if err != nil {
 			return err
 		}
-		return o.cli.print(o.cmd, thing.T, func(w io.Writer) {
-			table([]T{thing.T}, "", o.header, o.cells)(w)
-			fmt.Fprintf(w, "%s is changed, %s\n", o.title(thing.T), thing.Effective)
-		})
+		return o.tell(thing, "is changed")
 	case verbDelete:
-		thing, err := o.send(ctx, cfg, http.MethodDelete, o.value(o.Fields[0]), nil)
+		thing, err := o.send(ctx, cfg, http.MethodDelete, key, nil)
 		if err != nil {
 			return err
 		}
-		return o.cli.print(o.cmd, thing.T, func(w io.Writer) {
-			fmt.Fprintf(w, "%s is deleted, %s; should it come back, %s\n",
-				o.title(thing.T), thing.Effective, o.deleted(thing.T))
-		})
+		return o.tell(thing, "is deleted")
 	}
 	answer, err := o.ask.send(ctx, cfg, http.MethodGet, "/admin/"+o.Path, nil)
 	if err != nil {
 		return err
 	}
 	var all map[string]json.RawMessage
-	var things []T
+	var things []map[string]any
 	if err = json.Unmarshal(answer, &all); err == nil {
-		err = json.Unmarshal(all[o.Many], &things)
+		err = readNumbers(all[o.Many], &things)
 	}
 	if err != nil {
 		return fmt.Errorf("the list cannot be read: %w", err)
 	}
-	return o.cli.print(o.cmd, things, table(things, o.none, o.header, o.cells))
+	return o.cli.print(o.cmd, all[o.Many], o.table(things))
 }
 
-// answered is a thing with what HTTP says beside it.
-type answered[T any] struct {
-	T         T              `json:"-"`
-	Effective string         // from when on a change counts
-	fields    map[string]any // all of them
+// table shows things in columns.
+func (n noun) table(things []map[string]any) func(io.Writer) {
+	heads := make([]string, len(n.columns))
+	for i, c := range n.columns {
+		heads[i] = c.head
+	}
+	return table(things, n.none, strings.Join(heads, "\t"), func(thing map[string]any) []any {
+		cells := make([]any, len(n.columns))
+		for i, c := range n.columns {
+			cells[i] = cmp.Or[any](thing[c.field], "-")
+		}
+		return cells
+	})
+}
+
+// answered is a thing as HTTP answers it.
+type answered struct {
+	json   json.RawMessage
+	fields map[string]any
+}
+
+// tellAdded is tell for one that was made or is there.
+func (o *order) tellAdded(a answered, made bool) error {
+	if !made {
+		return o.tell(a, "is there, nothing was changed")
+	}
+	return o.tell(a, "is added")
+}
+
+// tell shows a thing, and says what became of it and from when on that counts.
+func (o *order) tell(a answered, what string) error {
+	return o.cli.print(o.cmd, a.json, func(w io.Writer) {
+		o.table([]map[string]any{a.fields})(w)
+		fmt.Fprintf(w, "%s %v %s", o.One, a.fields[o.Fields[0].Name], what)
+		if effective := a.fields["effective"]; effective != nil {
+			fmt.Fprintf(w, ", %v", effective)
+		}
+		fmt.Fprintln(w)
+	})
 }
 
 // send sends a request about a thing, for a new one without a key.
-func (o *order[T]) send(
+func (o *order) send(
 	ctx context.Context, cfg Config, method string, key any, body map[string]any,
-) (a answered[T], err error) {
+) (a answered, err error) {
 	path := "/admin/" + o.Path
 	if key != nil {
 		path += "/" + url.PathEscape(fmt.Sprint(key))
@@ -305,23 +324,27 @@ func (o *order[T]) send(
 	if o.confirm != "" {
 		path += "?confirm=" + url.QueryEscape(o.confirm)
 	}
-	answer, err := o.ask.send(ctx, cfg, method, path, body)
-	if err != nil {
+	if a.json, err = o.ask.send(ctx, cfg, method, path, body); err != nil {
 		return a, err
 	}
-	in := json.NewDecoder(bytes.NewReader(answer))
+	return a, readNumbers(a.json, &a.fields)
+}
+
+// readNumbers reads JSON, whose numbers keep all of their digits.
+func readNumbers(text []byte, into any) error {
+	in := json.NewDecoder(bytes.NewReader(text))
 	in.UseNumber()
-	return a, cmp.Or(json.Unmarshal(answer, &a), json.Unmarshal(answer, &a.T), in.Decode(&a.fields))
+	return in.Decode(into)
 }
 
 // add adds a thing. With ifMissing it gives what is there instead, if that has what cannot be changed, also when
 // another process has added it meanwhile.
-func (o *order[T]) add(
+func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
-) (a answered[T], made bool, err error) {
+) (a answered, made bool, err error) {
 	find := func() bool {
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
-		if err == nil && o.isSame(there, body) {
+		if err == nil && o.isSame(there.fields, body) {
 			a = there
 			return true
 		}
@@ -338,13 +361,13 @@ func (o *order[T]) add(
 }
 
 // isSame says whether a thing that is there is one that was to be added: in what a new one must say, and in
-// what cannot be changed.
-func (o *order[T]) isSame(there answered[T], body map[string]any) bool {
+// what cannot be changed. An app that lacks shards is none.
+func (o *order) isSame(there, body map[string]any) bool {
 	for _, field := range o.Fields {
 		if field.Add == admin.Never || field.Add == admin.May && field.Set != admin.Never {
 			continue
 		}
-		want, has := body[field.Name], there.fields[field.Name]
+		want, has := body[field.Name], there[field.Name]
 		if want == nil {
 			want = field.Default
 		}
@@ -352,11 +375,12 @@ func (o *order[T]) isSame(there answered[T], body map[string]any) bool {
 			return false
 		}
 	}
-	return o.isWhole == nil || o.isWhole(there.T)
+	shards := there["shards"] // of an app
+	return shards == nil || fmt.Sprint(shards) == fmt.Sprint(model.Shards)
 }
 
 // goAfter has a tag continue after a business number.
-func (o *order[T]) goAfter(ctx context.Context, s opened) error {
+func (o *order) goAfter(ctx context.Context, s opened) error {
 	tag, err := s.db.Tag(ctx, fmt.Sprint(o.value(o.Fields[0])))
 	if err != nil {
 		return err
@@ -368,15 +392,8 @@ func (o *order[T]) goAfter(ctx context.Context, s opened) error {
 	return o.cmd.Flags().Set("max-id", strconv.FormatInt(id+1, 10))
 }
 
-// listed says in JSON and in a table what became of an app of a file.
-type listed struct {
-	AppID  any    `json:"appId"`
-	Name   any    `json:"name"`
-	Action string `json:"action"` // made, there already or failed
-}
-
 // addFile adds each thing of a file that is not there. It continues after one that is refused.
-func (o *order[T]) addFile(ctx context.Context, cfg Config) error {
+func (o *order) addFile(ctx context.Context, cfg Config) error {
 	text, err := os.ReadFile(o.file)
 	if err != nil {
 		return fmt.Errorf("%w: --file: %w", model.ErrInvalidArgument, err)
@@ -389,24 +406,20 @@ func (o *order[T]) addFile(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("%w: %s is no list of %s: write each as - {id: 1, name: orders}",
 			model.ErrInvalidArgument, o.file, o.Many)
 	}
-	results, failed := make([]listed, len(bodies)), []error{nil}
+	var failed []error
 	for i, body := range bodies {
-		_, made, err := o.add(ctx, cfg, body, true)
-		results[i] = listed{body[o.Fields[0].Name], body["name"], "made"}
-		switch {
-		case err != nil:
-			results[i].Action, failed = "failed", append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
-		case !made:
-			results[i].Action = "there already"
+		a, made, err := o.add(ctx, cfg, body, true)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
+		} else if err := o.tellAdded(a, made); err != nil {
+			return err
 		}
 	}
-	if len(failed) > 1 {
-		failed[0] = fmt.Errorf("%d of %d %s are not there: correct what follows and run this again, "+
-			"which leaves the others as they are", len(failed)-1, len(bodies), o.Many)
+	if failed == nil {
+		return nil
 	}
-	cells := func(r listed) []any { return []any{r.AppID, r.Name, r.Action} }
-	err = o.cli.print(o.cmd, results, table(results, "", "APP\tNAME\tACTION", cells))
-	return errors.Join(append(failed, err)...)
+	return fmt.Errorf("%d of %d %s are not there: correct what follows and run this again, which leaves the others as "+
+		"they are\n%w", len(failed), len(bodies), o.Many, errors.Join(failed...))
 }
 
 // operator is who runs the command, by the name that the system has.

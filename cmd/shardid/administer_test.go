@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"testing"
@@ -23,7 +24,7 @@ func TestIfMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			o := &order[map[string]any]{ask: asking{timeout: time.Minute}}
+			o := &order{ask: asking{timeout: time.Minute}}
 			o.Kind = tagNoun().Kind
 			o.ask.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch asked++; {
@@ -42,7 +43,7 @@ func TestIfMissing(t *testing.T) {
 			if c.found {
 				check.Must(t, err)
 				check.Equal(t, made, false)
-				check.Equal(t, got.T["step"], any(float64(9)))
+				check.Equal(t, got.fields["step"], any(json.Number("9")))
 			} else {
 				check.Equal(t, fmt.Sprint(err), "it is there")
 			}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"syscall"
 	"time"
 
@@ -44,8 +43,6 @@ type App struct {
 
 	failed   chan error // what the service cannot continue after
 	teardown []step     // what Stop does, the last first
-	stop     sync.Once
-	stopErr  error // of the first Stop
 }
 
 // services are the modes with what they share. A mode that is disabled is nil.
@@ -216,7 +213,7 @@ func (a *App) startRESP(ctx context.Context) error {
 // drainTime is how long a front end may take to answer what has come: as long as a
 // request may wait, and half of what is left for the stop.
 func (a *App) drainTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	last, _ := ctx.Deadline() // see tearDown
+	last, _ := ctx.Deadline() // see Stop
 	return context.WithTimeout(ctx, min(a.cfg.Server.RequestTimeout+time.Second, time.Until(last)/2))
 }
 
@@ -241,14 +238,9 @@ func (a *App) onStop(name string, run func(context.Context) error) {
 }
 
 // Stop says not ready, waits for delay so that load balancers notice, lets the
-// requests in flight end, and stops the rest. It may be called twice and is
+// requests in flight end, and stops the rest. It is to be called once and is
 // bounded by server.shutdown_timeout.
 func (a *App) Stop(delay time.Duration) error {
-	a.stop.Do(func() { a.stopErr = a.tearDown(delay) })
-	return a.stopErr
-}
-
-func (a *App) tearDown(delay time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Server.ShutdownTimeout)
 	defer cancel()
 	if a.api != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -45,13 +44,18 @@ type asking struct {
 	handler                http.Handler // of this process, which is asked in place of a server; nil for none
 }
 
+// register adds the flags that say which server a command asks; url says whom without --url.
 func (a *asking) register(cmd *cobra.Command, timeout time.Duration, url string) {
 	f := cmd.Flags()
 	f.StringVar(&a.url, "url", "", url)
 	f.DurationVar(&a.timeout, "timeout", timeout, "`time` an answer may take")
 	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	f.BoolVar(&a.insecure, "insecure", false, "accept any certificate with https")
+	f.StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
 }
+
+// ownServer is whom commands ask that ask a server.
+const ownServer = "`URL` of the server (default that of the configured server.addr)"
 
 func (c *cli) health() *cobra.Command {
 	var ask asking
@@ -133,12 +137,6 @@ func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err err
 // maxAnswer is more than any answer of a server, in bytes: a million tags have about 300 each.
 const maxAnswer = 1 << 30
 
-// asClient registers what commands need that ask as a client does; url says whom without --url.
-func (a *asking) asClient(cmd *cobra.Command, timeout time.Duration, url string) {
-	a.register(cmd, timeout, url)
-	cmd.Flags().StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
-}
-
 // token reads the token file; "" without one.
 func (a asking) token() (string, error) {
 	if a.tokenFile == "" {
@@ -150,9 +148,6 @@ func (a asking) token() (string, error) {
 	}
 	return strings.TrimSpace(string(token)), nil
 }
-
-// ownServer is whom commands ask that ask a server.
-const ownServer = "`URL` of the server (default that of the configured server.addr)"
 
 // send gives the answer to a request for a path, with a body in JSON unless that is nil. An answer that is an error is
 // one, in the server's own words.
@@ -242,10 +237,23 @@ type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
+	w := &written{header: http.Header{}, status: http.StatusOK}
 	p.handler.ServeHTTP(w, r)
-	return w.Result(), nil
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.Buffer)}, nil
 }
+
+// written is an answer of a handler of this process.
+type written struct {
+	header http.Header
+	status int
+	bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (w *written) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *written) WriteHeader(status int) { w.status = status }
 
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
@@ -277,7 +285,7 @@ With --wait, a script that has started the server continues as soon as that is r
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.asClient(cmd, 10*time.Second, ownServer)
+	ask.register(cmd, 10*time.Second, ownServer)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "`time` that the server has to become ready")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		if wait > 0 {
@@ -323,17 +331,9 @@ func trouble(s httpapi.Status) error {
 
 // summary is how a server is doing in a few words: a replica that is ready may have modes that are not.
 func summary(s httpapi.Status) string {
-	var cannot []string
-	for _, name := range modes() {
-		if m := s.Modes[name]; m.Enabled && !m.Ready {
-			cannot = append(cannot, name)
-		}
-	}
 	switch {
 	case !s.Ready:
 		return "not ready"
-	case cannot != nil:
-		return "degraded (" + strings.Join(cannot, ", ") + " cannot issue)"
 	case s.Message != "" || trouble(s) != nil:
 		return "degraded"
 	}
@@ -344,7 +344,7 @@ func statusTable(w io.Writer, s httpapi.Status) {
 	ready := map[bool]string{true: "ready", false: "not ready"}
 	fmt.Fprintf(w, "shardid %s is %s, started at %s\t%s\n", s.Version, summary(s), instant(s.StartedAt), s.Message)
 	fmt.Fprintln(w, "\nWHAT\tSTATE\tSINCE\tWHY")
-	for _, name := range modes() {
+	for _, name := range monitor.Modes() {
 		m := s.Modes[name]
 		state := ready[m.Ready]
 		if !m.Enabled {

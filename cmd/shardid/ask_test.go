@@ -105,32 +105,6 @@ func TestAskHealth(t *testing.T) {
 	}
 }
 
-// Who waits for a server continues once it is ready, and else learns what it waited for.
-func TestAwaitReady(t *testing.T) {
-	asked := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked++; asked < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"status":"not ready","message":"no lease"}`))
-			return
-		}
-		_, _ = w.Write([]byte(`{"status":"ok"}`))
-	}))
-	defer server.Close()
-	ask := asking{url: server.URL, timeout: time.Minute}
-	if err := ask.awaitReady(t.Context(), Config{}, time.Nanosecond); err == nil ||
-		!strings.Contains(err.Error(), "no lease") {
-		t.Errorf("in no time: %v", err)
-	}
-	if err := ask.awaitReady(t.Context(), Config{}, time.Hour); err != nil || asked != 3 {
-		t.Errorf("asked %d times: %v", asked, err)
-	}
-	if err := (asking{url: "10.0.0.5:8080"}).awaitReady(t.Context(), Config{}, time.Hour); !errors.Is(err,
-		model.ErrInvalidArgument) {
-		t.Errorf("what is no URL is asked again: %v", err)
-	}
-}
-
 // A critical alarm is a failure of `shardid status`, another one is none.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
@@ -149,12 +123,8 @@ func TestStatusCommand(t *testing.T) {
 		t.Errorf("not ready: %v", err)
 	}
 	for want, s := range map[string]httpapi.Status{
-		"ready": {Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Warning}}},
-		"degraded (queue, sequence cannot issue)": {Ready: true, Message: "redis: away",
-			Modes: map[string]httpapi.ModeStatus{
-				"queue": {Enabled: true}, "sequence": {Enabled: true}, "uid": {Enabled: true, Ready: true},
-				"segment": {}}},
-		"degraded": {Ready: true, Message: "reload: slow"},
+		"ready":    {Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Warning}}},
+		"degraded": {Ready: true, Message: "uid: no worker ID"},
 	} {
 		check.Equal(t, summary(s), want)
 	}

@@ -34,10 +34,10 @@ func (c *cli) bench() *cobra.Command {
   shardid bench --url http://127.0.0.1:8080 --mode sequence --space chat --passes 1000`,
 		Args: cobra.NoArgs,
 	}
-	ask.asClient(cmd, 5*time.Second, ownServer)
+	ask.register(cmd, 5*time.Second,
+		"`URL` of the server, http:// or redis:// (default that of the configured server.addr)")
 	f := cmd.Flags()
 	f.StringVar(&o.Mode, "mode", "queue", "queue, segment, snowflake, uid or sequence")
-	f.Lookup("url").Usage = "`URL` of the server, http:// or redis:// (default that of the configured server.addr)"
 	f.IntVar(&o.App, "app", 1, "app `ID` of the queue mode, 0…255")
 	f.IntVar(&o.Passes, "passes", 1024,
 		"how many `values` of gatePass take turns in the queue mode, or keys in the sequence mode")

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,7 +104,7 @@ func wantAudit(t *testing.T, l line, stdout string, audit []string) {
 	me, err := user.Current()
 	check.Must(t, err)
 	changes := regexp.MustCompile(`^(provision|confirm|(apps|tags|names|spaces) (add|set|delete)) `)
-	nothing := regexp.MustCompile("nothing was changed|there already")
+	nothing := regexp.MustCompile("nothing was changed")
 	isChange := changes.MatchString(l.args) && !strings.Contains(l.args, "--url") // else the server has the line
 	if isChange && l.exit == exitDone && !nothing.MatchString(stdout) && audit == nil {
 		t.Errorf("%s: no audit line", l.args)
@@ -136,10 +137,7 @@ func TestCommands(t *testing.T) {
 				"again.yaml":    "- {id: 8, name: other}\n- {id: 9, name: back, step: 77}\n",
 				"redis.yaml":    "redis:\n  url: rediss://127.0.0.1:1\n",
 				"no-token.yaml": "- name: c\n",
-				"tokens.yaml": "- {name: a, sha256: " + hash("a") + ", may: ['queue:1', 'segment:pre*'], rate: " +
-					"2.5, ids_per_second: 9, expires: 2027-01-31}\n- {name: b, sha256: " + hash("b") +
-					", may: [admin]}\n",
-				"empty": "",
+				"empty":         "",
 			} {
 				check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 			}
@@ -163,7 +161,7 @@ func usageLines() []line {
 		{"srve", 2, `unknown command "srve" for "shardid": did you mean serve: see shardid --help`},
 		{"serve --server.addr :1", 2, "unknown flag: --server.addr: see shardid --help"},
 		{"apps show", 2, `invalid argument "show" for "shardid apps": see shardid --help`},
-		{"config check nonsense", 2, `unknown command "nonsense" for "shardid config check": see shardid --help`},
+		{"config print", 2, `invalid argument "print" for "shardid config": see shardid --help`},
 		{"doctor extra", 2, `"extra"`},
 		{"confirm", 2, "[app tag space uid registry]"},
 		{"provision", 2, "--app is missing: see shardid apps --help"},
@@ -186,16 +184,12 @@ func configurationLines() []line {
 	const unknown = "typo.yaml:4: queue.prefetch_macks: unknown key: shardid serve --help lists all"
 	return []line{
 		{"config check --config right.yaml", 0, `^the configuration is right: right\.yaml\n$`},
-		{"config print --config right.yaml --set server.addr=:1", 0, `^(?s).*server.addr +:1 +flag --set` +
-			`\n.*server\.admin_token +\(secret\) +environment SHARDID_SERVER_ADMIN_TOKEN\n` +
-			`.*server\.request_timeout +3s +right.yaml:2\n.*uid\.epoch +2026-01-01 +default\n`},
-		{"config print --json --config right.yaml", 0, `"server.request_timeout":{"value":"3s","from":"right.yaml:2"}`},
 		{"config check --config tab.yaml", 1, "tab.yaml:2: is not YAML: found character … that cannot start any token"},
 		{"config check --config two.yaml --set server.request_timeout=1h", 1,
 			"two.yaml:1: foo: unknown key: \nflag --set: server.request_timeout: 1h0m0s is not in \ntwo.yaml:3: " +
 				"log.level: "},
 		{"config check --set server.tokens_file=none REDIS --set redis.tls_ca_file=none", 1,
-			"flag --set: server.tokens_file: none: \nflag --set: redis.tls_ca_file: "},
+			"server.tokens_file: none: \nredis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},
 		{"migrate --print", 1, "nothing was made"},
 		{"migrate --from data", 2, "--from is for the move to a server: set database.driver to mysql"},
@@ -204,7 +198,6 @@ func configurationLines() []line {
 		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok ` +
 			`.*redis.url +embedded `},
 		{"serve --config typo.yaml", 1, unknown},
-		{"apps --config typo.yaml", 1, unknown},
 		{"serve --config none.yaml", 1, "none.yaml: cannot be read"},
 	}
 }
@@ -237,23 +230,23 @@ func appLines() []line {
 		{"apps", 0, "shardid provision"},
 		{"confirm --app 9 --name x", 1, "not provisioned"},
 		{"provision --app 1 --name test --limit-policy wrap", 2, "limit"},
-		{"provision --app 5 --name 订单 --description orders --step 5000 --max-limit-id 4294967295", 0, "app 5 (订单) "},
+		{"provision --app 5 --name 订单 --description orders --step 5000 --max-limit-id 4294967295", 0, "app 5 is added"},
 		{"apps list", 0, "\n5    订单    64      5000  0              4294967295    reject  orders\n"},
 		{"confirm --app 5 --name 订单", 0, "app 5: nothing waited for a confirmation, nothing was changed"},
-		{"apps add --if-missing --app 7 --name orders", 0, "app 7 (orders) has its 64 shards"},
+		{"apps add --if-missing --app 7 --name orders", 0, "app 7 is added, now, on every replica"},
 		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards"},
-		{"provision --if-missing --app 7 --name orders", 0, `^app 7 \(orders\) is there, nothing was changed\n$`},
+		{"provision --if-missing --app 7 --name orders", 0, "app 7 is there, nothing was changed"},
 		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
 		{"provision --app 256 --name test", 2, "id must be a whole number in 0…255, not 256"},
 		{"apps set --app 8 --step 5", 1, "app is not provisioned"},
-		{"apps set --app 7 --min-index 4000 --description d", 0, "(orders) is changed, on every replica with its next"},
+		{"apps set --app 7 --min-index 4000 --description d", 0, "app 7 is changed, on every replica with its next"},
 		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap"},
 		{"apps delete --app 7 --confirm Orders", 2, `which is "orders"`},
-		{"apps delete --app 7 --confirm orders", 0, "it continues above index 4000"},
+		{"apps delete --app 7 --confirm orders", 0, `^APP .*\n7 +orders +64 +\d+ +4000 .*\napp 7 is deleted, `},
 		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued"},
-		{"provision --app 7 --name again", 0, "up to index 4000"},
+		{"provision --app 7 --name again", 0, `^APP .*\n7 +again +64 +1000 +4000 `},
 	}
 }
 
@@ -262,11 +255,11 @@ func fileLines() []line {
 	return []line{
 		{"provision --file empty", 2, "empty is no list of apps: write each as - {id: 1, name: orders}"},
 		{"provision --file tab.yaml", 2, "tab.yaml: [2:1] found character"},
-		{"provision --file apps.yaml --json", 0, `[{"appId":8,"name":"eight","action":"made"},{"appId":9,`},
-		{"provision --file apps.yaml --json", 0, `{"appId":9,"name":"nine","action":"there already"}]`},
+		{"provision --file apps.yaml --json", 0, `^{.*"name":"eight",.*}\n{.*"name":"nine",.*}\n$`},
+		{"provision --file apps.yaml", 0, "app 9 is there, nothing was changed"},
 		{"apps delete --app 9 --confirm nine", 0, "app 9"},
-		{"provision --file again.yaml --json", 1, `^.*"other","action":"failed"\},.*"back","action":"made"\}`},
-		{"provision --file mistake.yaml", 2, `^.*\n1 +one +made\n256 +one too many +failed\n$`},
+		{"provision --file again.yaml --json", 1, `^{.*"name":"back",.*}\n$`},
+		{"provision --file mistake.yaml", 2, `^APP .*\n1 +one .*\napp 1 is added, now, on every replica\n$`},
 		{"apps delete --app 1 --confirm one", 0, "app 1"},
 		{"apps list --json", 0, `^\[\{"appId":8,.*"name":"eight",.*\},\{"appId":9,.*"name":"back",.*"step":77,`},
 	}
@@ -276,37 +269,36 @@ func tagLines() []line {
 	return []line{
 		{"migrate", 0, "schema is at version"},
 		{"tags", 0, "shardid tags add"},
-		{"tags add --if-missing --tag orders --step 500 --max-id 50001 --description paid", 0, "starts at 50001: "},
-		{"tags add --if-missing --tag orders --step 7", 0, `^tag orders is there, nothing was changed\n$`},
-		{"tags add --tag orders", 1, `"orders": already provisioned`},
+		{"tags add --if-missing --tag orders --step 500 --max-id 50001 --description paid", 0,
+			`^TAG .*\norders +50001 +- +500 `},
+		{"tags add --if-missing --tag orders --step 7", 0, "tag orders is there, nothing was changed"},
+		{"tags add --tag orders", 1, "already provisioned"},
 		{"tags add --if-missing --tag orders --pattern {seq:8} --reset none", 1, "already provisioned"},
-		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none", 0, "tag 单号 starts at "},
-		{"tags list", 0, "orders  50001     500   "},
-		{"tags add --tag a/b --max-id 9", 0, "tag a/b starts at 9: curl http://127.0.0.1:8080/api/segment/get/a%2Fb"},
-		{"tags add --tag c --set server.addr=:9191", 0, "curl http://127.0.0.1:9191/api/segment/get/c"},
-		{"tags add --tag d --set server.tls_cert_file=c --set server.tls_key_file=k", 0, "https://127.0.0.1:8080"},
+		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none", 0, "tag 单号 is added, now, on every replica"},
+		{"tags list", 0, `^(?s)TAG .*\norders +50001 +- +500 .*\n单号 +1 +00000001 +2000 `},
+		{"tags add --tag a/b --max-id 9", 0, "tag a/b is added"},
 		{"tags set --tag a/b --max-id 8", 1, "only rises"},
 		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed"},
 		{"tags delete --tag a/b --confirm a", 2, "confirm"},
-		{"tags delete --tag a/b --confirm a/b", 0, "it continues at 80"},
-		{"tags add --tag a/b", 0, "tag a/b starts at 80"},
+		{"tags delete --tag a/b --confirm a/b", 0, `^TAG .*\na/b +80 +- +5 .*\ntag a/b is deleted, `},
+		{"tags add --tag a/b", 0, `^TAG .*\na/b +80 `},
 	}
 }
 
 func nameLines() []line {
 	return []line{
-		{"names add --if-missing --name orders", 0,
-			"0…1023, for IDs until 2080-07-10: curl -X POST http://127.0.0.1:8080/v1/leases/orders"},
-		{"names add --if-missing --name orders --hold 5m", 0, `^name orders is there, nothing was changed\n$`},
+		{"names add --if-missing --name orders", 0, `^NAME .*\norders .* 0 +1024\nname orders is added, now, `},
+		{"names add --if-missing --name orders --hold 5m", 0, "name orders is there, nothing was changed"},
 		{"names add --if-missing --name orders --worker-bits 9", 1, "worker_bits=10"},
-		{"names add --name carts --epoch 1767225600000 --worker-bits 4 --seq-bits 6 --hold 5m", 0, "IDs 0…15, "},
+		{"names add --name carts --epoch 1767225600000 --worker-bits 4 --seq-bits 6 --hold 5m", 0,
+			"name carts is added"},
 		{"names add --name shardid", 1, "choose another name"},
-		{"names", 0, `^NAME .*\ncarts +1767225600000 +4 +6 +300s +0 of 16\n` +
-			`orders +1288834974657 +10 +12 +60s +0 of 1024\n$`},
+		{"names", 0, `^NAME .*\ncarts +1767225600000 +4 +6 +300s +0 +16\n` +
+			`orders +1288834974657 +10 +12 +60s +0 +1024\n$`},
 		{"workers --name carts", 0, "no worker ID has been used yet"},
 		{"workers --name none", 1, "see `shardid names`"},
 		{"names set --name orders --hold 10s", 0, "is changed, for leases that are granted or renewed from now on"},
-		{"names delete --name orders --confirm orders", 0, `^name orders is deleted, now, on every replica; `},
+		{"names delete --name orders --confirm orders", 0, "name orders is deleted, now, on every replica"},
 	}
 }
 
@@ -314,12 +306,11 @@ func spaceLines() []line {
 	return []line{
 		{"migrate", 0, "schema is at version"},
 		{"spaces", 0, `^there is no space of sequences: shardid spaces add --space chat\n$`},
-		{"spaces add --if-missing --space chat --sections 8", 0,
-			"within 3 s: curl -X POST 'http://127.0.0.1:8080/v1/sequence/chat/ids?key=room42'"},
-		{"spaces add --if-missing --space chat --sections 8", 0, `^space chat is there, nothing was changed\n$`},
+		{"spaces add --if-missing --space chat --sections 8", 0, "space chat is added, on every replica within 3 s"},
+		{"spaces add --if-missing --space chat --sections 8", 0, "space chat is there, nothing was changed"},
 		{"spaces add --if-missing --space chat", 1, "already provisioned"},
-		{"spaces add --space feed --sections 16384 --step 1000000", 0, "space feed has a sequence for each key"},
-		{"spaces", 0, `^SPACE .*\nchat +8 +10000 +0 of 8 +0\nfeed +16384 +1000000 +0 of 16384 +0\n$`},
+		{"spaces add --space feed --sections 16384 --step 1000000", 0, "space feed is added"},
+		{"spaces", 0, `^SPACE .*\nchat +8 +10000 +0 +0\nfeed +16384 +1000000 +0 +0\n$`},
 		{"spaces set --space feed --step 10", 0, "space feed is changed, on every replica within 3 s"},
 		{"spaces delete --space feed --confirm feed", 0, "space feed is deleted, "},
 	}
@@ -342,12 +333,10 @@ func tokenLines() []line {
 		{"token new --name a --may segment:x,segment:pre*,uid --rate 2.5 --ids-per-second 9 --expires 2027-01-31", 0,
 			`^- {name: "a", sha256: "[0-9a-f]{64}", may: \["segment:x", "segment:pre\*", "uid"\], ` +
 				`rate: 2.5, ids_per_second: 9, expires: "2027-01-31"}\n$`},
-		{"token check --file tokens.yaml", 0,
-			`^NAME .*\na +queue:1, segment:pre\* +2\.5 +9 +2027-01-31.*\nb +admin +no limit +no limit +never\n$`},
 		{"token new --name a --may root", 2, "may: has something else than what may be had: write ["},
 		{"token new --name a␣b", 2, "name: is not 1 to 64"},
-		{"token check", 2, "--file"},
-		{"token check --file no-token.yaml", 1, missing},
+		{"token", 2, "accepts 1 arg(s), received 0: see shardid --help"},
+		{"config check --set server.tokens_file=no-token.yaml", 1, missing},
 		{"SERVE --set server.tokens_file=no-token.yaml", 1, missing},
 	}
 }
@@ -364,24 +353,10 @@ func jsonLines() []line {
 		{"confirm --app 7 --name orders", 0, `"confirmed":false`},
 		{"apps delete --app 7 --confirm orders", 0, `"appId":7`},
 		{"tags add --tag t", 0, `"tag":"t","maxId":1,"maxIdStr":"1"`},
-		{"tags", 0, `[{"tag":"t"`},
-		{"tags set --tag t --step 5", 0, `"step":5`},
-		{"tags delete --tag t --confirm t", 0, `"tag":"t"`},
-		{"names add --name n", 0, `{"name":"n","epoch":"1288834974657","workerBits":10,"seqBits":12,"hold":"60s",`},
-		{"names", 0, `[{"name":"n",`},
-		{"names set --name n --hold 90s", 0, `"hold":"90s"`},
-		{"names delete --name n --confirm n", 0, `"name":"n"`},
-		{"spaces add --space s", 0, `{"space":"s","sections":1024,"step":10000}`},
-		{"spaces", 0, `[{"space":"s",`},
-		{"spaces set --space s --step 5", 0, `{"space":"s","sections":1024,"step":5}`},
-		{"spaces delete --space s --confirm s", 0, `"step":5`},
 		{"workers", 0, `[]`},
 		{"doctor", 0, `[{"store":"database",`},
 		{"config check", 0, `"ok":true`},
 		{"token new --name a --may admin", 0, `"token":"shardid_`},
-		{"token check --file tokens.yaml", 0,
-			`[{"name":"a","may":["queue:1","segment:pre*"],"rate":2.5,"ids_per_second":9,` +
-				`"expires":"2027-01-31T00:00:00Z"},`},
 	}
 	for i := range lines {
 		lines[i].args += " --json"
@@ -391,16 +366,12 @@ func jsonLines() []line {
 
 // startLines: what stops the start of a server is one line that says what to do.
 func startLines() []line {
-	const folder = "or set another data_dir"
 	return []line{
 		{"SERVE --set server.tls_cert_file=no.pem --set server.tls_key_file=no.key", 1, "name the PEM files"},
 		{"SERVE REDIS --set redis.tls_ca_file=no.pem", 1, "name a PEM file of authorities"},
 		{"SERVE --set data_dir=empty", 1, "not a directory: let the user of this process"},
-		{"SERVE --set data_dir=empty/below", 1, "not a directory: let the user of this process"},
-		{"SERVE --set data_dir=/sys/kernel", 1, folder},
-		{"SERVE --set data_dir=/sys/kernel/below", 1, folder},
+		{"SERVE --set data_dir=/sys/kernel", 1, "or set another data_dir"},
 		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: found character"},
-		{"SERVE --set server.tokens_file=none", 1, "server.tokens_file: none: cannot be read"},
 		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
 	}
@@ -441,7 +412,7 @@ func served(t *testing.T, flags ...string) (url string, stop func()) {
 	check.Must(t, err)
 	app, err := NewApp(loaded.Config, slog.New(slog.DiscardHandler), nil)
 	check.Must(t, err)
-	stop = func() { check.OK(t, app.Stop(0)) }
+	stop = sync.OnceFunc(func() { check.OK(t, app.Stop(0)) })
 	t.Cleanup(stop)
 	check.Must(t, app.Start(t.Context(), true))
 	url = strings.TrimSuffix(app.url, "/")
@@ -470,8 +441,8 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok `},
 		{"status --url URL --wait 15s --json", 0, `^(?s).*"apps":\[\{"appId":1,`},
 		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
-		{"spaces", 0, `^SPACE .*\nchat +1024 +10000 +1 of 1024 +10000\n`},
-		{"names", 0, `^(?s)NAME .*\ndemo .* 1 of 1024\n$`},
+		{"spaces", 0, `^SPACE .*\nchat +1024 +10000 +1 +10000\n`},
+		{"names", 0, `^(?s)NAME .*\ndemo .* 1 +1024\n$`},
 		{"names delete --name demo --confirm demo", 1, "are leased until 2"},
 		{"workers --name demo", 0, `^WORKER ID .*\n0 +pod-1 +leased +2\S+Z +2\S+Z +2\S+Z +-\n$`},
 		{"workers", 0, `^(?s)WORKER ID.*\n1 +10\.0\.0\.7:80 +leased .* -\n$`},
@@ -505,15 +476,15 @@ func TestCommandsWithTokens(t *testing.T) {
 	types(t, []line{
 		{"apps --url URL --token-file token", 1, url + "/admin/apps answers 403: "},
 		{"tags add --url URL --token-file boss --tag a/b --pattern {seq:4} --reset none", 0,
-			"tag a/b starts at 0001: curl " + url + "/v1/segment/a%2Fb/ids"},
+			`^TAG .*\na/b +1 +0001 +2000 `},
 		{"tags set --url URL --token-file boss --tag a/b --step 7", 0,
 			"tag a/b is changed, here now, on every replica"},
-		{"tags list --url URL --token-file boss", 0, "a/b                0001     7     2"},
+		{"tags list --url URL --token-file boss", 0, `^(?s)TAG .*\na/b +1 +0001 +7 `},
 		{"tags add --url URL --token-file boss --tag a/b", 1, url + "/admin/tags answers 409: "},
 		{"tags set --url URL --token-file boss --tag a/b --step 0", 2, "step must be a whole number in 1"},
 		{"tags set --url URL --token-file boss --tag a/b --after 0005", 2, "leave out --max-id and --url"},
 		{"tags set --tag a/b --after 0005", 0, "0006"},
-		{"tags delete --url URL --token-file boss --tag a/b --confirm a/b", 0, "it continues at 0006"},
+		{"tags delete --url URL --token-file boss --tag a/b --confirm a/b", 0, `^TAG .*\na/b +6 +0006 `},
 	}, "URL", url)
 }
 

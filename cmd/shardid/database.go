@@ -9,6 +9,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/service/admin"
 
 	"github.com/spf13/cobra"
 )
@@ -131,11 +132,11 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 			case registry:
 				target, run = "registry of worker IDs", o.db.ForgetWorkerClaims
 			}
-			confirm := func(ctx context.Context) (before, after any, err error) {
+			confirm := func(ctx context.Context) (_ admin.Done, err error) {
 				waited, err = run(ctx)
-				return nil, map[string]any{"confirmed": waited}, err
+				return admin.Done{After: map[string]any{"confirmed": waited}}, err
 			}
-			if err := o.admin.Do(ctx, operator(), "confirm", target, confirm); err != nil {
+			if _, err := o.admin.Do(ctx, operator(), "confirm", target, nil, confirm); err != nil {
 				return err
 			}
 			result := "confirmed; running replicas resume within seconds"

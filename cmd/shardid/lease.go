@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,9 +44,9 @@ func (c *cli) lease() *cobra.Command {
 		Long: `Run a command with a worker ID that nobody else has, in SHARDID_WORKER_ID, with
 SHARDID_EPOCH (Unix ms), SHARDID_WORKER_BITS and SHARDID_SEQ_BITS of the name beside it.
 
-The lease is renewed while the command runs, and released when it has ended. Signals go
-to the command. The exit status is the command's, 128 and the number of the signal that
-ended it, 127 for a command that is not there, 126 for one that may not be run.
+The lease is renewed while the command runs, and released when it has ended. Signals that
+end a program, and SIGUSR1 and SIGUSR2, go to the command. The exit status is the command's,
+128 and the number of the signal that ended it, or 127 for a command that cannot be run.
 
 A command whose lease cannot be renewed in time gets SIGTERM, and SIGKILL a second
 before the lease ends, with its whole process group. What this cannot do:
@@ -66,7 +64,7 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
   gosu app shardid lease --name orders --instance shop-7 -- sh -c 'exec ./server --worker-id "$SHARDID_WORKER_ID"'`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	ask.asClient(cmd, 3*time.Second,
+	ask.register(cmd, 3*time.Second,
 		"`URL` of the server, or of several replicas, separated by commas (default that of the configured server.addr)")
 	f := cmd.Flags()
 	f.StringVar(&h.name, "name", "", "`name` of the worker IDs")
@@ -90,7 +88,7 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
 		}
 		path, err := exec.LookPath(args[0]) // as shells do
 		if err != nil {
-			return notRunnable(args[0], err)
+			return &exitError{127, err}
 		}
 		h.command = &exec.Cmd{Path: path, Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			SysProcAttr: ownGroup()}
@@ -99,15 +97,6 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
 		}
 		return h.run(cmd.Context())
 	})
-}
-
-// notRunnable is the error of a command that cannot be started, with the exit status of shells.
-func notRunnable(command string, err error) error {
-	status := 126
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		status = 127
-	}
-	return &exitError{status, fmt.Errorf("%s: %w", command, cmp.Or(errors.Unwrap(err), err))}
 }
 
 // leased is a lease, as a server answers it. Times are Unix ms.
@@ -131,7 +120,7 @@ func (l leased) grace() time.Duration { return min(leaseGrace, 3*l.pause()/4) }
 
 func (l leased) String() string {
 	return fmt.Sprintf("worker ID %d of the name %q, leased until %s", l.WorkerID, l.Name,
-		time.UnixMilli(l.Until).UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+		instant(time.UnixMilli(l.Until)))
 }
 
 // holder runs a command under a lease. A program may read the wall clock once and count by the monotonic clock from
@@ -149,29 +138,28 @@ type holder struct {
 	ended   chan struct{} // closed when the command has ended; nil before its start
 	killAt  time.Time     // zero while the command may run
 	lease   leased
+	said    string // to people, last
 }
 
 // acquire leases a worker ID, for as long as --wait allows.
 func (h *holder) acquire(ctx context.Context) (err error) {
 	given := map[string]any{"instance": h.instance}
-	for last, said := time.Now().Add(h.wait), ""; ; {
+	for last := time.Now().Add(h.wait); ; {
 		if h.lease, err = h.request(ctx, http.MethodPost, "", time.Until(last), given); err == nil {
-			left := time.Duration(h.lease.After-h.lease.Now)*time.Millisecond + leaseEdge
-			if h.fits = time.Now().Add(left + leaseEdge + leaseSlack); left > 2*leaseEdge {
-				say("waiting for %v: earlier holders may have used the time until then: %v", left.Round(time.Second),
-					h.lease)
-			}
-			return nil
+			break
 		}
 		isLast := time.Now().Add(time.Second).After(last)
 		if isFinal(err) || isLast || !background.Pause(ctx, time.Second, nil) {
 			return err
 		}
-		if said != oneLine(err) {
-			said = oneLine(err)
-			say("no worker ID yet, trying again for up to %v: %s", h.wait, said)
-		}
+		h.say("no worker ID yet, trying again for up to %v: %s", h.wait, oneLine(err))
 	}
+	left := time.Duration(h.lease.After-h.lease.Now)*time.Millisecond + leaseEdge
+	h.fits = time.Now().Add(left + leaseEdge + leaseSlack)
+	if left > 2*leaseEdge {
+		h.say("waiting for %v: earlier holders may have used the time until then: %v", left.Round(time.Second), h.lease)
+	}
+	return nil
 }
 
 // renewal is the answer to one.
@@ -224,34 +212,31 @@ func (h *holder) request(
 
 // isFinal says whether the same request gets the same answer later, and from every replica.
 func isFinal(err error) bool {
-	var r *refusedError
-	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests &&
-		r.code != 0
+	r, ok := errors.AsType[*refusedError](err)
+	return ok && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests && r.code != 0
 }
 
 // isLost says whether an answer means that a lease is over: it is lost (-14), or its name gone (-2).
 func isLost(err error) bool {
-	var r *refusedError
-	return errors.As(err, &r) && (r.code == -14 || r.code == -2)
+	r, ok := errors.AsType[*refusedError](err)
+	return ok && (r.code == -14 || r.code == -2)
 }
 
-// ending are the signals that end a program, also this one before it has started its command.
-var ending = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
-
 // run runs the command under the lease, which it renews and gives back. The error has the exit status.
-func (h *holder) run(ctx context.Context) (err error) {
+func (h *holder) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
-	passedOn := []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}
-	for _, s := range append(passedOn, ending...) {
+	for _, s := range []os.Signal{
+		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	} {
 		if !signal.Ignored(s) { // by nohup, for example
 			signal.Notify(signals, s)
 		}
 	}
 	defer signal.Stop(signals)
-	ctx, cancel := context.WithCancel(ctx)
+	renewing, cancel := context.WithCancel(ctx)
 	answers := make(chan renewal)
-	go h.renew(ctx, h.lease, answers)
-	err = h.supervise(answers, signals)
+	go h.renew(renewing, h.lease, answers)
+	err := h.supervise(answers, signals)
 	cancel()
 	for range answers { // until the requests have ended
 	}
@@ -265,10 +250,10 @@ func (h *holder) run(ctx context.Context) (err error) {
 	}
 	lastUsed = max(min(lastUsed, h.lease.Until), 1) // until may not be above after yet
 	path := fmt.Sprintf("/%d", h.lease.WorkerID)
-	_, failed := h.request(context.Background(), http.MethodDelete, path, time.Minute,
+	_, failed := h.request(ctx, http.MethodDelete, path, time.Minute,
 		map[string]any{"secret": h.lease.Secret, "lastUsed": strconv.FormatInt(lastUsed, 10)})
 	if failed != nil && !isLost(failed) { // it may have ended by this request, whose answer was lost
-		say("not released, it stays %v: %s", h.lease, oneLine(failed))
+		h.say("not released, it stays %v: %s", h.lease, oneLine(failed))
 	}
 	return err
 }
@@ -278,7 +263,6 @@ func (h *holder) supervise(answers <-chan renewal, signals <-chan os.Signal) err
 	runtime.LockOSThread() // for ever: Linux ends the command with the thread that started it
 	tick := time.NewTicker(leaseTick)
 	defer tick.Stop()
-	isFailing := false
 	for {
 		select {
 		case <-h.ended:
@@ -288,23 +272,22 @@ func (h *holder) supervise(answers <-chan renewal, signals <-chan os.Signal) err
 			}
 			return &exitError{status: state.ExitCode()}
 		case s := <-signals:
-			if h.ended != nil {
-				_ = signalGroup(h.command.Process, s)
-			} else if n, _ := s.(syscall.Signal); slices.Contains(ending, s) {
+			n, _ := s.(syscall.Signal)
+			if h.ended == nil {
 				return &exitError{status: 128 + int(n)}
 			}
+			_ = signalGroup(h.command.Process, n)
 		case next := <-answers:
 			switch {
 			case next.err == nil:
-				h.lease, isFailing = next.leased, false
+				h.lease = next.leased
 			case isLost(next.err) && h.ended == nil:
 				return next.err
 			case isLost(next.err):
 				answers = nil // no more will come
 				h.stop("its lease was lost, " + oneLine(next.err))
-			case !isFailing:
-				isFailing = true
-				say("not renewed, trying again: %v: %s", h.lease, oneLine(next.err))
+			default:
+				h.say("not renewed, trying again: %v: %s", h.lease, oneLine(next.err))
 			}
 		case <-tick.C:
 			if err := h.compareClock(); err != nil {
@@ -332,17 +315,7 @@ func (h *holder) compareClock() error {
 	left := time.Duration(l.Until-h.now())*time.Millisecond - leaseEdge   // for the command to use the worker ID
 	switch {
 	case !isRunning && !isEarly && left > l.grace():
-		h.command.Env = append(os.Environ(),
-			fmt.Sprint("SHARDID_WORKER_ID=", l.WorkerID), fmt.Sprint("SHARDID_EPOCH=", l.Epoch),
-			fmt.Sprint("SHARDID_WORKER_BITS=", l.WorkerBits), fmt.Sprint("SHARDID_SEQ_BITS=", l.SeqBits))
-		if err := h.command.Start(); err != nil {
-			return notRunnable(h.command.Args[0], err)
-		}
-		h.ended = make(chan struct{})
-		go func() {
-			_ = h.command.Wait() // ProcessState says all
-			close(h.ended)
-		}()
+		return h.start()
 	case !isRunning && h.began.After(h.fits):
 		return fmt.Errorf("set the clock of this machine: it is not within the times of %v", l)
 	case !isRunning:
@@ -357,26 +330,47 @@ func (h *holder) compareClock() error {
 	return nil
 }
 
+// start starts the command with the lease in its environment.
+func (h *holder) start() error {
+	l := h.lease
+	h.command.Env = append(os.Environ(),
+		fmt.Sprint("SHARDID_WORKER_ID=", l.WorkerID), fmt.Sprint("SHARDID_EPOCH=", l.Epoch),
+		fmt.Sprint("SHARDID_WORKER_BITS=", l.WorkerBits), fmt.Sprint("SHARDID_SEQ_BITS=", l.SeqBits))
+	if err := h.command.Start(); err != nil {
+		return &exitError{127, err}
+	}
+	h.ended = make(chan struct{})
+	go func() {
+		_ = h.command.Wait() // ProcessState says all
+		close(h.ended)
+	}()
+	return nil
+}
+
 // stop asks the command to end, once, and says why.
 func (h *holder) stop(why string) {
 	if !h.killAt.IsZero() {
 		return
 	}
 	h.killAt = time.Now().Add(h.lease.grace())
-	say("ending the command: %s: %v", why, h.lease)
+	h.say("ending the command: %s: %v", why, h.lease)
 	if err := signalGroup(h.command.Process, syscall.SIGTERM); err != nil {
-		say("end process %d by hand, it got no signal: %v", h.command.Process.Pid, err)
+		h.say("end process %d by hand, it got no signal: %v", h.command.Process.Pid, err)
 	}
 }
 
 // signalGroup gives a signal to a command and to what it started. One that has ended needs none.
-func signalGroup(p *os.Process, s os.Signal) error {
-	n, _ := s.(syscall.Signal)
-	if err := syscall.Kill(-p.Pid, n); !errors.Is(err, syscall.ESRCH) {
+func signalGroup(p *os.Process, s syscall.Signal) error {
+	if err := syscall.Kill(-p.Pid, s); !errors.Is(err, syscall.ESRCH) {
 		return err
 	}
 	return nil
 }
 
-// say tells people what continues; a command's own output is on the same files.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "shardid: "+format+"\n", args...) }
+// say tells people what continues, the same once; a command's own output is on the same files.
+func (h *holder) say(format string, args ...any) {
+	if line := fmt.Sprintf(format, args...); line != h.said {
+		h.said = line
+		fmt.Fprintln(os.Stderr, "shardid:", line)
+	}
+}

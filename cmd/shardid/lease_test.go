@@ -92,9 +92,9 @@ func TestLeaseCommand(t *testing.T) {
 		{sh(`exec 2>/dev/null; trap "exit 3" TERM; kill -TERM $PPID; while :; do sleep 0.05; done`), 3, "", "", true},
 		{[]string{"--url", "http://127.0.0.1:1," + s.URL, "echo", "--name", "x"}, 0, "--name x\n", "", true},
 		{[]string{"--url", s.URL, "--", "no-such-command"}, 127, "",
-			"shardid: no-such-command: executable file not found in $PATH\n", false},
-		{[]string{"--url", s.URL, "--", "./none"}, 127, "", "shardid: ./none: ", false},
-		{[]string{"--url", s.URL, "--", "./text"}, 126, "", "shardid: ./text: permission denied\n", false},
+			"shardid: exec: \"no-such-command\": executable file not found in $PATH\n", false},
+		{[]string{"--url", s.URL, "--", "./none"}, 127, "", "./none", false},
+		{[]string{"--url", s.URL, "--", "./text"}, 127, "", "./text\": permission denied\n", false},
 		{[]string{"--url", s.URL}, 2, "", "requires at least 1 arg", false},
 		{[]string{"--url", "localhost", "true"}, 2, "", "is no URL", false},
 		{[]string{"--url", s.URL, "--instance", "a\nb", "true"}, 2, "", "instance needs", false},
@@ -238,20 +238,4 @@ func TestLeaseEndsTheProcessGroup(t *testing.T) {
 	check.Must(t, holder.Process.Kill())
 	_ = holder.Wait()
 	isGone(pid)
-}
-
-// Another replica is asked where one may answer otherwise: it is unreachable or busy.
-func TestLeaseFinalAnswers(t *testing.T) {
-	for _, c := range []struct {
-		refusedError
-		final bool
-	}{
-		{refusedError{status: 404, code: -2}, true},
-		{refusedError{status: 409, code: -14}, true},
-		{refusedError{status: 429, code: -12}, false},
-		{refusedError{status: 503, code: -8}, false},
-		{refusedError{status: 200}, false}, // no shardid
-	} {
-		check.Equal(t, isFinal(&c.refusedError), c.final, c.status, c.code)
-	}
 }

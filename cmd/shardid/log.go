@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"hash/maphash"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"shardid/cmd/shardid/config"
@@ -56,17 +54,10 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// tellBadRows tells of rows that cannot be used, of each once, however often it is read. Safe for
-// concurrent use.
+// tellBadRows tells of rows that cannot be used, each time that they are read. Safe for concurrent use.
 func tellBadRows(log *slog.Logger) func(error) {
 	limited := &background.RateLimitedLog{Logger: log, Every: badRowEvery, Burst: badRowLines}
-	var told sync.Map // by the hash of the error's text, which names the row: a table may have a million
-	seed := maphash.MakeSeed()
-	return func(err error) {
-		if _, again := told.LoadOrStore(maphash.String(seed, err.Error()), true); !again {
-			limited.Log(slog.LevelWarn, "row left out: mend or delete it", "error", err)
-		}
-	}
+	return func(err error) { limited.Log(slog.LevelWarn, "row left out: mend or delete it", "error", err) }
 }
 
 // logLevel is the level of the log, which can be another one until the end of the process.

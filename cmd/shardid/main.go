@@ -68,8 +68,7 @@ func newCLI() *cli {
 	c.root.AddCommand(c.serve(), c.status(), c.migrate(),
 		administer(c, appNoun()), administer(c, tagNoun()), administer(c, nameNoun()), administer(c, spaceNoun()),
 		c.confirm(), c.region(),
-		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(),
-		c.man())
+		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version())
 	return c
 }
 

@@ -20,8 +20,7 @@ func (a *App) state() monitor.State {
 		NoneFreeOf: a.api.NoneFreeOf(),
 	}
 	if a.snowflake != nil {
-		lease := a.snowflake.keeper.Status()
-		s.Worker = &lease
+		s.Worker = a.snowflake.keeper.Status()
 	}
 	return s
 }

@@ -6,20 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"shardid/cmd/shardid/config"
 	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/service/admin"
-	"shardid/service/httpapi"
+	"shardid/service/issuer"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -117,23 +116,24 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 	if err != nil || len(apps) > 0 {
 		return err
 	}
-	resources := admin.New(adminOptions(cfg, db, log)).Resources()
-	ask := asking{handler: httpapi.NewAdministration(resources, "demo", log), timeout: time.Minute}
 	const text = " of shardid serve --demo"
-	for _, demo := range []struct {
-		kind admin.Kind
-		body map[string]any
-	}{
-		{admin.TagKind, map[string]any{"tag": "leaf-segment-test", "description": "demo tag" + text}},
-		{admin.TagKind, map[string]any{"tag": "orders", "description": "demo tag" + text}},
-		{admin.NameKind, map[string]any{"name": "demo"}},
-		{admin.SpaceKind, map[string]any{"space": "chat"}},
-		{admin.AppKind, map[string]any{"id": 1, "name": "test", "description": "demo app" + text}}, // the last
-	} {
-		_, err := ask.send(ctx, cfg, http.MethodPost, "/admin/"+demo.kind.Path, demo.body)
-		// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.
-		if refused, ok := errors.AsType[*refusedError](err); err != nil && (!ok || refused.code != -13) {
-			return err
+	demo := map[string][]admin.Given{
+		"app": {{"id": int64(1), "name": "test", "description": "demo app" + text}},
+		"tag": {
+			{"tag": "leaf-segment-test", "description": "demo tag" + text},
+			{"tag": "orders", "description": "demo tag" + text},
+		},
+		"name":  {{"name": "demo"}},
+		"space": {{"space": "chat"}},
+	}
+	// The app is the last, as it says that all the others are there.
+	for _, resource := range slices.Backward(admin.New(adminOptions(cfg, db, log)).Resources()) {
+		for _, given := range demo[resource.One] {
+			_, _, err := resource.Add(ctx, admin.Actor{Name: "demo"}, given)
+			// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.
+			if err != nil && issuer.Code(err) != -13 {
+				return err
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -146,7 +147,9 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 	}
 	if s.Worker.Mode != workerZKEphemeral {
 		opts.OpenFile = func(address string) (worker.File, error) {
-			return open(workerFileOptions(a.cfg, s.Name, address, layout))
+			_, port, _ := net.SplitHostPort(address) // instanceAddress and the configuration have checked it
+			dir := filepath.Join(a.cfg.DataDir, s.Name, port)
+			return open(workerfile.Options{Dir: dir, Registry: s.Worker.Mode, Address: address, Layout: layout})
 		}
 	}
 	return worker.New(opts), nil

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"shardid/model"
 	"shardid/service/access"
@@ -14,27 +13,15 @@ import (
 )
 
 func (c *cli) token() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Make and check the bearer tokens of server.tokens_file",
-		Example: `  shardid token new --name orders-service --may queue:1,queue:7
-  shardid token check --file tokens.yaml`,
-		Args: cobra.NoArgs,
-	}
-	cmd.AddCommand(c.tokenNew(), c.tokenCheck())
-	return cmd
-}
-
-func (c *cli) tokenNew() *cobra.Command {
 	var name, expires string
 	var may []string
 	var rate float64
 	var perSecond int64
 	cmd := &cobra.Command{
-		Use:   "new --name NAME --may WHAT,WHAT",
+		Use:   "token new --name NAME --may WHAT,WHAT",
 		Short: "Make a token, and print the line to paste into the file",
 		Long: `Make a token, and print the line to paste into the file. The token itself goes to standard
-error: it is shown here and never again.
+error: it is shown here and never again. shardid config check checks the file.
 
 What it may have: queue:1 (app 1), segment:orders (a tag), lease:carts (worker IDs of a name), sequence:chat (a
 space), each with * at the end for any end, as in segment:pre*; queue:* (every app); snowflake; uid; admin
@@ -42,7 +29,7 @@ space), each with * at the end for any end, as in segment:pre*; queue:* (every a
 		Example: `  shardid token new --name orders-service --may queue:1,queue:7 --rate 500
   shardid token new --name billing --may 'segment:invoices,segment:bill*,uid'
   shardid token new --name alice --may admin --expires 2027-01-31 >> tokens.yaml`,
-		Args: cobra.NoArgs,
+		ValidArgs: []string{"new"}, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "`name` for people and logs")
@@ -76,55 +63,4 @@ space), each with * at the end for any end, as in segment:pre*; queue:* (every a
 			fmt.Fprintln(w, entry)
 		})
 	})
-}
-
-func (c *cli) tokenCheck() *cobra.Command {
-	var file string
-	cmd := &cobra.Command{
-		Use:     "check [--file FILE]",
-		Short:   "Check a file of tokens, and say what each may do",
-		Example: "  shardid token check\n  shardid token check --file tokens.yaml",
-		Args:    cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&file, "file", "", "`FILE` with the tokens (default the configured server.tokens_file)")
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		if file == "" {
-			file = cfg.Server.TokensFile
-		}
-		if file == "" {
-			return fmt.Errorf("%w: no file is configured: give --file, or set server.tokens_file",
-				model.ErrInvalidArgument)
-		}
-		tokens, err := access.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		views := make([]access.View, len(tokens))
-		for i, t := range tokens {
-			views[i] = t.View()
-		}
-		cells := func(t *access.Token) []any {
-			v, expires, may := t.View(), "never", "nothing but monitoring"
-			if len(v.May) > 0 {
-				may = strings.Join(v.May, ", ")
-			}
-			if !v.Expires.IsZero() {
-				expires = instant(v.Expires)
-			}
-			if t.Expired(time.Now()) {
-				expires += ", so it is refused"
-			}
-			return []any{v.Name, may, orNone(v.Rate), orNone(float64(v.IDsPerSecond)), expires}
-		}
-		const head = "NAME\tMAY\tREQUESTS/S\tIDS/S\tEXPIRES"
-		return c.print(cmd, views, table(tokens, "the file has no token", head, cells))
-	})
-}
-
-// orNone is a limit for people; 0 is none.
-func orNone(limit float64) string {
-	if limit == 0 {
-		return "no limit"
-	}
-	return strconv.FormatFloat(limit, 'f', -1, 64)
 }

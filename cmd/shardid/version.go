@@ -3,14 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 // version is the release this source tree belongs to; see CHANGELOG.md. make release sets
@@ -40,25 +36,6 @@ func (c *cli) version() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
 	return cmd
-}
-
-// man writes the manual pages of all commands, for packages.
-func (c *cli) man() *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Short: "Write the manual pages into a folder", Hidden: true,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c.ran = true
-			c.root.DisableAutoGenTag = true
-			c.root.InitDefaultCompletionCmd()
-			header := &doc.GenManHeader{Section: "1", Source: "shardid " + version, Manual: "shardid"}
-			if seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
-				at := time.Unix(seconds, 0).UTC()
-				header.Date = &at
-			}
-			return doc.GenManTree(c.root, header, args[0])
-		},
-	}
 }
 
 // versionLine is the version for people.

@@ -192,12 +192,6 @@ func (a *App) addMode(name string, bit access.Modes, ready func() error, start f
 	a.modes = append(a.modes, mode{httpapi.Mode{Name: name, Ready: ready}, bit, start})
 }
 
-// modes are the names of all five, in their usual order.
-func modes() []string {
-	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID,
-		httpapi.ModeSequence}
-}
-
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() httpapi.Options {
 	o := httpapi.Options{

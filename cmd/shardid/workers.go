@@ -5,13 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"shardid/model"
-	"shardid/repository/workerfile"
 
 	"github.com/spf13/cobra"
 )
@@ -93,13 +90,4 @@ func atMs(ms int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms).UTC()
-}
-
-// workerFileOptions are those of the worker file of an instance under a name.
-func workerFileOptions(cfg Config, name, address string, layout model.SnowflakeLayout) workerfile.Options {
-	_, port, _ := net.SplitHostPort(address) // instanceAddress and the configuration have checked it
-	return workerfile.Options{
-		Dir:      filepath.Join(cfg.DataDir, name, port),
-		Registry: cfg.Snowflake.Worker.Mode, Address: address, Layout: layout,
-	}
 }

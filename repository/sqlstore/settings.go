@@ -60,6 +60,12 @@ func mysqlChecks() []dbCheck {
 			Advice: "a row whose app_id or shard_id breaks the layout of the IDs is taken: upgrade the server, " +
 				"or have CHECK enforced (MySQL 8.0.16, MariaDB 10.2.1 and newer do)",
 		}, {
+			Setting: "engine of " + table, Want: "InnoDB", Hidden: hiddenTable,
+			Ask: query1("SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() " +
+				"AND table_name = '" + table + "'"),
+			Level:  model.Unless(unsafe, "InnoDB"),
+			Advice: "it cannot lock rows or undo half a transaction: " + adviceMigrate,
+		}, {
 			Setting: "read_only", Want: "OFF", Hidden: hiddenVariable,
 			Ask: query1("SELECT IF(@@global.innodb_read_only, 'ON (innodb_read_only)', " +
 				"IF(CAST(@@global.read_only AS CHAR) IN ('0', 'OFF'), 'OFF', 'ON'))"), // MariaDB 12 has more ways of on

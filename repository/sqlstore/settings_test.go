@@ -68,7 +68,9 @@ func TestSettings(t *testing.T) {
 			{on, "CHECK of id_alloc", "enforced", ok},
 			{"ALTER TABLE id_alloc DROP CONSTRAINT id_alloc_limit_policy_is_known", "CHECK of id_alloc", "ignored",
 				unsafe},
-			{"DROP TABLE id_alloc", "CHECK of id_alloc", "", model.LevelUnknown},
+			{"ALTER TABLE id_alloc ENGINE = MyISAM", "engine of id_alloc", "MyISAM", unsafe},
+			{"DROP TABLE id_alloc", "engine of id_alloc", "", model.LevelUnknown},
+			{"DO 1", "CHECK of id_alloc", "", model.LevelUnknown},
 		},
 		SQLite: {
 			{"PRAGMA synchronous = NORMAL", "synchronous", "NORMAL", unsafe},

@@ -203,7 +203,7 @@ func TestChart(t *testing.T) {
 				checkRestricted(t, name, o.pod())
 				for _, box := range o.pod().Containers {
 					settings := strings.Replace(o.Metadata.Name, "-provision", "-migrate", 1)
-					for _, args := range [][]string{append(box.Args, "--help"), {"config", "print"}} {
+					for _, args := range [][]string{append(box.Args, "--help"), {"decode", "16385"}} {
 						out, err := command(t, all, box, settings, args).CombinedOutput()
 						check.OK(t, err, name, args, string(out))
 					}

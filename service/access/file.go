@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
-	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -21,16 +20,6 @@ const (
 )
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-// entry is a token as a file has it. What may be left out is nil then.
-type entry struct {
-	Name         string     `yaml:"name"`
-	SHA256       string     `yaml:"sha256"`
-	May          []string   `yaml:"may"` // must be there, and may be empty
-	Rate         *float64   `yaml:"rate"`
-	IDsPerSecond *int64     `yaml:"ids_per_second"`
-	Expires      *time.Time `yaml:"expires"` // a day stands for its midnight UTC
-}
 
 // ReadFile reads the tokens of a file. The error is one line, which names the file, and the line or the
 // token in it, and shows nothing that could be a token.
@@ -78,7 +67,7 @@ func Parse(name string, data []byte) ([]*Token, error) {
 
 // newToken is the token of an entry, or says what is wrong with that.
 func newToken(e entry) (t *Token, problem string) {
-	t = &Token{name: e.Name}
+	t = &Token{entry: e}
 	sum, err := hex.DecodeString(e.SHA256)
 	switch {
 	case !tokenName.MatchString(e.Name):
@@ -109,11 +98,9 @@ func newToken(e entry) (t *Token, problem string) {
 		}
 		t.ids = newLimit(float64(*q))
 	}
-	if e.Expires != nil {
-		if t.expires = *e.Expires; t.expires.IsZero() { // the library gives this for what it cannot read
-			return nil, "expires: is not a date: write it as 2027-01-31, from whose midnight UTC on the token is " +
-				"refused, or with time and zone as 2027-01-31T18:00:00+08:00"
-		}
+	if e.Expires != nil && e.Expires.IsZero() { // the library gives this for what it cannot read
+		return nil, "expires: is not a date: write it as 2027-01-31, from whose midnight UTC on the token is " +
+			"refused, or with time and zone as 2027-01-31T18:00:00+08:00"
 	}
 	return t, ""
 }

@@ -28,16 +28,15 @@ func TestParse(t *testing.T) {
 		tokens, err := Parse("t.yaml", []byte(text))
 		var shown []string
 		for _, token := range tokens {
-			v := token.View()
-			line := fmt.Sprintf("%s %v", v.Name, v.May)
-			if v.Rate > 0 {
-				line += fmt.Sprintf(" rate %v", v.Rate)
+			line := fmt.Sprintf("%s %v", token.Name(), token.May)
+			if token.Rate != nil {
+				line += fmt.Sprintf(" rate %v", *token.Rate)
 			}
-			if v.IDsPerSecond > 0 {
-				line += fmt.Sprintf(" ids %d", v.IDsPerSecond)
+			if token.IDsPerSecond != nil {
+				line += fmt.Sprintf(" ids %d", *token.IDsPerSecond)
 			}
-			if !v.Expires.IsZero() {
-				line += " until " + v.Expires.UTC().Format(time.RFC3339)
+			if token.Expires != nil {
+				line += " until " + token.Expires.UTC().Format(time.RFC3339)
 			}
 			shown = append(shown, line)
 		}
@@ -108,7 +107,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v, %v", tokens, err)
 		}
 		for _, token := range tokens {
-			if !tokenName.MatchString(token.name) || token.sum == (digest{}) {
+			if !tokenName.MatchString(token.Name()) || token.sum == (digest{}) {
 				t.Errorf("%+v", token)
 			}
 		}

@@ -90,7 +90,7 @@ func NewGuard(opts Options) (*Guard, error) {
 	}
 	g := &Guard{opts: opts}
 	if opts.AdminToken != "" {
-		g.admin = &Token{name: AdminName, admin: true, sum: digest(sha256.Sum256([]byte(opts.AdminToken)))}
+		g.admin = &Token{entry: entry{Name: AdminName}, admin: true, sum: sha256.Sum256([]byte(opts.AdminToken))}
 	}
 	g.reloader = newReloader(g.load, opts.Report, opts.File)
 	if err := g.reload(); err != nil {
@@ -99,20 +99,7 @@ func NewGuard(opts Options) (*Guard, error) {
 	return g, nil
 }
 
-// kept is the limit of a token that was read again: one that stays the same keeps what is used of it, as a
-// file that was written again gives nothing back.
-func kept(before, read *limit, now func() time.Time) *limit {
-	switch {
-	case read == nil:
-		return nil
-	case before != nil && before.perSecond() == read.perSecond():
-		return before
-	}
-	read.now = now
-	return read
-}
-
-// load reads the file. Tokens that stay keep what they have used of their rate and quota.
+// load reads the file. Each token may use the whole of its rate and quota from then on.
 func (g *Guard) load() error {
 	old, set := g.file.Load(), &tokenSet{byDigest: map[digest]*Token{}}
 	if g.opts.File == "" {
@@ -126,12 +113,11 @@ func (g *Guard) load() error {
 	for _, t := range tokens {
 		set.byDigest[t.sum] = t
 		set.admins = set.admins || t.admin
-		before := &Token{}
-		if old != nil && old.byDigest[t.sum] != nil {
-			before = old.byDigest[t.sum]
+		for _, l := range []*limit{t.requests, t.ids} {
+			if l != nil {
+				l.now = g.opts.Now
+			}
 		}
-		t.requests = kept(before.requests, t.requests, g.opts.Now)
-		t.ids = kept(before.ids, t.ids, g.opts.Now)
 	}
 	if old != nil {
 		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens))
@@ -197,7 +183,7 @@ func (g *Guard) use(sum digest) (*Token, error) {
 // which a caller cannot choose.
 func (g *Guard) find(sum digest) (*Token, error) {
 	t := g.file.Load().byDigest[sum]
-	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(g.opts.Now()) {
+	if t == nil || t.Expired(g.opts.Now()) {
 		return nil, errUnknown
 	}
 	return t, nil

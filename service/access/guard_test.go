@@ -89,15 +89,11 @@ func TestWhoIsWho(t *testing.T) {
 		{"unknown", with("Bearer nobody"), "", ""},
 		{"beginning of one", with("Bearer order"), "", ""},
 		{"its hash", with("Bearer " + sumOf("orders")), "", ""},
-		{"other letters", with("Bearer Orders"), "", ""},
 		{"space behind", with("Bearer orders "), "", ""},
 		{"no scheme", with("orders"), "", ""},
 		{"other scheme", with("Basic orders"), "", ""},
-		{"no space", with("Bearer"), "", ""},
 		{"no token", with("Bearer "), "", ""},
-		{"empty", with(""), "", ""},
 		{"twice", with("Bearer orders", "Bearer orders"), "", ""},
-		{"two in one", with("Bearer orders, Bearer orders"), "", ""},
 		{"long", with("Bearer " + strings.Repeat("x", 100_000)), "", ""},
 	} {
 		g := guardOf(t, people()) // of which nothing has been tried
@@ -129,9 +125,7 @@ func TestWhatATokenMay(t *testing.T) {
 		want string // "" is allowed
 	}{
 		{"app", orders.App(7), ""},
-		{"app at the end", orders.App(255), ""},
 		{"another app", orders.App(8), "token orders-service may not have IDs of app 8"},
-		{"app of a like bit", orders.App(65), "app 65"},
 		{"mode", orders.Mode(Queue), ""},
 		{"another mode", orders.Mode(Segment), "IDs of the mode segment"},
 		{"administration", orders.Admin(), "may not administrate"},
@@ -143,18 +137,11 @@ func TestWhatATokenMay(t *testing.T) {
 		{"space", chats.Of(Sequence, "chat"), ""},
 		{"space by its beginning", chats.Of(Sequence, "prefix"), ""},
 		{"another space", chats.Of(Sequence, "chat2"), `numbers of the space "chat2"`},
-		{"space of one without", tags.Of(Sequence, "invoices"), "space"},
-		{"sequences", chats.Mode(Sequence), ""},
-		{"a tag of one for spaces", chats.Of(Segment, "chat"), `tag "chat"`},
-		{"app of one without", tags.App(0), "app 0"},
 		{"snowflake", times.Mode(Snowflake), ""},
 		{"uid", times.Mode(UID), "uid"},
 		{"administration by its grant", boss.Admin(), ""},
 		{"IDs for administration", boss.Mode(Queue), "queue"},
 		{"nobody needed: app", everybody.App(9), ""},
-		{"nobody needed: tag", everybody.Of(Segment, "x"), ""},
-		{"nobody needed: space", everybody.Of(Sequence, "x"), ""},
-		{"nobody needed: mode", everybody.Mode(UID), ""},
 		{"nobody needed: administration", everybody.Admin(), ""},
 	} {
 		if (c.err == nil) != (c.want == "") || c.err != nil &&

@@ -52,7 +52,7 @@ func (t *Token) request() error {
 		return nil
 	}
 	if _, after := t.requests.take(1); after > 0 {
-		return &TooManyError{after, "the rate of token " + t.name + " is used up: nothing was done, slow down"}
+		return &TooManyError{after, "the rate of token " + t.Name() + " is used up: nothing was done, slow down"}
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (t *Token) Take(n int) error {
 		advice = fmt.Sprintf("ask for %d at most", most)
 	}
 	return &TooManyError{after, fmt.Sprintf("the quota ids_per_second: %d of token %s has %d left, "+
-		"and %d were asked for: nothing was issued, %s", most, t.name, left, n, advice)}
+		"and %d were asked for: nothing was issued, %s", most, t.Name(), left, n, advice)}
 }
 
 // Charge counts n IDs that were issued beside those of Take, however many are left.

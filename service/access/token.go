@@ -60,15 +60,23 @@ func Generate() (token, sum string) {
 // Token is what the bearer of a token may do. nil, for a caller that needs none, may do
 // everything. Safe for concurrent use; only what is left of its limits changes.
 type Token struct {
-	name     string      // tells tokens apart for people
+	entry
 	sum      digest      // of the token, which is known to its bearer alone
-	may      []string    // the grants, as the file has them
 	admin    bool        // the token is for administration
 	modes    Modes       // those of which it may have something
 	of       [6][]string // what, by the bit of the mode, such as tags; * at the end stands for any end
-	expires  time.Time   // from when on it is refused; zero: never
 	requests *limit      // those of a second; nil: as many as it likes
 	ids      *limit      // likewise
+}
+
+// entry is a token as a file has it. What may be left out is nil then.
+type entry struct {
+	Name         string     `yaml:"name"` // tells tokens apart for people
+	SHA256       string     `yaml:"sha256"`
+	May          []string   `yaml:"may"` // must be there, and may be empty: every token may read monitoring
+	Rate         *float64   `yaml:"rate"`
+	IDsPerSecond *int64     `yaml:"ids_per_second"`
+	Expires      *time.Time `yaml:"expires"` // a day stands for its midnight UTC
 }
 
 // grantForms says how to write what a token may have.
@@ -78,7 +86,6 @@ const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequenc
 
 // grant adds what an item of the list may stands for; false for one that stands for nothing.
 func (t *Token) grant(item string) bool {
-	t.may = append(t.may, item)
 	mode, what, of := strings.Cut(item, ":")
 	modes := modeNames()
 	i := slices.Index(modes[:], mode)
@@ -113,11 +120,11 @@ func (t *Token) Name() string {
 	if t == nil {
 		return ""
 	}
-	return t.name
+	return t.entry.Name
 }
 
 // Expired says whether the token is no longer good.
-func (t *Token) Expired(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }
+func (t *Token) Expired(now time.Time) bool { return t.Expires != nil && !now.Before(*t.Expires) }
 
 // Admin is nil for a token that may administrate. Errors: model.ErrForbidden.
 func (t *Token) Admin() error {
@@ -162,26 +169,5 @@ func (t *Token) Of(m Modes, what string) error {
 }
 
 func (t *Token) forbidden(what string) error {
-	return fmt.Errorf("%w: token %s may not %s", model.ErrForbidden, t.name, what)
-}
-
-// View is a token for people.
-type View struct {
-	Name         string    `json:"name"`
-	May          []string  `json:"may"` // what it may have beside monitoring
-	Rate         float64   `json:"rate,omitempty"`
-	IDsPerSecond int64     `json:"ids_per_second,omitempty"` // 0: no limit, as of the rate
-	Expires      time.Time `json:"expires,omitzero"`         // zero: never
-}
-
-// View shows what the token may do, by the keys of the file.
-func (t *Token) View() View {
-	v := View{Name: t.name, May: t.may, Expires: t.expires}
-	if t.requests != nil {
-		v.Rate = t.requests.perSecond()
-	}
-	if t.ids != nil {
-		v.IDsPerSecond = int64(t.ids.perSecond())
-	}
-	return v
+	return fmt.Errorf("%w: token %s may not %s", model.ErrForbidden, t.Name(), what)
 }

@@ -131,16 +131,17 @@ type Actor struct {
 	RequestID string // "" for none
 }
 
-// done is what a call did: a thing as it was and as it is, each nil for none.
-type done struct {
-	before, after any
+// Done is what a call did: a thing as it was and as it is, each nil for none.
+type Done struct {
+	Before, After any
 	counts        string // from when on, if the resource does not say it
 }
 
-// run runs a change within its time, and writes its line. A client that goes away does not end it: it would
-// not be known then whether it is stored.
-func (s *Service) run(ctx context.Context, by Actor, action, target string, asked Given,
-	change func(context.Context) (done, error)) (done, error) {
+// Do runs a change within its time, and writes its line. A client that goes away does not end it: it would
+// not be known then whether it is stored. asked is nil for a change that is about no thing of a resource, as when an
+// operator confirms something. Errors: those of change.
+func (s *Service) Do(ctx context.Context, by Actor, action, target string, asked Given,
+	change func(context.Context) (Done, error)) (Done, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	d, err := change(within)
@@ -176,14 +177,3 @@ const (
 	// withBeat is from when on a change of a space counts: replicas read the spaces with each heartbeat.
 	withBeat = "on every replica within 3 s"
 )
-
-// Do runs a change that is about no thing of a resource: an operator confirms something. It leaves
-// a line as the others do. Errors: those of change.
-func (s *Service) Do(ctx context.Context, by Actor, action, target string,
-	change func(context.Context) (before, after any, err error)) error {
-	_, err := s.run(ctx, by, action, target, nil, func(ctx context.Context) (d done, err error) {
-		d.before, d.after, err = change(ctx)
-		return d, err
-	})
-	return err
-}

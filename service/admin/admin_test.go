@@ -192,15 +192,14 @@ func TestAuditDone(t *testing.T) {
 // failure, of which nobody knows.
 func TestAuditNotDone(t *testing.T) {
 	for err, outcome := range map[error]string{
-		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrExists: "refused",
-		model.ErrUnknownApp: "refused", model.ErrUnknownTag: "refused", model.ErrUnknownName: "refused",
-		model.ErrUnknownSpace: "refused", context.DeadlineExceeded: "failed",
+		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrUnknownApp: "refused",
+		context.DeadlineExceeded: "failed",
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
 		r := newRig(&appStore{})
-		check.Is(t, r.Do(t.Context(), actor, "confirm", "app 7", func(context.Context) (before, after any, _ error) {
-			return "was", "is", err
-		}), err)
+		check.Is(t, check.Err(r.Do(t.Context(), actor, "confirm", "app 7", nil, func(context.Context) (Done, error) {
+			return Done{Before: "was", After: "is"}, err
+		})), err)
 		l := r.line(t)
 		if l.Outcome != outcome || l.Error == "" || l.Action != "confirm" || l.Before != nil || l.After != nil {
 			t.Errorf("%v: %s", err, r.log)

@@ -78,7 +78,7 @@ func (s *Service) apps() Resource {
 			app, err := store.App(ctx, appID(key))
 			return newAppItem(app), err
 		},
-		create: func(ctx context.Context, g Given) (done, error) {
+		create: func(ctx context.Context, g Given) (Done, error) {
 			app, err := store.CreateApp(ctx, model.App{
 				ID:          uint8(get[int64](g, "id")),
 				Name:        get[string](g, "name"),
@@ -89,9 +89,9 @@ func (s *Service) apps() Resource {
 				},
 				Scramble: get[bool](g, "scramble"),
 			})
-			return done{after: newAppItem(app)}, err
+			return Done{After: newAppItem(app)}, err
 		},
-		change: func(ctx context.Context, key string, g Given, confirm string) (done, error) {
+		change: func(ctx context.Context, key string, g Given, confirm string) (Done, error) {
 			change := model.AppChange{
 				Name:        pointer[string](g, "name"),
 				Description: pointer[string](g, "description"),
@@ -102,11 +102,11 @@ func (s *Service) apps() Resource {
 				Confirm:     confirm,
 			}
 			before, after, err := store.ChangeApp(ctx, appID(key), change)
-			return done{before: newAppItem(before), after: newAppItem(after)}, err
+			return Done{Before: newAppItem(before), After: newAppItem(after)}, err
 		},
-		remove: func(ctx context.Context, key, confirm string) (done, error) {
+		remove: func(ctx context.Context, key, confirm string) (Done, error) {
 			was, err := store.DeleteApp(ctx, appID(key), confirm)
-			return done{before: newAppItem(was)}, err
+			return Done{Before: newAppItem(was)}, err
 		},
 	}
 }

@@ -2,14 +2,13 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
-	"shardid/model"
+	"shardid/service/issuer"
 )
 
 // audit writes the one line about a call.
-func (s *Service) audit(ctx context.Context, by Actor, action, target string, asked Given, d done, err error) {
+func (s *Service) audit(ctx context.Context, by Actor, action, target string, asked Given, d Done, err error) {
 	attrs := []slog.Attr{slog.String("who", by.Name), slog.String("action", action), slog.String("target", target)}
 	add := func(key string, value any) { attrs = append(attrs, slog.Any(key, value)) }
 	if by.Remote != "" {
@@ -21,11 +20,11 @@ func (s *Service) audit(ctx context.Context, by Actor, action, target string, as
 	if asked != nil {
 		add("asked", asked)
 	}
-	if err == nil && d.before != nil {
-		add("before", d.before)
+	if err == nil && d.Before != nil {
+		add("before", d.Before)
 	}
-	if err == nil && d.after != nil {
-		add("after", d.after)
+	if err == nil && d.After != nil {
+		add("after", d.After)
 	}
 	add("outcome", outcome(err))
 	if err != nil {
@@ -36,16 +35,11 @@ func (s *Service) audit(ctx context.Context, by Actor, action, target string, as
 
 // outcome is that of a call with an error: done, refused or failed.
 func outcome(err error) string {
-	if err == nil {
+	switch {
+	case err == nil:
 		return "done"
+	case issuer.Failed(issuer.Code(err)):
+		return "failed"
 	}
-	for _, refusal := range []error{
-		model.ErrInvalidArgument, model.ErrRefused, model.ErrExists,
-		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace,
-	} {
-		if errors.Is(err, refusal) {
-			return "refused"
-		}
-	}
-	return "failed"
+	return "refused"
 }

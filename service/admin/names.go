@@ -104,23 +104,23 @@ func (s *Service) names() Resource {
 			holders, err := store.Holders(ctx, name, MaxHolders)
 			return WithHolders(use, holders), err
 		},
-		create: func(ctx context.Context, g Given) (done, error) {
+		create: func(ctx context.Context, g Given) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold")) // it was read before
 			name := model.Name{
 				Name: get[string](g, "name"), EpochMs: get[int64](g, "epoch"), Hold: hold,
 				WorkerBits: uint(get[int64](g, "workerBits")), SeqBits: uint(get[int64](g, "seqBits")),
 			}
 			if name.Name == s.opts.OwnName {
-				return done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: "+
+				return Done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: "+
 					"choose another name", model.ErrRefused, name.Name)
 			}
 			made, err := store.CreateName(ctx, name)
-			return done{after: unusedName(made)}, err
+			return Done{After: unusedName(made)}, err
 		},
-		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
+		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold"))
 			before, after, err := store.ChangeName(ctx, name, hold)
-			return done{unusedName(before), NewNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
+			return Done{unusedName(before), NewNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
 		},
 	}
 }

@@ -114,9 +114,9 @@ type Resource struct {
 	check   func(key string) error
 	list    func(ctx context.Context) (any, error) // a slice of what show gives
 	show    func(ctx context.Context, key string) (any, error)
-	create  func(ctx context.Context, given Given) (done, error)
-	change  func(ctx context.Context, key string, given Given, confirm string) (done, error)
-	remove  func(ctx context.Context, key, confirm string) (done, error)
+	create  func(ctx context.Context, given Given) (Done, error)
+	change  func(ctx context.Context, key string, given Given, confirm string) (Done, error)
+	remove  func(ctx context.Context, key, confirm string) (Done, error)
 	replica func(key string) Replica // what takes a change over in this process; nil for no mode
 	counts  string                   // from when on a change counts that no replica has to take over
 }
@@ -145,7 +145,7 @@ func (r Resource) Add(ctx context.Context, by Actor, given Given) (thing any, ef
 		}
 	}
 	key := fmt.Sprint(given[r.Fields[0].Name])
-	return r.run(ctx, by, "create", key, given, func(ctx context.Context) (done, error) { return r.create(ctx, whole) })
+	return r.run(ctx, by, "create", key, given, func(ctx context.Context) (Done, error) { return r.create(ctx, whole) })
 }
 
 // Change changes a thing: only what is given. Errors: those of Show, model.ErrRefused for what would let an ID
@@ -166,7 +166,7 @@ func (r Resource) Change(
 		return nil, "", fmt.Errorf("%w: nothing is to be changed: give some of %s",
 			model.ErrInvalidArgument, strings.Join(names, ", "))
 	}
-	return r.run(ctx, by, "change", key, given, func(ctx context.Context) (done, error) {
+	return r.run(ctx, by, "change", key, given, func(ctx context.Context) (Done, error) {
 		return r.change(ctx, key, given, confirm)
 	})
 }
@@ -177,23 +177,23 @@ func (r Resource) Delete(ctx context.Context, by Actor, key, confirm string) (th
 	if err := r.check(key); err != nil {
 		return nil, "", err
 	}
-	return r.run(ctx, by, "delete", key, nil, func(ctx context.Context) (done, error) {
+	return r.run(ctx, by, "delete", key, nil, func(ctx context.Context) (Done, error) {
 		return r.remove(ctx, key, confirm)
 	})
 }
 
 func (r Resource) run(ctx context.Context, by Actor, action, key string, asked Given,
-	change func(context.Context) (done, error)) (thing any, effective string, err error) {
-	d, err := r.service.run(ctx, by, r.One+"."+action, r.One+" "+key, asked, change)
+	change func(context.Context) (Done, error)) (thing any, effective string, err error) {
+	d, err := r.service.Do(ctx, by, r.One+"."+action, r.One+" "+key, asked, change)
 	if err != nil {
 		return nil, "", err
 	}
-	thing, effective = d.after, cmp.Or(d.counts, r.counts)
+	thing, effective = d.After, cmp.Or(d.counts, r.counts)
 	if thing == nil {
-		thing = d.before
+		thing = d.Before
 	}
 	if r.replica != nil {
-		effective = r.service.takeOver(ctx, r.replica(key), d.before == nil)
+		effective = r.service.takeOver(ctx, r.replica(key), d.Before == nil)
 	}
 	return thing, effective, nil
 }
@@ -224,13 +224,13 @@ func shower[T, Item any](
 // another name.
 func remover[T, Item any](
 	kind Kind, remove func(context.Context, string) (T, error), item func(T) Item,
-) func(context.Context, string, string) (done, error) {
-	return func(ctx context.Context, key, confirm string) (done, error) {
+) func(context.Context, string, string) (Done, error) {
+	return func(ctx context.Context, key, confirm string) (Done, error) {
 		if key != confirm {
-			return done{}, fmt.Errorf("%w: confirm the deletion with the name of the %s, which is %q",
+			return Done{}, fmt.Errorf("%w: confirm the deletion with the name of the %s, which is %q",
 				model.ErrInvalidArgument, kind.One, key)
 		}
 		was, err := remove(ctx, key)
-		return done{before: item(was)}, err
+		return Done{Before: item(was)}, err
 	}
 }

@@ -46,15 +46,15 @@ func (s *Service) spaces() Resource {
 		Kind: SpaceKind, service: s, check: model.CheckSpace, counts: withBeat,
 		list: lister(store.Spaces, NewSpaceItem), show: shower(store.Space, NewSpaceItem),
 		remove: remover(SpaceKind, s.deleteSpace, changedSpace),
-		create: func(ctx context.Context, g Given) (done, error) {
+		create: func(ctx context.Context, g Given) (Done, error) {
 			made, err := store.CreateSpace(ctx, model.Space{
 				Name: get[string](g, "space"), Sections: int(get[int64](g, "sections")), Step: get[int64](g, "step"),
 			})
-			return done{after: changedSpace(made)}, err
+			return Done{After: changedSpace(made)}, err
 		},
-		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
+		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
 			before, after, err := store.ChangeSpace(ctx, name, get[int64](g, "step"))
-			return done{before: changedSpace(before), after: changedSpace(after)}, err
+			return Done{Before: changedSpace(before), After: changedSpace(after)}, err
 		},
 	}
 }

@@ -65,7 +65,7 @@ func (s *Service) tags() Resource {
 		},
 		list: lister(store.Tags, newTagItem), show: shower(store.Tag, newTagItem),
 		remove: remover(TagKind, store.DeleteTag, newTagItem),
-		create: func(ctx context.Context, g Given) (done, error) {
+		create: func(ctx context.Context, g Given) (Done, error) {
 			tag, err := store.CreateTag(ctx, model.Tag{
 				Name: get[string](g, "tag"), Step: get[int64](g, "step"), MaxID: get[int64](g, "maxId"),
 				Description: get[string](g, "description"),
@@ -74,14 +74,14 @@ func (s *Service) tags() Resource {
 					Zone: get[string](g, "zone"), Overflow: model.Overflow(get[string](g, "overflow")),
 				},
 			})
-			return done{after: newTagItem(tag)}, err
+			return Done{After: newTagItem(tag)}, err
 		},
-		change: func(ctx context.Context, name string, g Given, _ string) (done, error) {
+		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
 			before, after, err := store.ChangeTag(ctx, name, model.TagChange{
 				Step: pointer[int64](g, "step"), MaxID: pointer[int64](g, "maxId"),
 				Description: pointer[string](g, "description"),
 			})
-			return done{before: newTagItem(before), after: newTagItem(after)}, err
+			return Done{Before: newTagItem(before), After: newTagItem(after)}, err
 		},
 	}
 }

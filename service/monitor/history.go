@@ -50,9 +50,9 @@ func (v Value) MarshalJSON() ([]byte, error) {
 
 const requests = "shardid_request_duration_seconds"
 
-// modes have the series name.issued, IDs a second, and name.p99Ms, the time that one request in a hundred
-// exceeded.
-func modes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
+// Modes are the names of all modes, in their usual order. They have the series name.issued, IDs a second, and
+// name.p99Ms, the time that one request in a hundred exceeded.
+func Modes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
 
 // rates are the series that are shown per second, by the counters that rise, as metric.Sums names them.
 func rates() map[string]string {
@@ -60,7 +60,7 @@ func rates() map[string]string {
 		"refused.caller":  requests + `_count{outcome="refused"}`,
 		"refused.service": requests + `_count{outcome="failed"}`,
 	}
-	for _, mode := range modes() {
+	for _, mode := range Modes() {
 		rates[mode+".issued"] = "shardid_" + mode + "_issued_total"
 	}
 	for app := range model.Apps {
@@ -170,7 +170,7 @@ func (m *Monitor) addReading(r reading) {
 // slowModes are those of which more than half of the latest samples are slow. A sample without a request is
 // not. Callers hold mu.
 func (m *Monitor) slowModes() (slow []string) {
-	for _, mode := range modes() {
+	for _, mode := range Modes() {
 		n := 0
 		for _, s := range m.history[max(0, len(m.history)-slowSamples):] {
 			if s.values[mode+".p99Ms"] > slowAbove {
@@ -194,7 +194,7 @@ func (m *Monitor) History() Chart {
 			names = append(names, name)
 		}
 	}
-	for _, mode := range modes() {
+	for _, mode := range Modes() {
 		names = append(names, mode+".p99Ms")
 	}
 	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]Value{}}

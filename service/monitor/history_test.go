@@ -55,8 +55,8 @@ func (c *counters) reading(t *testing.T, at time.Time) reading {
 	return newReading(families, at)
 }
 
-// A story of three periods: rates are per second, counts per period, quantiles those of
-// the period alone, and what cannot be read is null.
+// A story of three periods: rates are per second, counts per period, and what cannot be read is null. Quantiles are
+// those of the period alone, interpolated within a bucket, and end with the last bound.
 func TestSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counters
@@ -92,14 +92,17 @@ func TestSamples(t *testing.T) {
 			"shardid_queue_issued_total": 1057, "shardid_uid_issued_total": 50,
 			`shardid_queue_app_issued_total{app="7"}`: 30,
 		})
+		observe("uid", "ok", 98, time.Microsecond)
+		observe("uid", "ok", 2, 8*time.Millisecond)
+		observe("segment", "ok", 1, time.Hour)
 		time.Sleep(historyEvery)
 		synctest.Wait()
 
 		head := fmt.Sprintf(`{"periodSeconds":5,"times":[%d,%d,%d],"series":{`, began+5, began+10, began+15)
 		want := head + `"queue.issued":[10,0,1.4],"queue.p99Ms":[0.05,995,null],"refused.caller":[2,0,0],` +
-			`"refused.service":[1,0,0],"segment.issued":[1,0,null],"segment.p99Ms":[null,null,null],` +
+			`"refused.service":[1,0,0],"segment.issued":[1,0,null],"segment.p99Ms":[null,null,5000],` +
 			`"sequence.issued":[null,6,null],"sequence.p99Ms":[null,null,null],"snowflake.issued":[null,3,null],` +
-			`"snowflake.p99Ms":[null,null,null],"uid.issued":[null,null,10],"uid.p99Ms":[null,null,null]}}`
+			`"snowflake.p99Ms":[null,null,null],"uid.issued":[null,null,10],"uid.p99Ms":[null,null,7.5]}}`
 		check.Equal(t, encode(t, m.History()), want, "all")
 		check.Equal(t, m.Latest(AppSeries(7)), 4, "the last of the app")
 		check.Equal(t, m.Latest(AppSeries(8)), 0, "of another app")
@@ -111,35 +114,6 @@ func encode(t *testing.T, c Chart) string {
 	b, err := json.Marshal(c)
 	check.Must(t, err)
 	return string(b)
-}
-
-// The percentile of a period is interpolated within a bucket, and ends with the last bound.
-func TestP99(t *testing.T) {
-	for name, c := range map[string]struct {
-		took map[time.Duration]int
-		want time.Duration
-	}{
-		"of the first bucket": {map[time.Duration]int{time.Microsecond: 100}, 49500 * time.Nanosecond},
-		"of a later bucket": {map[time.Duration]int{time.Microsecond: 98, 8 * time.Millisecond: 2},
-			7500 * time.Microsecond},
-		"its lower end": {map[time.Duration]int{time.Microsecond: 99, 8 * time.Millisecond: 1},
-			50 * time.Microsecond},
-		"beyond the last bound": {map[time.Duration]int{time.Hour: 1}, 5 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			all := make(times, len(metric.Buckets())+1)
-			for took, n := range c.took {
-				for i, bound := range metric.Buckets() {
-					if took.Seconds() <= bound {
-						all[i] += float64(n)
-					}
-				}
-				all[len(all)-1] += float64(n)
-			}
-			got := time.Duration(all.p99() * float64(time.Second)).Round(time.Microsecond / 2)
-			check.Equal(t, got, c.want, "p99")
-		})
-	}
 }
 
 // A reading that came late is spread over the time since the last one. After 15 minutes the oldest sample goes, and

@@ -106,16 +106,13 @@ func (l *Loaded) check() {
 	if len(l.problems) > 0 {
 		return
 	}
-	if l.Snowflake.Worker.Mode == "zk_normal" {
-		l.Snowflake.Worker.Mode = "zk"
-	}
 	for _, problem := range l.conflicts() {
-		l.note(fmt.Errorf("%s: %s", l.Blame(problem), problem))
+		l.note(fmt.Errorf("%s: %s", l.blame(problem), problem))
 	}
 }
 
-// Blame is the source of the first of the keys that a problem names and that was set at all.
-func (l *Loaded) Blame(problem string) string {
+// blame is the source of the first of the keys that a problem names and that was set at all.
+func (l *Loaded) blame(problem string) string {
 	for _, named := range regexp.MustCompile(`\b[a-z]+\.[a-z_.]+`).FindAllString(problem, -1) {
 		if k := l.key(strings.TrimRight(named, ".")); k != nil && k.From != "default" {
 			return k.From
@@ -164,7 +161,7 @@ func (k *Key) check(v *validator.Validate) string {
 }
 
 // conflicts are what is wrong with keys that belong together. Each names the keys, that which is to blame first: see
-// Blame.
+// blame.
 func (l *Loaded) conflicts() (all []string) {
 	when := func(isWrong bool, problem string, args ...any) {
 		if isWrong {
@@ -180,8 +177,6 @@ func (l *Loaded) conflicts() (all []string) {
 		"token: set server.tokens_file or server.admin_token")
 	when(s.TLSClientCAFile != "" && s.TLSCertFile == "", "server.tls_client_ca_file is set but server.tls_cert_file "+
 		"is empty: clients show certificates over TLS only")
-	when(l.RESP.Addr == s.Addr && !strings.HasSuffix(s.Addr, ":0"),
-		"resp.addr is the same as server.addr: give it a port of its own")
 
 	d, isMySQL := l.Database, l.Database.Driver == "mysql"
 	const write = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
@@ -195,7 +190,8 @@ func (l *Loaded) conflicts() (all []string) {
 			"database.dsn has a parameter tls, and database.tls is true too: remove the parameter")
 	}
 	const toMySQL = "set database.driver to mysql"
-	when(!isMySQL && namesServer(d.DSN), "database.dsn is that of a server but database.driver is sqlite, which takes "+
+	ofServer := regexp.MustCompile(`^\w+://|@(\w*\(.*\))?/`).MatchString(d.DSN)
+	when(!isMySQL && ofServer, "database.dsn is that of a server but database.driver is sqlite, which takes "+
 		"the path of a file: %s, the only servers are MySQL and MariaDB, or correct database.dsn", toMySQL)
 	when(!isMySQL && len(d.Hosts) > 0, "database.hosts is set but database.driver is sqlite, a file: %s", toMySQL)
 	when(!isMySQL && d.TLS, "database.tls is true but database.driver is sqlite, a file: %s", toMySQL)
@@ -240,11 +236,4 @@ func (l *Loaded) conflicts() (all []string) {
 	when(u.Enabled && r.Bits >= u.WorkerBits, "region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, "+
 		"or switch uid off", r.Bits, u.WorkerBits)
 	return all
-}
-
-// namesServer reports whether a data source name is plainly no path of a file:
-// user:password@tcp(host)/db, user@/db, postgres://host/db, host=h dbname=d.
-func namesServer(dsn string) bool {
-	server := `^[A-Za-z][A-Za-z0-9+.-]*://|@[a-z]*\(.*\)/|@/|^[^/\\@:]{2,}:[^@]*@|\bdbname=`
-	return regexp.MustCompile(server).MatchString(dsn)
 }

@@ -130,10 +130,9 @@ type Snowflake struct {
 	Worker         Worker        `yaml:"worker"`
 }
 
-// Worker is where a snowflake instance gets its worker ID. The mode zk_normal, a name of zk in a fork of Leaf, is read
-// as zk.
+// Worker is where a snowflake instance gets its worker ID.
 type Worker struct {
-	Mode     string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_normal zk_recycle zk_ephemeral mysql local ordinal"`
+	Mode     string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_recycle zk_ephemeral mysql local ordinal"`
 	LocalMap map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
 	Expiry   time.Duration  `yaml:"expiry" default:"1h" validate:"min=1m,max=720h"`
 }

@@ -57,14 +57,6 @@ func variable(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// Value is the value for people; a secret is not shown.
-func (k *Key) Value() string {
-	if k.Secret && !k.value.IsZero() {
-		return "(secret)"
-	}
-	return fmt.Sprint(k.value)
-}
-
 // fail is an error about the key in one line: where its value is from, the key, what is
 // wrong and what to do.
 func (k *Key) fail(problem string) error {
