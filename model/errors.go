@@ -137,3 +137,10 @@ func (e *NotBegunError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
 func (e *NotBegunError) Unwrap() error { return e.Err }
+
+// MayBeStored says whether an error is that of a store which may have stored what it was asked to.
+func MayBeStored(err error) bool {
+	var away *StoreError
+	var notBegun *NotBegunError
+	return errors.As(err, &away) && !errors.As(err, &notBegun)
+}

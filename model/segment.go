@@ -16,11 +16,21 @@ func (s Segment) Len() int64 { return s.Last - max(s.First, 1) + 1 }
 // MAX_STEP): a segment should last between 15 and 30 minutes.
 const (
 	segmentDuration = 15 * time.Minute
-	idleDuration    = 2 * segmentDuration
 	// segmentShare is the share of what is left under a limit, or of a period's business
 	// numbers, one part in so many, that a segment may take.
 	segmentShare = 100
 )
+
+// TunedStep is the length of the segment that follows one of that length and that age.
+func TunedStep(last int64, age time.Duration) int64 {
+	switch {
+	case age < segmentDuration:
+		return 2 * last
+	case age >= 2*segmentDuration:
+		return last / 2
+	}
+	return last
+}
 
 // Server is one life of a database server: the server, and when it started. A
 // cluster that certifies commits is one server whose life never ends.
@@ -120,13 +130,8 @@ func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocStat
 // small space.
 func (s AllocState) nextStep(req AllocRequest, now time.Time, left int64) int64 {
 	step := max(s.CurrentStep, s.Step, 1)
-	age := now.Sub(s.At)
-	switch {
-	case s.At.IsZero():
-	case age < segmentDuration && req.Grow:
-		step *= 2
-	case age >= idleDuration:
-		step /= 2
+	if tuned := TunedStep(step, now.Sub(s.At)); !s.At.IsZero() && (tuned < step || req.Grow) {
+		step = tuned
 	}
 	step = min(max(step, s.Step), req.MaxStep)
 	if s.Limit.MaxID != 0 {

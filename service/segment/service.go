@@ -15,7 +15,6 @@
 //	service.go    Next: find the tag by name; start, the regular work, stop
 //	catalogue.go  the tags in use: how their rows are read
 //	tag.go        the pool of a tag's IDs, and how it fetches ranges
-//	step.go       how long a range should be
 //	numbers.go    IDs that are shown as texts, and the periods of their sequences
 //	view.go       what is counted, and shown of each tag
 package segment

@@ -56,7 +56,9 @@ type span struct{ first, end int64 }
 
 // supply is what is known of the row of a tag.
 type supply struct {
-	step step
+	row     int64     // the row's step, the shortest segment
+	tuned   int64     // length of the last segment, as Leaf tunes it; 0 before the first
+	takenAt time.Time // when that was taken
 	// floor is above every ID that is known to be issued, by this process or, as the table told, by
 	// others. It never falls while the process lives.
 	floor   int64
@@ -76,9 +78,9 @@ var errNoAnswer = errors.New("the database has not answered yet")
 func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
 	t := &Tag{svc: svc, name: row.Name, numbers: numbers, taking: make(chan struct{}, 1),
 		rate:   rate{began: time.Now(), last: time.Now()},
-		supply: supply{floor: row.MaxID, step: step{row: row.Step}}}
+		supply: supply{floor: row.MaxID, row: row.Step}}
 	t.pool = hold.New(hold.Options{
-		Source: source{t}, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - preload,
+		Source: t, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - preload,
 		Most: maxAhead * svc.opts.MaxStep, Timeout: svc.opts.Timeout,
 		Empty:      fmt.Errorf("%w: tag %q got no segment in time, try again", model.ErrSegmentEmpty, t.name),
 		FirstPause: minBackoff, LastPause: maxBackoff, Final: ofRow, Refuse: refusedFor, Go: svc.background.Go,
@@ -93,9 +95,9 @@ func (t *Tag) takeOver(row model.Tag) {
 	defer t.mu.Unlock()
 	s := &t.supply
 	s.removed = false
-	s.step.row = row.Step
+	s.row = row.Step
 	// A segment that was taken during the reading may or may not show in it.
-	behind := s.floor > max(row.MaxID, 1) && s.raised < t.svc.reads.Load() && s.step.last > 0
+	behind := s.floor > max(row.MaxID, 1) && s.raised < t.svc.reads.Load() && s.tuned > 0
 	s.floor = max(s.floor, row.MaxID)
 	if behind || ofRow(s.lastErr) { // the table went back in time, and the next segment lifts it; or the row was mended
 		s.lastErr = nil
@@ -165,14 +167,11 @@ func (t *Tag) runOf(s model.TagSegment) hold.Run {
 		return hold.Run{First: s.First, Count: s.End - s.First, Stride: 1}
 	}
 	region := t.svc.opts.Region
-	return hold.Run{First: s.First<<region.Bits | int64(region.ID), Count: s.End - s.First, Stride: 1 << region.Bits}
+	return hold.Run{First: region.Number(s.First), Count: s.End - s.First, Stride: region.Stride()}
 }
 
-// source is the source of a tag's pool.
-type source struct{ *Tag }
-
-// More implements hold.Source with one segment.
-func (t source) More(ctx context.Context, n int64) ([]hold.Run, error) {
+// More implements hold.Source, of the tag's pool, with one segment.
+func (t *Tag) More(ctx context.Context, n int64) ([]hold.Run, error) {
 	s, err := t.takeSegment(ctx, n)
 	if err != nil {
 		return nil, err
@@ -193,11 +192,12 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 	if t.supply.lost {
 		req.Most = 1
 	}
-	tuned := int64(0)                 // the row's step
-	if n > 0 && t.supply.loads >= 2 { // Leaf tunes from the third on
-		tuned = t.supply.step.next(time.Now(), t.svc.opts.MaxStep)
+	tuned, before := int64(0), t.supply // the row's step
+	if n > 0 && before.loads >= 2 {     // Leaf tunes from the third on
+		longest := max(before.tuned, t.svc.opts.MaxStep)
+		tuned = max(before.row, min(longest, model.TunedStep(before.tuned, time.Since(before.takenAt))))
 	}
-	if req.Step = tuned; n > 2*max(tuned, t.supply.step.row) {
+	if req.Step = tuned; n > 2*max(tuned, before.row) {
 		req.Step = max(tuned, min(n, max(t.svc.opts.MaxStep, model.MaxBatch)))
 	}
 	t.mu.Unlock()
@@ -208,9 +208,8 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.noteLoad(err)
-	if err != nil {
-		return model.TagSegment{}, t.noteFailure(err)
+	if err = t.noteLoad(err); err != nil {
+		return model.TagSegment{}, err
 	}
 	t.supply.lost = false
 	t.noteJumps(s)
@@ -229,9 +228,9 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 	if n > 0 {
 		t.forgetUsedUp(t.nextNumber(t.pool.Counts()))
 		t.segments = append(t.segments, span{s.First, s.End})
-		t.supply.step.took(tuned, s.Step, time.Now())
+		t.supply.row, t.supply.tuned, t.supply.takenAt = s.Step, max(tuned, s.Step), time.Now()
 		t.supply.loads++
-		t.pool.Bound(min(t.supply.step.last, s.End-s.First), maxAhead*t.svc.opts.MaxStep)
+		t.pool.Bound(min(t.supply.tuned, s.End-s.First), maxAhead*t.svc.opts.MaxStep)
 	}
 	return s, nil
 }
@@ -263,9 +262,9 @@ func ofRow(err error) bool {
 		errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed)
 }
 
-// noteLoad counts a load and reports whether the database works. What is wrong with one row, or a wait
-// that is meant to be, is no failure of it. Callers hold mu.
-func (t *Tag) noteLoad(err error) {
+// noteLoad counts a load, reports whether the database works, and says what callers get for the error of the load. What
+// is wrong with one row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
+func (t *Tag) noteLoad(err error) error {
 	t.svc.stats.loads.Inc()
 	if err != nil {
 		t.svc.stats.failedLoads.Inc()
@@ -278,17 +277,11 @@ func (t *Tag) noteLoad(err error) {
 	default:
 		t.svc.loads.Note(t, fmt.Errorf("tag %q: %w", t.name, err))
 	}
-}
-
-// noteFailure says what callers get for the error of a load. Callers hold mu.
-func (t *Tag) noteFailure(err error) error {
-	var away *model.StoreError
-	var notBegun *model.NotBegunError
 	switch {
 	case errors.Is(err, model.ErrUnknownTag):
 		t.remove()
 		return unknown(t.name)
-	case errors.As(err, &away) && !errors.As(err, &notBegun): // it may be committed all the same
+	case model.MayBeStored(err):
 		t.supply.lost = true
 	case ofRow(err):
 		t.svc.events.Log(slog.LevelWarn, "no segment could be taken", "tag", t.name, "error", err)

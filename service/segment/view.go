@@ -91,8 +91,8 @@ func (t *Tag) view() View {
 	counts := t.pool.Counts()
 	held, next := counts.Held, t.nextNumber(counts)
 	v := View{
-		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.step.row, t.supply.step.last), Held: held,
-		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.step.at,
+		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.row, t.supply.tuned), Held: held,
+		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.takenAt,
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern
@@ -107,6 +107,37 @@ func (t *Tag) view() View {
 		v.Value1, v.Step1, v.Max1 = second.first, second.end-second.first, second.end
 	}
 	return v
+}
+
+const (
+	// rateWindow is the time constant of the average rate that is shown.
+	rateWindow = 30 * time.Second
+	// maxRunway is the longest that is shown.
+	maxRunway = 365 * 24 * time.Hour
+)
+
+// rate is how fast a tag is used, for those who look at it. Not safe for concurrent use.
+type rate struct {
+	perSecond   float64 // IDs, on average since began or for about rateWindow
+	issued      int64   // IDs in all, at last
+	began, last time.Time
+}
+
+// observe notes that issued IDs were used until now.
+func (r *rate) observe(now time.Time, issued int64) {
+	if elapsed := now.Sub(r.last).Seconds(); elapsed > 0 {
+		share := min(1, elapsed/min(now.Sub(r.began), rateWindow).Seconds())
+		r.perSecond += share * (float64(issued-r.issued)/elapsed - r.perSecond)
+		r.issued, r.last = issued, now
+	}
+}
+
+// runway is how long held IDs last at that rate, at most a year; nothing lasts no time.
+func (r *rate) runway(held int64) time.Duration {
+	if held == 0 {
+		return 0
+	}
+	return time.Duration(min(float64(held)/r.perSecond, maxRunway.Seconds()) * float64(time.Second))
 }
 
 // counters are the metrics that the service counts.
