@@ -177,17 +177,11 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 		}
 	})
 	turn := s.turns[bits.TrailingZeros8(uint8(r.Mode))]
-	done = func() { <-turn }
-	select {
-	case turn <- struct{}{}:
-		return done, nil
-	default:
-	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case turn <- struct{}{}:
-		return done, nil
+		return func() { <-turn }, nil
 	case <-late.C:
 		return nil, fmt.Errorf("%w: %d batches of more than %d IDs are being made or read, and none ended within %v: "+
 			"nothing was issued, try again or ask another replica",

@@ -14,16 +14,13 @@ import (
 // each ask: those of the model package that have a code, or the context's.
 func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*model.SequenceAsk) {
 	closed := cmp.Or(token.Mode(access.Sequence), s.Enabled(access.Sequence))
-	good := asks
-	for i, ask := range asks {
+	good := make([]*model.SequenceAsk, 0, len(asks))
+	for _, ask := range asks {
 		ask.Err = cmp.Or(closed, mayAsk(token, ask))
 		if ask.Err == nil && ask.Count > 0 {
 			ask.Err = token.Take(int(ask.Count))
 		}
-		switch all := len(good) == len(asks); {
-		case ask.Err != nil && all:
-			good = append(make([]*model.SequenceAsk, 0, len(asks)-1), asks[:i]...)
-		case ask.Err == nil && !all:
+		if ask.Err == nil {
 			good = append(good, ask)
 		}
 	}
