@@ -18,16 +18,6 @@ import (
 
 var allFormats = []model.Format{model.Dec, model.Hex, model.Base36, model.Base62, model.Crockford}
 
-func ExampleFormat() {
-	const id = 16385
-	fmt.Println(model.Base62.Text(id), model.Base62.Padded().Text(id))
-	typed, _ := model.Crockford.Parse("g0-o1") // the letter O, and a hyphen
-	fmt.Println(typed)
-	// Output:
-	// 4GH 000000004GH
-	// 524289
-}
-
 // formatVectors are those of testdata/formats.json.
 type formatVectors struct {
 	IDs               []map[string]string // "id", and for each format "name" and "name padded"

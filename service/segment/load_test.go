@@ -165,21 +165,6 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 	})
 }
 
-// A load whose connection hangs does not keep callers for long from the next one.
-func TestALoadThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, r := orders(t, 10, func(o *segment.Options) { o.Timeout = time.Hour })
-		r.use(t)
-		db.set(func(db *table) { db.delay = time.Hour })
-		time.AfterFunc(time.Second, func() { db.set(func(db *table) { db.delay = 0 }) })
-		began := time.Now()
-		_ = r.batch(t, "orders", 1)
-		if d := time.Since(began); d > 2*time.Second+100*time.Millisecond {
-			t.Errorf("served after %v", d)
-		}
-	})
-}
-
 // A table that went back is lifted with the next reading, without a caller; one that readings see while segments are
 // taken never counts as such.
 func TestATableThatWentBackIsLifted(t *testing.T) {

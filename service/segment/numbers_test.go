@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/segment"
 )
 
 //nolint:gochecknoglobals // a constant
@@ -20,11 +18,11 @@ var daily = model.Numbering{Pattern: "O{yyyyMMdd}-{seq:6}", Reset: model.ResetDa
 
 // numbered is a table with a tag of business numbers and a replica that serves it. The
 // bubble's clock begins at midnight.
-func numbered(t *testing.T, step int64, n model.Numbering, change ...func(*segment.Options)) (*table, replica) {
+func numbered(t *testing.T, step int64, n model.Numbering) (*table, replica) {
 	t.Helper()
 	db := newTable(step, "plain")
 	db.rows["orders"] = model.Tag{Name: "orders", MaxID: 1, Step: step, Numbering: n}
-	return db, ready(t, db, change...)
+	return db, ready(t, db)
 }
 
 func (r replica) text(t *testing.T, want ...string) {
@@ -52,21 +50,6 @@ func TestNumbersBeginAgainAtMidnight(t *testing.T) {
 				t.Errorf("the segment %+v is of two days", s)
 			}
 		}
-	})
-}
-
-// A clock that goes back over midnight continues with the numbers of the day that has begun.
-func TestNumbersWhenTheClockGoesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var back atomic.Int64
-		_, r := numbered(t, 3, daily, func(o *segment.Options) {
-			o.Now = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
-		})
-		r.text(t, "O20000101-000001")
-		back.Store(int64(time.Minute))
-		r.text(t, "O20000101-000002", "O20000101-000003", "O20000101-000004", "O20000101-000005")
-		back.Store(int64(35 * 365 * 24 * time.Hour)) // before 1970
-		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrTimeExhausted)
 	})
 }
 
