@@ -25,7 +25,7 @@ func TestJavaHashVectors(t *testing.T) {
 		{"😀", 1772899, 35},
 		{"", 0, 0},
 	} {
-		if h, s := idtext.JavaHash(c.pass), model.ShardOf(c.pass); h != c.hash || s != c.shard {
+		if h, s := idtext.JavaHash(c.pass), idtext.ShardOf(c.pass); h != c.hash || s != c.shard {
 			t.Errorf("%q: hash %d, shard %d, want %d and %d", c.pass, h, s, c.hash, c.shard)
 		}
 	}
@@ -33,14 +33,14 @@ func TestJavaHashVectors(t *testing.T) {
 
 func TestCheckGatePass(t *testing.T) {
 	for _, pass := range []string{"", strings.Repeat("x", 1025), "\xff", "a\xc3"} {
-		check.Is(t, model.CheckGatePass(pass), model.ErrInvalidArgument, pass)
-		check.Is(t, check.Err(model.CheckedShardOf(pass)), model.ErrInvalidArgument, pass)
+		check.Is(t, idtext.CheckGatePass(pass), model.ErrInvalidArgument, pass)
+		check.Is(t, check.Err(idtext.CheckedShardOf(pass)), model.ErrInvalidArgument, pass)
 	}
 	for _, pass := range []string{"a", "张三", "😀", strings.Repeat("x", 1024), " "} {
-		check.OK(t, model.CheckGatePass(pass), pass)
-		shard, err := model.CheckedShardOf(pass)
+		check.OK(t, idtext.CheckGatePass(pass), pass)
+		shard, err := idtext.CheckedShardOf(pass)
 		check.OK(t, err, pass)
-		check.Equal(t, shard, model.ShardOf(pass), pass)
+		check.Equal(t, shard, idtext.ShardOf(pass), pass)
 	}
 }
 

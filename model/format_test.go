@@ -12,11 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
 )
 
-var allFormats = []model.Format{model.Dec, model.Hex, model.Base36, model.Base62, model.Crockford}
+var allFormats = []idtext.Format{idtext.Dec, idtext.Hex, idtext.Base36, idtext.Base62, idtext.Crockford}
 
 // formatVectors are those of testdata/formats.json.
 type formatVectors struct {
@@ -56,12 +57,12 @@ func TestFormatVectors(t *testing.T) {
 		check.Equal(t, slices.IsSorted(padded), true, f)
 	}
 	for _, row := range v.Accepted {
-		id, err := model.ParseID(row.Text, row.Format)
+		id, err := idtext.ParseID(row.Text, row.Format)
 		check.OK(t, err)
 		check.Equal(t, strconv.FormatInt(id, 10), row.ID, row)
 	}
 	for _, row := range v.Refused {
-		f, err := model.ParseFormat(row.Format)
+		f, err := idtext.ParseFormat(row.Format)
 		check.Must(t, err)
 		check.Is(t, check.Err(f.Parse(row.Text)), model.ErrInvalidArgument, row)
 	}
@@ -134,7 +135,7 @@ func TestParseIDWithoutAFormat(t *testing.T) {
 		"7fffffffffffffff": math.MaxInt64, "1y2p0ij32e8e7": math.MaxInt64, "AzL8n0Y58m7": math.MaxInt64,
 		"7ZZZZZZZZZZZZ": math.MaxInt64, "2c6949780002a001": 3200169789968523265, "0000000000400a0f": 0x400a0f,
 	} {
-		id, err := model.ParseID(text, "")
+		id, err := idtext.ParseID(text, "")
 		check.OK(t, err, text)
 		check.Equal(t, id, want, text)
 	}
@@ -145,19 +146,19 @@ func TestParseIDWithoutAFormat(t *testing.T) {
 		"": `not ""`, "+1": `not "+1"`, "0x10": `not "0x10"`, "1 ": "not", "g-1": "not",
 		strings.Repeat("z", 200): `zzz"…; name`,
 	} {
-		id, err := model.ParseID(text, "")
+		id, err := idtext.ParseID(text, "")
 		if !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %d, %v", text, id, err)
 		}
 	}
-	check.Is(t, check.Err(model.ParseID("1", "base64")), model.ErrInvalidArgument)
+	check.Is(t, check.Err(idtext.ParseID("1", "base64")), model.ErrInvalidArgument)
 }
 
 // FuzzFormats: every number comes back from every text of it, and a text that is taken is
 // that of its number.
 func FuzzFormats(f *testing.F) {
 	for _, seed := range []int64{0, 1, 16385, 1<<53 - 1, math.MaxInt64} {
-		f.Add(seed, model.Base62.Text(seed))
+		f.Add(seed, idtext.Base62.Text(seed))
 	}
 	for _, text := range []string{"", "-", "I-L-o", "zzzzzzzzzzzz", "0x1", "ſ", "K", "1\x00"} {
 		f.Add(int64(7), text)
@@ -165,12 +166,12 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id int64, text string) {
 		id &= math.MaxInt64
 		for _, format := range allFormats {
-			for _, f := range []model.Format{format, format.Padded()} {
+			for _, f := range []idtext.Format{format, format.Padded()} {
 				written := f.Text(id)
 				if got, err := f.Parse(written); err != nil || got != id {
 					t.Fatalf("%v: %d became %s, %d, %v", f, id, written, got, err)
 				}
-				if got, err := model.ParseID(written, ""); err == nil && got != id &&
+				if got, err := idtext.ParseID(written, ""); err == nil && got != id &&
 					strconv.FormatInt(got, 10) != written {
 					t.Fatalf("%s, which is %d in the format %v, was taken for %d", written, id, f, got)
 				}
@@ -184,9 +185,9 @@ func FuzzFormats(f *testing.F) {
 			}
 			plain := text
 			switch format {
-			case model.Crockford:
+			case idtext.Crockford:
 				plain = strings.NewReplacer("-", "", "I", "1", "L", "1", "O", "0").Replace(strings.ToUpper(text))
-			case model.Hex, model.Base36:
+			case idtext.Hex, idtext.Base36:
 				plain = strings.ToLower(text)
 			}
 			plain = strings.TrimLeft(plain[:len(plain)-1], "0") + plain[len(plain)-1:]

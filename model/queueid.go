@@ -6,6 +6,8 @@ package model
 import (
 	"fmt"
 	"math"
+
+	"shardid/client/idtext"
 )
 
 // The layout of a queue ID, the original article's: a positive 64-bit integer
@@ -26,7 +28,12 @@ const (
 	IndexStride int64 = 1 << (shardBits + appBits)
 	// MaxIndex is the highest index an ID can hold, 2^49-1. The lowest is 1.
 	MaxIndex int64 = 1<<indexBits - 1
+	// MaxBatch is the most IDs one call may ask for, in every mode.
+	MaxBatch = 10_000
 )
+
+// The clients have as many shards.
+var _ [idtext.Shards]struct{} = [Shards]struct{}{}
 
 // ListKey names one list of indices: a shard of an app.
 type ListKey struct {

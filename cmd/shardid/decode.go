@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"shardid/client/idtext"
 	"shardid/model"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ image of the index is shown: only a server knows its secret, and /decode has the
 		"writes, digits are decimal")
 	return c.command(cmd, func(cmd *cobra.Command, words []string, cfg Config) error {
 		for i, word := range words {
-			id, err := model.ParseID(word, format)
+			id, err := idtext.ParseID(word, format)
 			if err == nil && id < 0 {
 				err = fmt.Errorf("%w: %d is not an ID: IDs are positive", model.ErrInvalidArgument, id)
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/access"
@@ -51,7 +52,7 @@ func (q *fakeQueue) Next(ctx context.Context, app int, gatePass string, count in
 			return dst, err
 		}
 	}
-	key := model.ListKey{App: uint8(app), Shard: model.ShardOf(gatePass)}
+	key := model.ListKey{App: uint8(app), Shard: idtext.ShardOf(gatePass)}
 	for range count {
 		q.index++
 		dst = append(dst, key.Compose(q.index))

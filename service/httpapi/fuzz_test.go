@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"shardid/client/idtext"
 	"shardid/model"
 
 	"github.com/gin-gonic/gin"
@@ -40,7 +41,7 @@ func FuzzParseGet(f *testing.F) {
 		}
 		inRange := p.App >= 0 && p.App < model.Apps && p.Count >= 1 && p.Count <= model.MaxBatch &&
 			(p.batch || p.Count == 1)
-		if !inRange || p.GatePass == "" || len(p.GatePass) > model.MaxGatePassBytes || !utf8.ValidString(p.GatePass) {
+		if !inRange || p.GatePass == "" || len(p.GatePass) > idtext.MaxGatePassBytes || !utf8.ValidString(p.GatePass) {
 			t.Fatalf("%q accepted as %+v", query, p)
 		}
 		if unreadable == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
@@ -23,8 +24,8 @@ type asked struct {
 	token     *access.Token // nil where none is required
 	batch     bool          // count was given: the answer is a list
 	stringify bool
-	digits    model.Format // of /v1
-	stride    int64        // of ranges
+	digits    idtext.Format // of /v1
+	stride    int64         // of ranges
 	form      form
 }
 
@@ -119,7 +120,7 @@ func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := model.ParseID(given[0].text, given[2].text)
+	id, err := idtext.ParseID(given[0].text, given[2].text)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (a *API) decodeSnowflake(_ context.Context, c *gin.Context) (any, error) {
 
 // parts reads a decimal ID of a kind and returns its numbers by their names. Errors: model.ErrInvalidArgument.
 func (a *API) parts(kind, value string) (int64, map[string]int64, error) {
-	id, err := model.ParseID(value, "dec")
+	id, err := idtext.ParseID(value, "dec")
 	if err != nil {
 		return 0, nil, err
 	}

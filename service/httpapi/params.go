@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/service/access"
 
@@ -96,7 +97,7 @@ func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 		q.form = asLines
 	}
 	q.GatePass = given[3].text
-	return q, model.CheckGatePass(q.GatePass)
+	return q, idtext.CheckGatePass(q.GatePass)
 }
 
 // readLeaf reads the parameters of clients of Leaf and Baidu: what they read is a number and
@@ -132,7 +133,7 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 	ranges, rangesErr := parseFlag("ranges", given[1])
 	padded, paddedErr := parseFlag("padded", padding)
 	if format.given {
-		q.digits, err = model.ParseFormat(format.text)
+		q.digits, err = idtext.ParseFormat(format.text)
 	}
 	if err = cmp.Or(countErr, rangesErr, err, paddedErr); err != nil {
 		return q, err
@@ -146,7 +147,7 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 			model.ErrInvalidArgument)
 	case ranges:
 		q.form = asRanges
-	case q.digits != model.Dec:
+	case q.digits != idtext.Dec:
 		q.form = asTexts
 	}
 	q.Texts = q.form == asStrings
@@ -155,7 +156,7 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 			return q, err
 		}
 		q.GatePass = given[4].text
-		err = model.CheckGatePass(q.GatePass)
+		err = idtext.CheckGatePass(q.GatePass)
 	}
 	return q, err
 }

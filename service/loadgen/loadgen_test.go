@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -59,7 +60,7 @@ func TestShards(t *testing.T) {
 	requests := map[uint8]int{}
 	for turn := range 1024 {
 		_, key := Options{Mode: "queue", App: 7, Passes: 1024}.target(turn)
-		requests[model.ShardOf(strings.TrimPrefix(key, "queue:7:"))]++
+		requests[idtext.ShardOf(strings.TrimPrefix(key, "queue:7:"))]++
 	}
 	check.Equal(t, len(requests), model.Shards, "shards")
 	check.Equal(t, requests[0], 1024/model.Shards, "requests of a shard")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/scripts/check"
@@ -351,12 +352,12 @@ func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return r
 }
 
-func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: model.ShardOf("alice")} }
+func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: idtext.ShardOf("alice")} }
 
 // passOf is a gatePass of a shard.
 func passOf(shard uint8) string {
 	for i := 0; ; i++ {
-		if pass := strconv.Itoa(i); model.ShardOf(pass) == shard {
+		if pass := strconv.Itoa(i); idtext.ShardOf(pass) == shard {
 			return pass
 		}
 	}

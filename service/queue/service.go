@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/service/background"
 
@@ -104,7 +105,7 @@ func New(opts Options) (*Service, error) {
 // Errors: model.ErrNotReady, ErrUnknownApp, ErrUnknownShard, ErrQueueEmpty,
 // ErrLimitReached, ErrInvalidArgument, or the error of ctx.
 func (s *Service) Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error) {
-	shard, err := model.CheckedShardOf(gatePass)
+	shard, err := idtext.CheckedShardOf(gatePass)
 	if err != nil {
 		return dst, err
 	}

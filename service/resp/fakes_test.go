@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/access"
@@ -56,7 +57,7 @@ func (f *fake) take(ctx context.Context, count int, dst []int64) ([]int64, error
 type fakeQueue struct{ *fake }
 
 func (f fakeQueue) Next(ctx context.Context, _ int, gatePass string, count int, dst []int64) ([]int64, error) {
-	if err := model.CheckGatePass(gatePass); err != nil {
+	if err := idtext.CheckGatePass(gatePass); err != nil {
 		return dst, err
 	}
 	return f.take(ctx, count, dst)

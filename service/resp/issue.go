@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
@@ -80,7 +81,7 @@ func (c *conn) takeTurn(r issuer.Request) (pass func(), err error) {
 // request reads the arguments and finds the token. A request of the token's rate is used
 // up, as over HTTP.
 func (c *conn) request(name string, args [][]byte) (
-	r issuer.Request, format model.Format, token *access.Token, err error,
+	r issuer.Request, format idtext.Format, token *access.Token, err error,
 ) {
 	r.Count = 1
 	if token, err = c.admit(); err != nil {
@@ -95,7 +96,7 @@ func (c *conn) request(name string, args [][]byte) (
 	case len(args) == 2:
 		r.Count, err = parseCount("count must be", args[1])
 	}
-	r.Texts = name != "INCR" && format == model.Dec
+	r.Texts = name != "INCR" && format == idtext.Dec
 	return r, format, token, err
 }
 
@@ -125,15 +126,15 @@ func (c *conn) admit() (*access.Token, error) {
 
 // cutFormat takes base62: or base62:padded: from the beginning of a key. No mode has the
 // name of a format.
-func cutFormat(key []byte) (rest []byte, format model.Format, found bool) {
+func cutFormat(key []byte) (rest []byte, format idtext.Format, found bool) {
 	name, rest, more := bytes.Cut(key, []byte(":"))
 	switch string(name) {
 	case "queue", "segment", "snowflake", "uid", "sequence": // no further look, which costs
-		return key, model.Dec, false
+		return key, idtext.Dec, false
 	}
-	format, err := model.ParseFormat(string(name))
+	format, err := idtext.ParseFormat(string(name))
 	if err != nil || !more {
-		return key, model.Dec, false
+		return key, idtext.Dec, false
 	}
 	if inner, padded := bytes.CutPrefix(rest, []byte("padded:")); padded {
 		return inner, format.Padded(), true

@@ -3,6 +3,7 @@ package resp
 import (
 	"strconv"
 
+	"shardid/client/idtext"
 	"shardid/model"
 )
 
@@ -41,12 +42,12 @@ func appendBulk[T ~string | ~[]byte](out []byte, text T) []byte {
 }
 
 // appendIDs appends IDs as bulk strings.
-func appendIDs(out []byte, ids []int64, format model.Format) []byte {
+func appendIDs(out []byte, ids []int64, format idtext.Format) []byte {
 	var text [32]byte // with room for what Decimals writes behind the digits
 	var d model.Decimals
 	for _, id := range ids {
 		digits := text[:0]
-		if format == model.Dec {
+		if format == idtext.Dec {
 			digits = d.Append(digits, id)
 		} else {
 			digits = format.Append(digits, id)

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 
 	"github.com/gin-gonic/gin"
@@ -62,7 +63,7 @@ type service struct {
 
 // get pops one index from the list of a gatePass.
 func (s *service) get(c *gin.Context) {
-	key := model.ListKey{App: 1, Shard: model.ShardOf(c.Query("gatePass"))}
+	key := model.ListKey{App: 1, Shard: idtext.ShardOf(c.Query("gatePass"))}
 	index, err := s.pop(c.Request.Context(), "plain.idList_"+key.String())
 	if err != nil {
 		c.JSON(http.StatusServiceUnavailable, gin.H{"code": -4, "message": err.Error()})
