@@ -43,12 +43,12 @@ type round struct {
 	careful bool
 }
 
-// schedule shuffles the faults of a topology, again and again until there are n. A share of the rounds, from
-// 0 to 1, is careful; half of the others come in bad weather.
+// schedule shuffles the faults of a topology, again and again until there are n; what comes before all others comes
+// once. A share of the rounds, from 0 to 1, is careful; half of the others come in bad weather.
 func schedule(seed uint64, topology string, n int, careful float64) (rounds []round) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for len(rounds) < n {
-		kinds := faultsOn(topology)
+		kinds := slices.DeleteFunc(faultsOn(topology), func(f fault) bool { return f.first > 0 && len(rounds) > 0 })
 		rnd.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		slices.SortStableFunc(kinds, func(a, b fault) int { return b.first - a.first })
 		for _, f := range kinds {
