@@ -46,6 +46,8 @@ type link struct {
 	observe model.Observe
 	dial    zk.Dialer
 
+	closing sync.WaitGroup // clients that were replaced and say goodbye, for a second at most
+
 	mu     sync.Mutex
 	client *client // nil before the first call
 	closed bool
@@ -100,7 +102,7 @@ func (l *link) connection() (*client, error) {
 		return nil, errClosed
 	}
 	if l.client != nil && l.client.away() > max(l.session, patience) {
-		go l.client.conn.Close()
+		l.closing.Go(l.client.conn.Close)
 		l.client = nil
 	}
 	if l.client == nil {
@@ -127,6 +129,7 @@ func (l *link) close() {
 	if c != nil {
 		c.conn.Close()
 	}
+	l.closing.Wait()
 }
 
 // sessionID is that of the session which the connection has or had last; 0 without one.
