@@ -93,6 +93,20 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 	l.refuses("others may issue", model.ErrNoLease)
 }
 
+// A life that begins with the file reserves nothing before its claim is made: others may have moved to another registry
+// while it was down.
+func TestAFileIsClaimedBeforeItIsUsed(t *testing.T) {
+	m, _ := withFile(t).serving()
+	m.registry.fail(errAway)
+	m.clock.pass(every)
+	reserved := m.folder.lease.Reserved
+	m.claim = errInUse
+	l := m.boot()
+	check.Is(t, l.steps(), model.ErrRegistryInUse)
+	check.Equal(t, m.folder.lease.Reserved, reserved, "what is reserved")
+	l.refuses("others may issue", model.ErrNoLease)
+}
+
 func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 	m, l := withFile(t).serving()
 	m.claim = errAway

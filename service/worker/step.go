@@ -302,12 +302,16 @@ func (k *Keeper) resume() bool {
 	return true
 }
 
-// reserveInFile reserves time while the registry is unreachable, up to the bound that
-// no other instance starts below, and that is claimed, as the database may have forgotten
-// it. It returns the cause: the registry is still away.
+// reserveInFile reserves time while the registry is unreachable, up to the bound that no other instance starts below.
+// That is claimed first, as the database may know that others use another registry by now. It returns the cause: the
+// registry is still away.
 func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	if k.lease.Expires == 0 || !k.allowed {
 		return cause // the registry has promised this term nothing yet, or nobody wants IDs
+	}
+	if _, err := k.claimRegistry(ctx, k.lease, k.lease.Expires); errors.Is(err, model.ErrRegistryInUse) {
+		k.end(err)
+		return errors.Join(err, k.disown())
 	}
 	wall, mono := k.opts.Now()
 	if err := k.jumped(wall, mono); err != nil {
@@ -320,10 +324,6 @@ func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	}
 	k.lease = next
 	k.opts.Generator.Extend(next.Reserved, k.trust)
-	if _, err := k.claimRegistry(ctx, next, next.Expires); errors.Is(err, model.ErrRegistryInUse) {
-		k.end(err)
-		return errors.Join(err, k.disown())
-	}
 	return cause
 }
 
