@@ -53,7 +53,8 @@ func (a *App) wireUID() error {
 		return err
 	}
 	keeper.Keeper = worker.New(worker.Options{
-		Condition: uid.Condition, Mode: "node", Registry: a.db.Nodes(host, workers), Generator: a.uid, Reserve: a.uid.Reserve,
+		Condition: uid.Condition, Mode: "node", Registry: a.db.Nodes(host, workers),
+		Generator: a.uid, Reserve: a.uid.Reserve,
 		Layout: func(ctx context.Context, _ bool) (time.Duration, bool, error) {
 			err := a.recordLayout(ctx, uidRecord(a.cfg))
 			return 0, err == nil, err

@@ -136,7 +136,8 @@ func TestReadOnlyServer(t *testing.T) {
 			wantAdvice(t, err, "point database.dsn at the primary")
 		}
 	}
-	wantAdvice(t, user.LayoutOnce(ctx, model.LayoutRecord{Kind: "uid", Layout: "x"}), "point database.dsn at the primary")
+	layout := model.LayoutRecord{Kind: "uid", Layout: "x"}
+	wantAdvice(t, user.LayoutOnce(ctx, layout), "point database.dsn at the primary")
 	wantAdvice(t, unmigrated.Migrate(ctx, nil), "point database.dsn at the primary")
 	run(t, s, "SET GLOBAL read_only = OFF")
 	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)

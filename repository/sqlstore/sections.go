@@ -228,7 +228,8 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 			f.Numbers, err = renewFences(tx, m, servers, place)
 		}
 		if err == nil {
-			f.Spaces, err = query[[]model.Space](tx, "read the spaces", "SELECT name, sections, step FROM "+sequenceTable)
+			f.Spaces, err = query[[]model.Space](tx, "read the spaces",
+				"SELECT name, sections, step FROM "+sequenceTable)
 		}
 		return f, err
 	})

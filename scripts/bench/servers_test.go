@@ -149,7 +149,8 @@ func (c *comparison) servers() {
 		rounds = 11 // short ones, as the speed of the machine changes
 	}
 	c.contest("servers", rounds, contenders)
-	c.latencies(own, bare, c.serveShardid(d.settings.With(rig.Settings{"QUEUE_MAX_LIST_RATE": strconv.Itoa(smallStep)})))
+	slow := rig.Settings{"QUEUE_MAX_LIST_RATE": strconv.Itoa(smallStep)}
+	c.latencies(own, bare, c.serveShardid(d.settings.With(slow)))
 }
 
 const warmup = 200 * time.Millisecond

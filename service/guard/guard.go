@@ -106,8 +106,8 @@ func (l listener) Accept() (net.Conn, error) {
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
 		case err != nil:
-			l.guard.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
-				"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
+			l.guard.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their "+
+				"limit (ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
 			time.Sleep(acceptPause)
 			continue
 		}

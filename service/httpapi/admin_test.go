@@ -212,8 +212,8 @@ func operations() []exchange {
 		{target: appsTarget, body: `{"code":0,"apps":[{` + ordersJSON + `}]}`},
 		{target: appTarget, body: app + "}", asked: "show 7"},
 		{method: post, target: appsTarget, send: `{"id":7,"name":"x"}`, status: 201, body: app + newJSON,
-			asked: `create {"ID":7,"Name":"x","Description":"","Step":1000,"Limit":{"maxLimitId":0,"limitPolicy":"reject"},` +
-				`"Scramble":false}`},
+			asked: `create {"ID":7,"Name":"x","Description":"","Step":1000,"Limit":{"maxLimitId":0,` +
+				`"limitPolicy":"reject"},"Scramble":false}`},
 		{method: post, target: appsTarget, status: 201,
 			send: ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"scramble":true,` +
 				`"description":"\u8ba2","name":"y","id":255} `,

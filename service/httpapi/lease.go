@@ -156,8 +156,8 @@ func (a *API) releaseLease(ctx context.Context, r leaseRequest) (leaseAnswer, er
 	if last := r.given[1]; last.given {
 		n, err := strconv.ParseUint(last.text, 10, 63)
 		if lastUsed = int64(n); err != nil || n == 0 || n == math.MaxInt64 {
-			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, not %s: "+
-				"leave it out if nothing is known of it", model.ErrInvalidArgument, quote(last.text))
+			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, "+
+				"not %s: leave it out if nothing is known of it", model.ErrInvalidArgument, quote(last.text))
 		}
 	}
 	err := a.opts.Leases.ReleaseLease(ctx, r.key, lastUsed)

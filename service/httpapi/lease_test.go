@@ -46,8 +46,8 @@ func (f *fakeLeases) ReleaseLease(_ context.Context, key model.LeaseKey, lastUse
 	return f.err
 }
 
-// The log has who leases and releases, and a name of which no worker ID is free is counted and named. A store that hangs
-// holds a caller for leaseTimeout.
+// The log has who leases and releases, and a name of which no worker ID is free is counted and named. A store that
+// hangs holds a caller for leaseTimeout.
 func TestLeasesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeLeases{}
@@ -90,7 +90,8 @@ func leaseExchanges() []exchange {
 		{method: del, target: "/v1/leases/orders/0?secret=s", status: 200, body: `{"code":0}`,
 			asked: "release {orders 0 s} 0"},
 		{method: post, target: "/v1/leases/%00", status: 400, code: -6, says: "a name has 1…64 letters"},
-		{method: post, target: lease + "?instance=%00", status: 400, code: -6, says: "at most 128 printable characters"},
+		{method: post, target: lease + "?instance=%00", status: 400, code: -6,
+			says: "at most 128 printable characters"},
 		{method: post, target: renew, status: 400, code: -6, says: "secret is missing"},
 		{method: post, target: "/v1/leases/orders/x/renew?secret=s", status: 400, code: -6, says: "workerId must be"},
 		{method: del, target: "/v1/leases/orders/4194304?secret=s", status: 400, code: -6, says: "in 0…4194303"},
