@@ -139,6 +139,9 @@ func (l *list) close(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = err
+	if l.refill.resume != nil {
+		l.refill.resume.Stop()
+	}
 	if p := l.pool.Load(); p != nil {
 		p.Close(err)
 	}

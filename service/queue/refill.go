@@ -69,6 +69,7 @@ type refill struct {
 	loss        time.Duration // the pause after the last segment that was lost; 0 since one arrived
 	lockedSince time.Time     // another replica has had the lock since, and the list no index; zero without one
 	segments    int64         // pushed by this process
+	resume      *time.Timer   // ends the pause; nil before the first
 }
 
 // refillSoon has the list refilled in its turn, or before all that nobody waits for. What a pass under way has
@@ -84,7 +85,7 @@ func (l *list) refillSoon(first bool) {
 func (l *list) pauseRefill(err error, pause time.Duration) {
 	if l.closed == nil {
 		l.refill.phase, l.refill.err = paused, err
-		time.AfterFunc(pause, l.endPause)
+		l.refill.resume = time.AfterFunc(pause, l.endPause)
 	}
 }
 
