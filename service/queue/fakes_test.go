@@ -23,7 +23,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain ignores the pauses of killed replicas, which close no list.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("shardid/service/queue.(*list).endPause-fm"))
+}
 
 var errAway error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it is unreachable")}
 
