@@ -23,10 +23,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain ignores the pauses of killed replicas, which close no list.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("shardid/service/queue.(*list).endPause-fm"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errAway error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it is unreachable")}
 

@@ -375,10 +375,13 @@ func (r *simReplica) issue(l *list) {
 
 func (r *simReplica) resume() { r.next() }
 
-// crash ends the process where it stands: whatever it still does fails.
+// crash ends the process where it stands: whatever it still does fails. Its lists are closed so that their pauses end.
 func (r *simReplica) crash() {
 	r.gone = true
 	r.end()
+	for _, l := range r.lists {
+		l.close(model.ErrUnknownApp)
+	}
 }
 
 // Report implements Reporter.
