@@ -83,9 +83,14 @@ func (l *list) refillSoon(first bool) {
 
 // pauseRefill notes why the list has no indices, and has it refilled after a pause. Callers hold mu.
 func (l *list) pauseRefill(err error, pause time.Duration) {
-	if l.closed == nil {
-		l.refill.phase, l.refill.err = paused, err
+	if l.closed != nil {
+		return
+	}
+	l.refill.phase, l.refill.err = paused, err
+	if l.refill.resume == nil {
 		l.refill.resume = time.AfterFunc(pause, l.endPause)
+	} else {
+		l.refill.resume.Reset(pause)
 	}
 }
 
