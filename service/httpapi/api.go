@@ -130,7 +130,7 @@ func newBare(opts Options) *API {
 	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
-	a.faults.Logger, a.faults.Burst = opts.Log, 10 // a fault that every request meets must not fill the disk
+	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
 	return a
 }
 

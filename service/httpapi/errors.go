@@ -154,10 +154,13 @@ func (a *API) explain(c *gin.Context, err error) (apiError, string) {
 			return e, a.PublicText(err)
 		}
 	}
-	if store, away := errors.AsType[*model.StoreError](err); away {
+	store, away := errors.AsType[*model.StoreError](err)
+	switch {
+	case away && c.GetBool(operatorKey):
+		return errStoreAway, store.Error()
+	case away:
 		return errStoreAway, a.PublicText(store)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.DeadlineExceeded):
 		return errStoreAway, "a store has not answered in time: try again"
 	}
 	a.fault(c, "request failed", "error", err)

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -23,8 +22,9 @@ import (
 
 // What a request keeps for the log and its span.
 const (
-	callerKey = "shardid.caller" // name of the token that it came with, never the token
-	codeKey   = "shardid.code"   // code of its error
+	callerKey   = "shardid.caller"   // name of the token that it came with, never the token
+	operatorKey = "shardid.operator" // that token is an operator's, who may read what stores say
+	codeKey     = "shardid.code"     // code of its error
 )
 
 // middleware is what every request goes through, outermost first.
@@ -65,13 +65,23 @@ func isRequestID(text string) bool {
 // requestID is the ID of the request, which it shows to the caller: its own, that of
 // its span's trace, or a new one.
 func (a *API) requestID(c *gin.Context) string {
-	id := cmp.Or(knownID(c), traceID(c), rand.Text())
-	c.Header(requestIDHeader, id)
+	id := knownID(c)
+	if id == "" {
+		if id = traceID(c); id == "" {
+			id = rand.Text()
+		}
+		c.Writer.Header()[requestIDHeader] = []string{id}
+	}
 	return id
 }
 
 // knownID is the ID that the answer shows; "" for none yet.
-func knownID(c *gin.Context) string { return c.Writer.Header().Get(requestIDHeader) }
+func knownID(c *gin.Context) string {
+	if shown := c.Writer.Header()[requestIDHeader]; len(shown) == 1 {
+		return shown[0]
+	}
+	return ""
+}
 
 // traceID is the ID of the trace that the request's span belongs to; "" without a span.
 func traceID(c *gin.Context) string {
@@ -99,8 +109,13 @@ func (a *API) describe(c *gin.Context) {
 	span.SetAttributes(semconv.HTTPRoute(c.FullPath()), attribute.Int("shardid.code", c.GetInt(codeKey)))
 }
 
-// maxLogged is how much of a path a line shows, in bytes.
-const maxLogged = 256
+const (
+	// faultLines is how many lines a second may tell of faults of ours: one that every request meets must not fill
+	// the disk.
+	faultLines = 10
+	// maxLogged is how much of a path a line shows, in bytes.
+	maxLogged = 256
+)
 
 // logRequest writes a line for a request. It shows nothing of the query, because a gatePass may be the name of a
 // person. Texts that are empty are skipped.
@@ -222,6 +237,7 @@ func (a *API) operator(c *gin.Context) (*access.Token, bool) {
 		return nil, false
 	}
 	c.Set(callerKey, token.Name())
+	c.Set(operatorKey, true)
 	return token, true
 }
 

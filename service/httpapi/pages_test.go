@@ -77,6 +77,8 @@ func pageExchanges() []exchange {
 			all[i].change = threeOfEach
 		}
 	}
+	all = append(all, exchange{name: "protected", target: "/db", token: "root", status: 503, code: -1,
+		says: "connection refused", change: func(o *Options) { closed(o); tableAway(o) }})
 	away := &fakeAdmin{err: fmt.Errorf("read: %w", storeAway())}
 	for _, target := range []string{"/db", "/api/names", "/api/sequences"} {
 		all = append(all, exchange{name: "away", target: target, status: 503, code: -1,

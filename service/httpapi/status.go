@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -146,14 +147,19 @@ func (a *API) healthz(c *gin.Context) {
 	a.writeHealth(c, answer.Status == statusOK, answer)
 }
 
-// writeHealth answers 200 or 503. With server.protect_monitoring the checks and their reasons, which hold
-// addresses of stores, are for requests with a token.
+// writeHealth answers 200 or 503. With server.protect_monitoring the reasons, which hold
+// addresses of stores, are for requests with a token; others learn what works and what
+// does not.
 func (a *API) writeHealth(c *gin.Context, ok bool, answer healthAnswer) {
 	if a.opts.ProtectMonitoring {
 		if _, err := a.opts.Access.Operator(c.Request.Header); err != nil {
-			answer.Checks = nil
-			if answer.Message != "" {
-				answer.Message = reasonHidden
+			for i := range answer.Checks {
+				if answer.Checks[i].Error != "" {
+					answer.Checks[i].Error = reasonHidden
+				}
+			}
+			if what, _, more := strings.Cut(answer.Message, ": "); more {
+				answer.Message = what + ": " + reasonHidden
 			}
 		}
 	}
