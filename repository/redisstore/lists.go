@@ -194,7 +194,8 @@ const (
 	// pieceLen bounds the indices of one script call, which blocks Redis for
 	// some 0.2 µs each.
 	pieceLen = 2_000
-	// piecesAtOnce bounds the calls of one round trip, during which Redis answers no other client: some 2 ms.
+	// piecesAtOnce bounds the calls of one round trip, during which Redis answers no other client: some
+	// 2 ms if the pieces are whole.
 	piecesAtOnce = 5
 )
 

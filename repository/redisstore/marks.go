@@ -129,7 +129,7 @@ func (o Options) place() string {
 }
 
 // reconnect gives the store with new connections to the Redis that keeps a key: to the one that the majority takes for
-// its master, where there is a majority to ask.
+// its master, where there is a majority to ask. It runs no script but that of the marks.
 func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
 	client, err := s.opts.connectToMaster(ctx, key)
 	if err != nil {
@@ -155,10 +155,11 @@ func (o Options) connectToMaster(ctx context.Context, key string) (redis.Univers
 	return o.connect(), nil
 }
 
-// elected connects to the master that the majority of all Sentinels names. A Sentinel may be asked under several
+// elected connects to the master that the majority of all Sentinels names: of those that one of them knows, and of as
+// many as are configured, as a Sentinel that was reset knows no others. A Sentinel may be asked under several
 // addresses, by its host and by its IP address, and has one vote: those that know the same others are one.
 func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
-	votes, all := map[string]int{}, 0
+	votes, all := map[string]int{}, len(o.Addrs)
 	asked, voted := map[string]bool{}, map[string]bool{}
 	for todo := slices.Clone(o.Addrs); len(todo) > 0; {
 		addr := todo[0]
@@ -174,7 +175,7 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 		voted[ids] = true
 		votes[master]++
 		all = max(all, len(others)+1)
-		if votes[master] > all/2 && len(asked) >= min(all, len(o.Addrs)) {
+		if votes[master] > all/2 && len(asked) >= len(o.Addrs) {
 			direct := o
 			direct.Mode, direct.Addrs, direct.MasterName = ModeSingle, []string{master}, ""
 			return direct.connect(), nil

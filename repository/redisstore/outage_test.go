@@ -176,6 +176,9 @@ func TestConfirm(t *testing.T) {
 		twice := []string{setup.Addrs[0], strings.Replace(setup.Addrs[0], "127.0.0.1", "localhost", 1)} // and one vote
 		o := redisstore.Options{Mode: "sentinel", Addrs: twice, MasterName: setup.MasterName}
 		confirmed(t, o, "no majority", setup.Sentinels[1:]...)
+		check.Must(t, setup.Sentinels[0].Client().Do(t.Context(), "SENTINEL", "RESET", "*").Err())
+		o.Addrs = []string{setup.Addrs[1], setup.Addrs[0]} // the one that is left knows no other
+		check.Has(t, fmt.Sprint(check.Err(of(t, o, "one").Marks().Confirm(t.Context()))), "no majority")
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()

@@ -189,9 +189,8 @@ func checkCluster(ctx context.Context, node redis.UniversalClient) error {
 // cleanupTimeout bounds the unlocking after a failed TryLock.
 const cleanupTimeout = time.Second
 
-// TryLock tries to take each name for ttl, in whole milliseconds,
-// under the token and says, in order, which it got; a name that is held under this
-// token already is one, and is held no longer for it. After an error nothing is
+// TryLock tries to take each name for ttl, in whole milliseconds, under the token and says, in order, which it got; a
+// name that is held under this token already is one, and is held no longer for it. After an error nothing is
 // held, unless Redis cannot be reached to say so: then until ttl is over.
 func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	results := s.lock.runParts(ctx, s.client, s.lockCalls(names, token, ttl.Milliseconds()), pipelineCalls)
