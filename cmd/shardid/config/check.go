@@ -190,7 +190,7 @@ func (l *Loaded) conflicts() (all []string) {
 			"database.dsn has a parameter tls, and database.tls is true too: remove the parameter")
 	}
 	const toMySQL = "set database.driver to mysql"
-	ofServer := regexp.MustCompile(`^\w+://|@(\w*\(.*\))?/`).MatchString(d.DSN)
+	ofServer := regexp.MustCompile(`^\w+://|@(\w*\(.*\))?/|^[^/\\@:]{2,}:[^@]*@|\bdbname=`).MatchString(d.DSN)
 	when(!isMySQL && ofServer, "database.dsn is that of a server but database.driver is sqlite, which takes "+
 		"the path of a file: %s, the only servers are MySQL and MariaDB, or correct database.dsn", toMySQL)
 	when(!isMySQL && len(d.Hosts) > 0, "database.hosts is set but database.driver is sqlite, a file: %s", toMySQL)

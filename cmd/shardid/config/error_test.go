@@ -21,6 +21,7 @@ func TestConfigFileErrors(t *testing.T) {
 		// The shape of the file.
 		"server:\n  adrr: x\n":                 "2: server.adrr: " + unknownKey,
 		"server.addr: x\n":                     "1: server.addr: " + unknownKey,
+		"log:\n  \"passwd hunter2\": x\n":      "2: log.passwd…: " + unknownKey,
 		"region: {\"\": x}\n":                  "1: region.: " + unknownKey,
 		"log:\n  level: info\n  level: warn\n": "3: log.level: is there twice: keep one",
 		"server: 8080\n":                       "1: server has no keys: write them on the lines below their section",
@@ -92,6 +93,8 @@ func TestConfigConflicts(t *testing.T) {
 		"server:\n  tls_client_ca_file: c.pem\n":              "2: server.tls_client_ca_file is set but se",
 		"server:\n  drain_delay: 20s\n":                       "2: server.drain_delay 20s leaves nothing o",
 		"database:\n  driver: mysql\n":                        "2: database.driver is mysql but database.d",
+		"database:\n  dsn: app:hunter2@10.0.0.7:3306/ids\n":   "2: database.dsn is that of a server but da",
+		"database:\n  dsn: host=h dbname=ids\n":               "2: database.dsn is that of a server but da",
 		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n": "3: database.dsn is no data source name of ",
 		mysql + "ids?timeout=hunter2\n":                       "3: database.dsn is no data source name of ",
 		mysql + "\n":                                          "3: database.dsn names no database: write u",

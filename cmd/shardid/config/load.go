@@ -148,7 +148,7 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 		path, at := prefix+name, l.at(pair.Key.GetToken())
 		switch k := l.key(path); {
 		case seen[name]:
-			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+name))
+			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+showName(name)))
 		case k != nil && !strings.Contains(name, "."):
 			text, ok := textOf(pair.Value, k.value.Kind())
 			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write "+
@@ -156,7 +156,7 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 		case k == nil && l.isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
-			l.note(fmt.Errorf("%s: %s: %s", at, prefix+name, unknownKey))
+			l.note(fmt.Errorf("%s: %s: %s", at, prefix+showName(name), unknownKey))
 		}
 		seen[name] = true
 	}
@@ -208,7 +208,7 @@ var ofKubernetes = regexp.MustCompile(`^SHARDID_(\w+_)?(SERVICE_HOST=|SERVICE_PO
 func (l *Loaded) readEnv(environ []string) {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		from := "environment " + name
+		from := "environment " + showName(name)
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Env() == name })
 		switch {
 		case i >= 0:
@@ -227,7 +227,7 @@ func (l *Loaded) readSetting(setting string) {
 	k := l.key(path)
 	switch {
 	case k == nil:
-		l.note(fmt.Errorf("%s: %s: %s", fromFlag, path, unknownKey))
+		l.note(fmt.Errorf("%s: %s: %s", fromFlag, showName(path), unknownKey))
 	case !found:
 		l.note(fmt.Errorf("%s: %s: has no value: write --set %[2]s=VALUE", fromFlag, path))
 	case k.Secret:
@@ -249,4 +249,14 @@ func show(text string) string {
 		text = text[:most] + "…"
 	}
 	return strconv.Quote(text)
+}
+
+// showName is the part of an unknown name that reads like one; what follows,
+// as in password:hunter2 without the space, may be a secret.
+func showName(name string) string {
+	shown := regexp.MustCompile(`^[A-Za-z0-9_.-]{0,60}`).FindString(name)
+	if shown != name {
+		shown += "…"
+	}
+	return shown
 }
