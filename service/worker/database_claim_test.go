@@ -94,17 +94,24 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 }
 
 // A life that begins with the file reserves nothing before its claim is made: others may have moved to another registry
-// while it was down.
+// while it was down, and may have issued IDs of later times.
 func TestAFileIsClaimedBeforeItIsUsed(t *testing.T) {
-	m, _ := withFile(t).serving()
-	m.registry.fail(errAway)
-	m.clock.pass(every)
-	reserved := m.folder.lease.Reserved
-	m.claim = errInUse
-	l := m.boot()
-	check.Is(t, l.steps(), model.ErrRegistryInUse)
-	check.Equal(t, m.folder.lease.Reserved, reserved, "what is reserved")
-	l.refuses("others may issue", model.ErrNoLease)
+	for name, answer := range map[string]func(m *machine){
+		"others use another registry":  func(m *machine) { m.claim = errInUse },
+		"others used another registry": func(m *machine) { m.grant.After = m.folder.lease.Reserved + 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := withFile(t).serving()
+			m.registry.fail(errAway)
+			m.clock.pass(every)
+			reserved := m.folder.lease.Reserved
+			answer(m)
+			l := m.boot()
+			check.Is(t, l.steps(), model.ErrRegistryInUse)
+			check.Equal(t, m.folder.lease.Reserved, reserved, "what is reserved")
+			l.refuses("others may issue", model.ErrNoLease)
+		})
+	}
 }
 
 func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {

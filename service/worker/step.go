@@ -309,7 +309,11 @@ func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	if k.lease.Expires == 0 || !k.allowed {
 		return cause // the registry has promised this term nothing yet, or nobody wants IDs
 	}
-	if _, err := k.claimRegistry(ctx, k.lease, k.lease.Expires); errors.Is(err, model.ErrRegistryInUse) {
+	grant, err := k.claimRegistry(ctx, k.lease, k.lease.Expires)
+	if err == nil && grant.After > k.lease.After {
+		err = fmt.Errorf("%w: its claim had ended, and others used another registry meanwhile", model.ErrRegistryInUse)
+	}
+	if errors.Is(err, model.ErrRegistryInUse) {
 		k.end(err)
 		return errors.Join(err, k.disown())
 	}
