@@ -10,7 +10,7 @@ type AppSummary struct {
 	App
 	Shards       int   // provisioned, at most the constant Shards
 	MixedLimits  bool  // not all shards have the limit, which is the highest of theirs
-	HighestIndex int64 // highest index issued in any shard
+	HighestIndex int64 // highest index issued in any shard; of a new app the highest that may have been
 	TotalIndices int64 // indices issued, all shards together, gaps included
 }
 

@@ -8,7 +8,8 @@ usage: scripts/release.sh [DIR]
 
 Builds into DIR, dist by default and emptied first, for linux and darwin, amd64 and arm64:
 
-  shardid_VERSION_OS_ARCH.tar.gz   binary, config.yaml, grants.sql, man pages, completions, licence
+  shardid_VERSION_OS_ARCH.tar.gz   binary, config.yaml, grants.sql, README, CHANGELOG,
+                                     completions, licence
   shardid_VERSION_linux_ARCH.deb, .rpm
   shardid_VERSION.sbom.json        CycloneDX: what the binary is made of
   SHA256SUMS

@@ -231,7 +231,7 @@ func appLines() []line {
 		{"confirm --app 9 --name x", 1, "not provisioned"},
 		{"provision --app 1 --name test --limit-policy wrap", 2, "limit"},
 		{"provision --app 5 --name 订单 --description orders --step 5000 --max-limit-id 4294967295", 0, "app 5 is added"},
-		{"apps list", 0, "\n5    订单    64      5000  0              4294967295    reject  orders\n"},
+		{"apps list", 0, "\n5    订单    64      5000  0              4294967295    -             reject  orders\n"},
 		{"confirm --app 5 --name 订单", 0, "app 5: nothing waited for a confirmation, nothing was changed"},
 		{"apps add --if-missing --app 7 --name orders", 0, "app 7 is added, now, on every replica"},
 		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards"},
@@ -440,6 +440,8 @@ func TestCommandsAskAServer(t *testing.T) {
 	types(t, []line{
 		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok `},
 		{"status --url URL --wait 15s --json", 0, `^(?s).*"apps":\[\{"appId":1,`},
+		{"status --url http://127.0.0.1:1 --wait 1ns", 1, "not ready within --wait"},
+		{"status --url 10.0.0.5:8080 --wait 1h", 2, "is no URL"},
 		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
 		{"spaces", 0, `^SPACE .*\nchat +1024 +10000 +1 +10000\n`},
 		{"names", 0, `^(?s)NAME .*\ndemo .* 1 +1024\n$`},

@@ -263,6 +263,7 @@ func (h *holder) supervise(answers <-chan renewal, signals <-chan os.Signal) err
 	runtime.LockOSThread() // for ever: Linux ends the command with the thread that started it
 	tick := time.NewTicker(leaseTick)
 	defer tick.Stop()
+	isFailing := false // the last renewal failed, which is told once
 	for {
 		select {
 		case <-h.ended:
@@ -280,13 +281,14 @@ func (h *holder) supervise(answers <-chan renewal, signals <-chan os.Signal) err
 		case next := <-answers:
 			switch {
 			case next.err == nil:
-				h.lease = next.leased
+				h.lease, isFailing = next.leased, false
 			case isLost(next.err) && h.ended == nil:
 				return next.err
 			case isLost(next.err):
 				answers = nil // no more will come
 				h.stop("its lease was lost, " + oneLine(next.err))
-			default:
+			case !isFailing:
+				isFailing = true
 				h.say("not renewed, trying again: %v: %s", h.lease, oneLine(next.err))
 			}
 		case <-tick.C:

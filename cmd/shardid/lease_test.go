@@ -22,12 +22,15 @@ type lessors struct {
 	hold     time.Duration
 	refuse   int // the code of the answer to everything; 0: none
 	renewals int // likewise of answers to renewals
-	none     int // so many answers to the first requests are that none is free
 
 	mu       sync.Mutex // guards what follows
+	first    []int      // the codes of the answers that are still to come before any other
 	lease    leased
 	lastUsed int64 // of the last release; 0: none
 }
+
+// ofProxy stands for a 404 of a proxy, which has no code.
+const ofProxy = 404
 
 func newLessors(t *testing.T, s *lessors) *lessors {
 	t.Helper()
@@ -49,15 +52,17 @@ func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isRenewal && code == 0 {
 		code = s.renewals
 	}
-	if s.none > 0 {
-		s.none--
-		code = -8
+	if len(s.first) > 0 {
+		code, s.first = s.first[0], s.first[1:]
 	}
-	status, ok := map[int]int{0: 200, -2: 404, -14: 409}[code]
+	status, ok := map[int]int{0: 200, -2: 404, -12: 429, -14: 409, ofProxy: 404}[code]
 	if !ok {
 		status = http.StatusServiceUnavailable
 	}
 	body := map[string]any{"code": code, "message": "refused for a test"}
+	if code == ofProxy {
+		delete(body, "code")
+	}
 	var given struct{ Secret, LastUsed string }
 	_ = json.NewDecoder(r.Body).Decode(&given)
 	switch now := time.Now().UnixMilli(); {
@@ -118,10 +123,10 @@ func TestLeaseCommand(t *testing.T) {
 
 // While no worker ID is free it says so and tries again; what no server would grant ends it.
 func TestLeaseWaitsForAWorkerID(t *testing.T) {
-	s := newLessors(t, &lessors{none: 2})
+	s := newLessors(t, &lessors{first: []int{-8, -12, ofProxy}})
 	exit, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo", "here")
-	if exit != 0 || stdout != "here\n" || strings.Count(stderr, "\n") != 1 ||
-		!strings.Contains(stderr, "no worker ID yet, trying again for up to 1m0s: ") {
+	const again = "no worker ID yet, trying again for up to 1m0s: "
+	if exit != 0 || stdout != "here\n" || strings.Count(stderr, again) != 3 || strings.Count(stderr, "\n") != 3 {
 		t.Errorf("exit %d, %q, %q", exit, stdout, stderr)
 	}
 	s.refuse = -2

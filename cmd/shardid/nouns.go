@@ -20,7 +20,8 @@ remembered what it issued. shardid provision does the same as shardid apps add.`
   shardid apps list --json --url https://ids.example.com --token-file token`,
 		none: "no app is provisioned: shardid provision --app 1 --name test",
 		columns: []column{{"APP", "appId"}, {"NAME", "name"}, {"SHARDS", "shards"}, {"STEP", "step"},
-			{"HIGHEST INDEX", "highestIndex"}, {"MAX LIMIT ID", "maxLimitIdStr"}, {"POLICY", "limitPolicy"},
+			{"HIGHEST INDEX", "highestIndex"}, {"MAX LIMIT ID", "maxLimitIdStr"}, {"MIXED LIMITS", "mixedLimits"},
+			{"POLICY", "limitPolicy"},
 			{"DESCRIPTION", "description"}},
 	}
 }

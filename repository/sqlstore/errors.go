@@ -79,8 +79,8 @@ func (s *Store) advice(err error) string {
 	case sqliteSaid(err, 11, 26): // CORRUPT, NOTADB
 		return "restore " + at + ", or set database.dsn to another path: it is not a usable SQLite database"
 	case errors.Is(err, errWitnessAway):
-		return "start Redis, and let redis.* name the same Redis in the configuration of every replica: it continues " +
-			"within seconds"
+		return "start Redis, and let redis.url name the same Redis in the configuration of every replica: it " +
+			"continues within seconds"
 	case verify != nil:
 		return "trust the authority of the server's certificate (database.tls_ca_file), and ask for a name that is " +
 			"in it"

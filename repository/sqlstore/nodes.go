@@ -39,8 +39,8 @@ const (
 // process's. Safe for concurrent use, over processes too.
 type Nodes struct {
 	store   *Store
-	host    string
-	workers int64
+	host    string // of the instance, as the rows of its starts have it
+	workers int64  // worker IDs are 0…workers-1
 }
 
 // Nodes gives the registry of the worker IDs 0…workers-1 for UIDs. Of a host the first 64 bytes are stored.
@@ -86,7 +86,7 @@ func (n *Nodes) Release(context.Context, model.Lease) error { return nil }
 
 // nodeStart is one start of an instance. Times are Unix seconds.
 type nodeStart struct {
-	host      string
+	host      string // of the instance
 	workers   int64  // worker IDs are 0…workers-1
 	token     string // random
 	second    int64  // the caller's clock: a worker ID is used again only if the mark of its last user lies before it

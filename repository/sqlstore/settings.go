@@ -110,7 +110,7 @@ func mysqlChecks() []dbCheck {
 				" WHERE seen_at > " + serverNow + " - 8000"),
 			Level: model.Unless(warn, "one"),
 			Advice: "replicas of this deployment use different Redis, or some none, so no Redis knows what was " +
-				"issued, and numbers are skipped after a failover of the database: let redis.* name the same " +
+				"issued, and numbers are skipped after a failover of the database: let redis.url name the same " +
 				"Redis in the configuration of every replica",
 		},
 	}

@@ -259,12 +259,12 @@ func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
 // issued that the database lacks. Errors: model.ErrInvalidArgument, model.ErrExists, model.ErrRefused for other numbers
 // than the tag had before, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
-	op, needs := fmt.Sprintf("add tag %q", tag.Name), []need{toShare}
+	op := fmt.Sprintf("add tag %q", tag.Name)
 	tag.Region = s.opts.Region
 	if err := cmp.Or(checkNumber(&tag), checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
 		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
 	}
-	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (made model.Tag, err error) {
+	return withMoment(ctx, s, op, []need{toShare}, func(tx *gorm.DB, m *moment) (made model.Tag, err error) {
 		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
 			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
 		if isDuplicate(err) {

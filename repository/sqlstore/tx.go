@@ -21,10 +21,9 @@ const txRetries = 2
 // for as long as that is waited for. A replica that serves tells its callers instead.
 const noteRetry = 300 * time.Millisecond
 
-// errRowChanged would mean that the rows were not locked, or that the table
-// cannot roll back.
-var errRowChanged = errors.New("a row changed under its lock: the engine of its table is not InnoDB, or a program " +
-	"writes to it without locking")
+// errRowChanged: a row is not as it was read.
+var errRowChanged = errors.New("a row changed after it was read: the engine of its table is not InnoDB, a program " +
+	"writes to it without locking, or others were quicker each time: try again")
 
 // errNoLockRow: the row that callers wait for each other at, or that of the
 // deployment, is missing.

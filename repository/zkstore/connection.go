@@ -46,7 +46,7 @@ type link struct {
 	observe model.Observe
 	dial    zk.Dialer
 
-	closing sync.WaitGroup // clients that were replaced and say goodbye, for a second at most
+	closing sync.WaitGroup // clients that were replaced and say goodbye, for some seconds at most
 
 	mu     sync.Mutex
 	client *client // nil before the first call

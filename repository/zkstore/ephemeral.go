@@ -66,6 +66,7 @@ func (e ephemeral) put(slot workerid.Slot, next workerid.Record) (changes []any)
 	if read.holder.found && (taken || released) {
 		changes = append(changes, read.holder.remove())
 	}
+	next = own(next)
 	switch data := encode(reportOf(next)); {
 	case taken:
 		changes = append(changes, create(slot.Path, data, zk.FlagEphemeral))

@@ -111,6 +111,21 @@ func TestForeverMoves(t *testing.T) {
 	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
+// A node or a record that cannot be read is no free worker ID.
+func TestForeverForeignNode(t *testing.T) {
+	for name, rubbish := range map[string][2]string{
+		"Leaf's node": {"rubbish", "{}"}, "our record": {javaLeaf, "rubbish"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c, s := alone(t, zkstore.ModeForever)
+			at := path.Join(w.forever(), owner(0).Address+"-0000000000")
+			w.write(c, at, rubbish[0])
+			w.write(c, path.Join(at, "shardid"), rubbish[1])
+			wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), "snowflake.name", "0000000000")
+		})
+	}
+}
+
 // With a chroot everything lies below it, made where it is missing, and nothing beside it.
 func TestChroot(t *testing.T) {
 	eachMode(t, func(t *testing.T, w world, mode string) {

@@ -19,7 +19,7 @@ var errForeign = errors.New("is not a record of a worker ID")
 type report struct {
 	IP        string `json:"ip"`
 	Port      string `json:"port"`
-	Timestamp int64  `json:"timestamp"` // the clock of the holder at the last report, Unix ms; 0 before the first
+	Timestamp int64  `json:"timestamp"` // the holder's clock at its last report, Unix ms; 0 before the first
 }
 
 // record is a workerid.Record as a node has it.
@@ -46,6 +46,15 @@ func (r report) address() string { return net.JoinHostPort(r.IP, r.Port) }
 func (r record) record() workerid.Record {
 	return workerid.Record{Address: r.address(), Identity: r.Identity, Token: r.Token,
 		Reserved: r.Reserved, Expires: r.Expires, Acquired: r.Acquired, Reported: r.Timestamp}
+}
+
+// own is the record without the report of another holder, or of another life: a replica of 0.3 compares its clock with
+// the report of whoever holds a worker ID.
+func own(r workerid.Record) workerid.Record {
+	if r.Acquired > 0 {
+		r.Reported = 0
+	}
+	return r
 }
 
 // encode gives the JSON of a report or a record, which are made of texts and

@@ -103,7 +103,7 @@ func (r recycle) put(slot workerid.Slot, next workerid.Record) (changes []any) {
 	if len(read) == 0 {
 		changes = append(changes, create(left, nil, zk.FlagPersistent), &zk.DeleteRequest{Path: left, Version: -1})
 	}
-	return append(changes, target.put(encode(recordOf(next))))
+	return append(changes, target.put(encode(recordOf(own(next)))))
 }
 
 // slot reads the node of a lease.

@@ -31,6 +31,7 @@ type place struct {
 	args     []string               // of serve
 	release  string                 // the binary of 0.3.0; "" is the present version
 	now      atomic.Pointer[daemon] // nil while there is no process to ask
+	ending   atomic.Bool            // its connections may break
 }
 
 // newPlace has a folder of its own, and no process yet.
@@ -96,7 +97,7 @@ func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 				target, batch = queueGet(w.app, pass), 1+rnd.IntN(40)
 			}
 			ids, a, err := d.take(target, batch)
-			lives := w.place.now.Load() == d
+			lives := w.place.now.Load() == d && !w.place.ending.Load()
 			switch {
 			case ids != nil:
 				switch {

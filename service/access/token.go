@@ -71,12 +71,12 @@ type Token struct {
 
 // entry is a token as a file has it. What may be left out is nil then.
 type entry struct {
-	Name         string     `yaml:"name"` // tells tokens apart for people
-	SHA256       string     `yaml:"sha256"`
-	May          []string   `yaml:"may"` // must be there, and may be empty: every token may read monitoring
-	Rate         *float64   `yaml:"rate"`
-	IDsPerSecond *int64     `yaml:"ids_per_second"`
-	Expires      *time.Time `yaml:"expires"` // a day stands for its midnight UTC
+	Name         string     `yaml:"name"`           // tells tokens apart for people
+	SHA256       string     `yaml:"sha256"`         // of the token, in hex
+	May          []string   `yaml:"may"`            // must be there, and may be empty: every token may read monitoring
+	Rate         *float64   `yaml:"rate"`           // requests a second, and at once
+	IDsPerSecond *int64     `yaml:"ids_per_second"` // IDs a second, and at once
+	Expires      *time.Time `yaml:"expires"`        // a day stands for its midnight UTC
 }
 
 // grantForms says how to write what a token may have.

@@ -172,10 +172,15 @@ func (r Resource) Change(
 }
 
 // Delete deletes a thing whose name is given again, and gives what it was. What it issued is remembered: should
-// it come back, it continues above that. Errors: those of Show, model.ErrRefused while it may be in use.
+// it come back, it continues above that. Errors: those of Show, model.ErrRefused while it may be in use,
+// model.ErrInvalidArgument without a name.
 func (r Resource) Delete(ctx context.Context, by Actor, key, confirm string) (thing any, effective string, err error) {
 	if err := r.check(key); err != nil {
 		return nil, "", err
+	}
+	if confirm == "" { // an app that another program made may have no name, either
+		return nil, "", fmt.Errorf("%w: confirm is missing: confirm the deletion with the name of the %s, "+
+			"?confirm=NAME", model.ErrInvalidArgument, r.One)
 	}
 	return r.run(ctx, by, "delete", key, nil, func(ctx context.Context) (Done, error) {
 		return r.remove(ctx, key, confirm)

@@ -334,9 +334,11 @@ func badAdminRequests() (all []exchange) {
 	add(get, "/admin/apps/+7", "id must be", "")
 	add(get, appsTarget+"/", "id must be", "")
 	add(patch, "/admin/tags/%ff", "not valid UTF-8", stepBody)
-	for _, target := range []string{tagTarget, nameTarget, spaceTarget} { // the name of an app is compared in the store
-		add(del, target+"?confirm=Orders", "confirm the deletion with the name of the ", "")
+	for _, target := range []string{appTarget, tagTarget, nameTarget, spaceTarget} {
 		add(del, target, "confirm the deletion with the name of the ", "")
+		if target != appTarget { // whose name is compared in the store
+			add(del, target+"?confirm=Orders", "confirm the deletion with the name of the ", "")
+		}
 	}
 	add(patch, nameTarget, "hold is missing", `{}`)
 	add(patch, nameTarget, "unknown field", `{"workerBits":10}`)

@@ -50,7 +50,7 @@ var manual = sync.OnceValue(func() map[string][]byte {
 			language, docsFolder = "zh-CN", "../"
 		}
 		// Of links to files that are not part of the binary the texts stay.
-		outside := regexp.MustCompile(`\[([^\]]*)\]\(` + docsFolder + `(?:\.\./|examples/)[^)]*\)`)
+		outside := regexp.MustCompile(`\[([^\]]*)\]\(` + docsFolder + `(?:\.\./|examples)[^)]*\)`)
 		var body bytes.Buffer
 		err = markdown.Convert(outside.ReplaceAll(source, []byte("$1")), &body,
 			parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))

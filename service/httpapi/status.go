@@ -182,7 +182,7 @@ type Status struct {
 	// Ready is what /readyz answers, Message its reason.
 	Ready   bool   `json:"ready"`
 	Message string `json:"message,omitempty"`
-	// Modes has all four, by name.
+	// Modes has all, by name.
 	Modes map[string]ModeStatus `json:"modes"`
 	// Stores are the conditions of the stores, and of what is tried again and
 	// again.

@@ -15,8 +15,8 @@ import (
 // Traffic counts what each mode has answered over all front ends since the start, but for what
 // a panic ended, and faults of shardid whatever was asked. nil counts nothing. Safe for concurrent use.
 type Traffic struct {
-	modes  [6]*meter // by the bit of the mode; nil for one that is disabled
-	faults prometheus.Counter
+	modes  [6]*meter          // by the bit of the mode; nil for one that is disabled
+	faults prometheus.Counter // answers with code -11, and panics
 }
 
 // meter counts for one mode.
@@ -37,7 +37,7 @@ func NewTraffic(registry prometheus.Registerer, modes access.Modes) *Traffic {
 		Name: "shardid_refused_total", Help: "Requests for IDs that got none, by code of the error table.",
 	}, []string{"mode", "code"})
 	t := &Traffic{faults: metric.Counter(registry, "shardid_faults_total",
-		"Requests and commands that met a fault of shardid, code -11: the log has each.")}
+		"Requests and commands that met a fault of shardid, code -11: the log tells of them.")}
 	for ; modes != 0; modes &= modes - 1 {
 		bit := bits.TrailingZeros8(uint8(modes))
 		mode := access.Modes(1 << bit).String()

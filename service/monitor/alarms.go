@@ -138,8 +138,8 @@ func rows() []row {
 			jumped := s.rose(happened, "shardid_queue_incarnation_jumps_total",
 				"shardid_segment_incarnation_jumps_total")
 			return when(jumped,
-				"find out what changed the database and Redis. Both did, so %.0f indices of lists and %.0f IDs of "+
-					"tags were skipped to be safe",
+				"find out what happened to the database, and why Redis could not vouch for it: %.0f indices of "+
+					"lists and %.0f IDs of tags were skipped to be safe",
 				s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`), s.sum("shardid_segment_jumped_ids_total"))
 		}},
 		{"ShardidConfirmationNeeded", Critical, func(s *sight) message {

@@ -189,7 +189,8 @@ func TestRows(t *testing.T) {
 }
 
 // Since is when an alarm came, until it goes; when it comes back it is anew. An event is told of for a while
-// after the last time, whatever else is on. The most severe come first, and each name once.
+// after the last time, whatever else is on. The most severe come first, and each name once, as
+// severe as any of its rows.
 func TestSince(t *testing.T) {
 	r := well()
 	look := func(second int, want ...string) {
@@ -197,7 +198,7 @@ func TestSince(t *testing.T) {
 		r.at = noon.Add(time.Duration(second) * time.Second)
 		got := []string{}
 		for _, a := range r.Alarms() {
-			got = append(got, fmt.Sprintf("%s since %v", strings.TrimPrefix(a.Name, "Shardid"),
+			got = append(got, fmt.Sprintf("%s %s since %v", a.Severity, strings.TrimPrefix(a.Name, "Shardid"),
 				a.Since.Sub(noon).Seconds()))
 		}
 		if !slices.Equal(got, append([]string{}, want...)) {
@@ -206,20 +207,20 @@ func TestSince(t *testing.T) {
 	}
 	look(0)
 	r.seen.Worker.State = worker.StateOffline
-	look(1, "WorkerID since 1")
+	look(1, "warning WorkerID since 1")
 	counts(map[string]float64{"shardid_queue_starved_total": 1})(r)
-	look(2, "Starved since 2", "WorkerID since 1")
+	look(2, "critical Starved since 2", "warning WorkerID since 1")
 	r.seen.Worker.State = worker.StateServing
-	look(61, "Starved since 2")
+	look(61, "critical Starved since 2")
 	look(62)
 	r.seen.Worker.State = worker.StateOffline
 	counts(map[string]float64{"shardid_queue_starved_total": 3, "shardid_queue_lifts_total": 1})(r)
-	look(70, "Starved since 70", "DatabaseWentBack since 70", "WorkerID since 70")
+	look(70, "critical Starved since 70", "warning DatabaseWentBack since 70", "warning WorkerID since 70")
 	r.seen.Worker.State = worker.StateServing
-	look(129, "Starved since 70", "DatabaseWentBack since 70")
+	look(129, "critical Starved since 70", "warning DatabaseWentBack since 70")
 	counts(map[string]float64{"shardid_queue_lifts_total": 2, "shardid_queue_lift_alarms_total": 1})(r)
-	look(130, "DatabaseWentBack since 70")
-	look(130+899, "DatabaseWentBack since 70")
+	look(130, "critical DatabaseWentBack since 70")
+	look(130+899, "critical DatabaseWentBack since 70")
 	look(130 + 900)
 }
 

@@ -26,7 +26,7 @@ const (
 	// database counts as another one (model.Server): no segment of a database that went back is pushed after
 	// the first one of the database that came up.
 	refillTimeout = 4 * time.Second
-	// passSize is how many lists a pass refills: one transaction, and a pipeline for each of its other steps.
+	// passSize is how many lists a pass refills: one transaction, and few pipelines for each of its other steps.
 	// passIndices is how many indices its segments have, if there is more than one. Redis takes 0.2 to 0.6 µs
 	// for an index, so passesAtOnce of them end within a quarter of a second, far from refillTimeout, at which the
 	// rest of a segment is given up.
@@ -250,7 +250,7 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 	}
 	for i, a := range s.opts.Allocator.Allocate(ctx, reqs) {
 		j := due[i]
-		if j.err, j.lost = a.Err, mayBeTaken(a.Err); a.Err != nil {
+		if j.err, j.lost = a.Err, model.MayBeStored(a.Err); a.Err != nil {
 			continue
 		}
 		s.lifted(j.key, a.Lifted)
@@ -259,13 +259,6 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 		got = append(got, j)
 	}
 	return got
-}
-
-// mayBeTaken says whether a segment may be allocated in spite of the error.
-func mayBeTaken(err error) bool {
-	var away *model.StoreError
-	var notBegun *model.NotBegunError
-	return errors.As(err, &away) && !errors.As(err, &notBegun)
 }
 
 // request is what to ask the database for. The floor has the high-water mark.

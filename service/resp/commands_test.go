@@ -11,7 +11,11 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/access"
+	"shardid/service/issuer"
+	"shardid/service/metric"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -141,6 +145,27 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		f.err.Store(&err)
 		_, addr := start(t, f, nil)
 		check.Equal(t, exchange(t, addr, encodeAll("INCR snowflake|QUIT"), 1<<20), "-SHARDID "+want+"\r\n+OK\r\n", err)
+	}
+}
+
+// What is issued, refused, or ends in a fault, is counted by its mode and its code.
+func TestCommandsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	_, addr := start(t, &fake{}, func(o *Options) {
+		o.Issuer.Sequence = panics{o.Issuer.Sequence}
+		o.Issuer.Traffic = issuer.NewTraffic(registry, access.Snowflake|access.Sequence)
+	})
+	const commands = "INCR snowflake|LPOP snowflake 10001|INCR sequence:chat:a|INCR sequence:chat:bad|QUIT"
+	exchange(t, addr, encodeAll(commands), 1<<20)
+	exchange(t, addr, encode("INCR", "sequence:chat:panic"), 1<<20)
+	values, err := metric.Values(registry)
+	check.Must(t, err)
+	const requests = "shardid_request_duration_seconds_count"
+	for name, want := range map[string]float64{
+		requests + `{mode="snowflake"}`: 2, requests + `{mode="sequence"}`: 2, requests + `{outcome="ok"}`: 2,
+		`shardid_refused_total{code="-6"}`: 1, `shardid_refused_total{code="-4"}`: 1, "shardid_faults_total": 1,
+	} {
+		check.Equal(t, values[name], want, name)
 	}
 }
 

@@ -83,6 +83,9 @@ func New(opts Options) *Server {
 func (s *Server) Serve(listener net.Listener) error {
 	s.mu.Lock()
 	s.listener = listener
+	if s.draining.Load() { // Stop came first, and saw no listener
+		_ = listener.Close()
+	}
 	s.mu.Unlock()
 	for {
 		inner, err := listener.Accept()

@@ -183,11 +183,16 @@ func (l *lane) fillSoon(s *section) {
 		return
 	}
 	s.due = true
-	if wait := time.Until(s.pause); wait > 0 {
-		time.AfterFunc(wait, func() { l.svc.fills.Add(s, false) })
+	wait := time.Until(s.pause)
+	if wait <= 0 {
+		l.svc.fills.Add(s, false)
 		return
 	}
-	l.svc.fills.Add(s, false)
+	l.svc.background.Go(func() {
+		if l.svc.background.Sleep(wait) {
+			l.svc.fills.Add(s, false)
+		}
+	})
 }
 
 // takeAnswer hands out what a section answered, and sees to it that its numbers do not run out. What it did not answer

@@ -246,7 +246,7 @@ CREATE TABLE IF NOT EXISTS shardid_name (
   set_at      bigint      NOT NULL DEFAULT 0 COMMENT 'leases before it may have that one',
   low_hold_ms bigint      NOT NULL DEFAULT 0 COMMENT 'an earlier, shorter hold',
   low_until   bigint      NOT NULL DEFAULT 0 COMMENT 'until when leases have that one',
-  made_at     bigint      NOT NULL,
+  made_at     bigint      NOT NULL COMMENT 'read by nobody',
   deleted_at  bigint      NOT NULL DEFAULT 0 COMMENT '0: it is not; its layout and its leases stay',
   PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
