@@ -66,7 +66,7 @@ type Generator struct {
 
 // Generator leases a worker ID of a name, within Options.Timeout. Then it waits for the first
 // instant whose IDs no earlier holder may have made, as long as ctx allows. That is at once, as a
-// rule; after the database went on from a copy that may lack leases it takes up to the name's hold
+// rule; after the database failed over to a replica that may lack leases it takes up to the name's hold
 // and 10 s.
 //
 // Errors: *Error, with CodeUnknown for a name that there is not; ErrTimeout, with the cause, such

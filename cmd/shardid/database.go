@@ -94,8 +94,8 @@ func (c *cli) confirm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry)",
 		Short: "Accept the database as it is, after a restore or a failover to a stale replica",
-		Long: `After a database was restored, or failed over to a stale replica, shardid leaves
-out whatever the copy may lack. Where that would burn much of a small ID space it
+		Long: `After a database was restored, or failed over to a stale replica, shardid skips
+whatever the replica may lack. Where that would burn much of a small ID space it
 waits for an operator instead, and its error names the command. Before you run it,
 raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.`,
 		Example: `  shardid apps set --app 7 --min-index 120000   # above the highest index in use

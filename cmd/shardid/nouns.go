@@ -53,7 +53,7 @@ may continue without shardid; or delete one of which nothing is leased: its layo
 remembered, should it come back.
 
 A name is a space of worker IDs with a layout of its own, for programs that make IDs themselves. New
-leases wait as long as --hold after the database went on from a copy that may lack some. A shorter
+leases wait as long as --hold after the database failed over to a replica that may lack some. A shorter
 hold counts for leases that are granted or renewed from now on, a longer one a minute later.`,
 		example: `  shardid names
   shardid names add --name orders
@@ -75,7 +75,7 @@ numbers a section of one takes from the database at once; or delete one, whose n
 remembered, should it come back.
 
 A space has a sequence for each key, as many as Redis holds: numbers that rise over all replicas.
-Keys need no provisioning. A larger step means fewer writes, and leaves out more numbers when Redis
+Keys need no provisioning. A larger step means fewer writes, and skips more numbers when Redis
 loses its data.`,
 		example: `  shardid spaces
   shardid spaces add --space chat
