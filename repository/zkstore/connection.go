@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -40,7 +42,8 @@ const (
 
 // link is the connection of a store, made at the first call. Safe for concurrent use.
 type link struct {
-	addrs   []string
+	addrs   []string      // in an order of this process
+	turn    atomic.Uint32 // of the server that is tried next
 	session time.Duration // its timeout
 	log     *log.Logger
 	observe model.Observe
@@ -55,7 +58,9 @@ type link struct {
 
 func newLink(o Options) *link {
 	said := slog.NewLogLogger(o.Log.With("by", "the client of ZooKeeper").Handler(), slog.LevelDebug)
-	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: said, observe: o.Observe, dial: net.DialTimeout}
+	addrs := zk.FormatServers(o.Addrs)
+	rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+	return &link{addrs: addrs, session: o.SessionTimeout, log: said, observe: o.Observe, dial: net.DialTimeout}
 }
 
 // call runs one request of the library, which is observed as op, and returns its answer, or as soon as
@@ -109,7 +114,7 @@ func (l *link) connection() (*client, error) {
 		c := &client{dial: l.dial, since: time.Now()}
 		var err error
 		c.conn, _, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
-			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithEventCallback(c.notice),
+			zk.WithHostProvider(&hosts{link: l}), zk.WithDialer(c.connect), zk.WithEventCallback(c.notice),
 			zk.WithLogger(l.log), zk.WithLogInfo(false),
 			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(maxPacket))
 		if err != nil {
@@ -200,33 +205,27 @@ func (c *client) because(err error) error {
 	return err
 }
 
-// hosts hands the servers to the library in turn. Unlike the library's own it leaves looking up names to
-// each dial, as servers may move. One goroutine uses it.
+// hosts hands the servers to the library in turn, and to the next client those after the one at which a client was
+// stuck. Unlike the library's own it leaves looking up names to each dial, as servers may move. One goroutine uses it.
 type hosts struct {
-	addrs []string
-	next  int // in addrs
+	link  *link
 	tried int // since the last session
 }
 
-// Init takes the addresses, which the library has shuffled.
-func (h *hosts) Init(addrs []string) error {
-	h.addrs = addrs
-	return nil
-}
+// Init takes no addresses: the link has them.
+func (h *hosts) Init([]string) error { return nil }
 
 // Len is the number of servers.
-func (h *hosts) Len() int { return len(h.addrs) }
+func (h *hosts) Len() int { return len(h.link.addrs) }
 
 // Next returns the next server, and whether all have been tried: then the
 // library fails what waits, and sleeps a second.
 func (h *hosts) Next() (addr string, all bool) {
-	if all = h.tried >= len(h.addrs); all {
+	if all = h.tried >= h.Len(); all {
 		h.tried = 0
 	}
-	addr = h.addrs[h.next]
-	h.next = (h.next + 1) % len(h.addrs)
 	h.tried++
-	return addr, all
+	return h.link.addrs[int(h.link.turn.Add(1)-1)%h.Len()], all
 }
 
 // Connected counts the server of the session as tried when that is lost.
