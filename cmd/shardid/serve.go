@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -61,7 +60,6 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
 
-	widenGC()
 	app, err := NewApp(cfg, log, level)
 	if err != nil {
 		return err
@@ -144,14 +142,5 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("systemd could not be told", "state", state, "error", err)
-	}
-}
-
-// widenGC spaces out the garbage collections, unless the operator says how they are to be spaced. Go's default lets the
-// heap double, which for the few MiB that shardid holds means a collection for every few thousand requests. GOMEMLIMIT
-// holds beside it.
-func widenGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
 	}
 }
