@@ -246,8 +246,8 @@ func (a *App) sequenceReady() error {
 		return err
 	}
 	err := a.redisAway()
-	if err == nil && a.monitor.Err(conditionDatabase) != nil {
-		err = a.monitor.Err(sequence.Condition)
+	if err == nil && a.monitor.Err(sequence.Condition) != nil {
+		err = a.monitor.Err(conditionDatabase)
 	}
 	if err != nil {
 		return fmt.Errorf("sequences cannot continue: %w", err)
