@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -342,13 +341,12 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 		if err != nil {
 			return app, err
 		}
-		for i := range lists { // what a list may have issued without its row's knowledge counts, too
-			c := counters[i].Raise(marks[i])
-			if c.Doubt > model.MaxIndex-c.Last {
-				return app, fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid "+
-					"confirm --app %d` before the deletion", model.ErrRefused, lists[i].Key, id)
+		for i, l := range lists { // what a list may have issued without its row's knowledge counts, too
+			lists[i].Floor, err = highestIssued(counters[i], marks[i], model.MaxIndex, "indices of list "+l.Key.String(),
+				fmt.Sprintf("--app %d", id))
+			if err != nil {
+				return app, err
 			}
-			lists[i].Floor = c.Last + c.Doubt
 		}
 		if err := s.buryLists(tx, lists); err != nil {
 			return app, err
@@ -363,17 +361,8 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, error) {
 	op, needs := fmt.Sprintf("confirm app %d", app), []need{toShare, toDecide}
-	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (lists int64, err error) {
-		_, err = s.takeLists(tx, m, wholeApp(app), func(
-			state model.AllocState, req model.AllocRequest, _ time.Time,
-		) (model.Allocation, model.AllocState, error) {
-			if state.Doubt > 0 {
-				state.Counter = state.Raise(req.Floor)
-				state.Doubt = 0
-				lists++
-			}
-			return model.Allocation{}, state, nil
-		})
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (int64, error) {
+		lists, _, err := s.raiseLists(tx, m, wholeApp(app), true)
 		if err != nil {
 			return 0, err
 		}

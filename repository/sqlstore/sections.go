@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -33,9 +32,12 @@ func (r sectionRow) key() model.SectionKey {
 	return model.SectionKey{Space: r.Space, Section: r.Section}
 }
 
+// counted is what the row keeps of its counter. Who gave what it is raised by is not known.
 func (r sectionRow) counted(m *moment) countedRow {
 	row := m.listCounted(r.Counter, r.MaxID, sectionCounter(r.key()))
 	row.group = spaceCounter(r.Space)
+	row.key, row.as = r.key().String(), []any{r.Space, r.Section, r.MaxID}
+	row.further = func(model.Counter) []any { return []any{model.UnknownLife, r.Term, r.Open} }
 	return row
 }
 
@@ -109,9 +111,10 @@ func (s *Store) allocateSections(
 		}
 		of, counted = append(of, i), append(counted, row.counted(m))
 	}
-	var changed []storedRow
 	lost := map[string]bool{} // lives that lose a section
-	err = s.take(tx, m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
+	_, err = s.take(tx, m, s.sectionStorage(), counted, func(
+		at int, c model.Counter, mark int64,
+	) (model.Counter, bool, error) {
 		i := of[at]
 		req, row := reqs[i], rows[reqs[i].Key]
 		old := fences[model.ServerOf(row.Life)]
@@ -120,11 +123,7 @@ func (s *Store) allocateSections(
 		before := row.at(m, c)
 		most := s.opts.Region.MaxNumber(model.MaxSequence)
 		grant, next, err := before.Next(req, max(mark, req.Bound), row.Step, most, s.server != nil, m.now)
-		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; "+
-				"then run `shardid confirm --space %s`", err, req.Key.Space)
-		}
-		out[i], out[i].Err = grant, err
+		out[i], out[i].Err = grant, howToConfirm(err, "number", "--space "+req.Key.Space)
 		out[i].Number, out[i].Changes = fences[model.ServerOf(req.Life)].Number, m.Changes
 		if err != nil || next == before {
 			return c, false, nil //nolint:nilerr // the error is of this section alone
@@ -132,12 +131,9 @@ func (s *Store) allocateSections(
 		if next.Life != row.Life {
 			lost[model.ServerOf(row.Life)] = true
 		}
-		changed = append(changed, row.stored(next))
+		counted[at].further = func(model.Counter) []any { return []any{next.Life, next.Term, next.Open} }
 		return next.Counter, true, nil
 	})
-	if err == nil {
-		err = s.storeRows(tx, m, s.sectionStorage(), changed)
-	}
 	if err != nil || len(lost) == 0 {
 		return out, err
 	}
@@ -166,8 +162,7 @@ func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.Se
 	}
 	rows := make(map[model.SectionKey]sectionRow, len(keys))
 	for _, space := range slices.Sorted(maps.Keys(numbers)) {
-		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT "+sectionColumns+
-			", (SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
+		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT *, (SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
 			" WHERE space = ? AND section IN ? ORDER BY section"+s.forUpdate(), space, numbers[space])
 		if err != nil {
 			return nil, err
@@ -179,19 +174,11 @@ func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.Se
 	return rows, nil
 }
 
-const sectionColumns = "space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open"
-
 func (s *Store) sectionStorage() storage {
 	return storage{
 		table: sectionTable, key: s.either("CONCAT(space, '_', section)", "space || '_' || section"),
-		as: "(space = ? AND section = ? AND max_id = ?)", further: []string{"life", "term", "open"},
-	}
-}
-
-func (r sectionRow) stored(next model.SectionRow) storedRow {
-	return storedRow{
-		key: r.key().String(), as: []any{r.Space, r.Section, r.MaxID},
-		next: next.Counter, further: []any{next.Life, next.Term, next.Open},
+		as: "(space = ? AND section = ? AND max_id = ?)", counter: counterColumns(),
+		further: []string{"life", "term", "open"},
 	}
 }
 
@@ -261,38 +248,13 @@ func renewFences(tx *gorm.DB, m *moment, servers []string, place string) (map[st
 		write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
 }
 
-// settleSections raises the rows of sections that are below their marks. Which server gave what
-// the database lacks is not known.
-func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]int64) error {
-	for part := range slices.Chunk(slices.Collect(maps.Keys(marks)), 64) {
-		err := s.inMoment(ctx, "settle sections", []need{toShare}, func(tx *gorm.DB, m *moment) error {
-			found, err := s.lockSections(tx, part)
-			if err != nil {
-				return err
-			}
-			rows, counted := slices.Collect(maps.Values(found)), make([]countedRow, len(found))
-			for i, row := range rows {
-				counted[i] = row.counted(m)
-			}
-			counters, _, err := s.readCounters(tx, m, counted)
-			if err != nil {
-				return err
-			}
-			var changed []storedRow
-			for i, row := range rows {
-				if mark := marks[row.key()]; row.MaxID < mark {
-					changed = append(changed, row.stored(model.SectionRow{
-						Counter: counters[i].Raise(mark), Life: model.UnknownLife, Term: row.Term, Open: row.Open,
-					}))
-				}
-			}
-			return s.storeRows(tx, m, s.sectionStorage(), changed)
-		})
-		if err != nil {
-			return err
-		}
+// raiseSections is raise for sections.
+func (s *Store) raiseSections(tx *gorm.DB, m *moment, rows []sectionRow, confirmed bool) (int64, error) {
+	counted := make([]countedRow, len(rows))
+	for i, row := range rows {
+		counted[i] = row.counted(m)
 	}
-	return nil
+	return s.raise(tx, m, s.sectionStorage(), counted, confirmed)
 }
 
 // parseSection reads the name of a section, as SectionKey.String gives it.

@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,32 +129,25 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 		}
 		lost := map[string]bool{}
 		for _, row := range rows {
-			c := row.counted(&m).counter(&m).Raise(highest)
-			lost[model.ServerOf(row.Life)] = true
-			if c.Doubt > model.MaxSequence-c.Last {
-				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid "+
-					"confirm --space %[2]s` before the deletion", model.ErrRefused, name)
+			last, err := highestIssued(row.counted(&m).counter(&m), highest, model.MaxSequence,
+				fmt.Sprintf("numbers of %q", name), "--space "+name)
+			if err != nil {
+				return space, err
 			}
-			highest = max(highest, c.Last+c.Doubt)
+			highest, lost[model.ServerOf(row.Life)] = max(highest, last), true
 		}
-		if _, err = endLeases(tx, lost); err == nil {
-			err = s.burySpace(tx, name, highest, m.Now)
-		}
-		if err == nil {
-			err = write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name)
-		}
-		if err == nil {
-			err = write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name)
-		}
-		return space, err
+		_, err = endLeases(tx, lost)
+		return space, cmp.Or(err, s.burySpace(tx, name, highest, m.Now),
+			write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name),
+			write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name))
 	})
 }
 
 // lockSpaceSections reads all rows of a space that is locked, the mark of the space, and the changes that a row
 // does not account for.
 func (s *Store) lockSpaceSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
-	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT "+sectionColumns+" FROM "+
-		sectionTable+" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
+	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT * FROM "+sectionTable+
+		" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -182,37 +175,14 @@ func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 			return 0, err
 		}
 		for part := range slices.Chunk(rows, 64) {
-			var changed []storedRow
-			for _, row := range part {
-				if next := row.at(&m, row.counted(&m).counter(&m)); next.Doubt > 0 {
-					next.Doubt, next.Life = 0, model.UnknownLife
-					changed = append(changed, row.stored(next))
-				}
-			}
-			if err := s.storeRows(tx, &m, s.sectionStorage(), changed); err != nil {
+			n, err := s.raiseSections(tx, &m, part, true)
+			if err != nil {
 				return 0, err
 			}
-			confirmed += int64(len(changed))
+			confirmed += n
 		}
 		return confirmed, nil
 	})
-}
-
-// settleSpaces leaves tombstones for spaces of which there are marks and no rows.
-func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error {
-	for name, mark := range marks {
-		err := s.inTx(ctx, "settle a space", func(tx *gorm.DB) error {
-			m, _, err := s.lockSpace(tx, name)
-			if errors.Is(err, model.ErrUnknownSpace) {
-				return s.burySpace(tx, name, mark, m.Now)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Spaces gives all spaces in order, with how much of each was used. Errors: *model.StoreError.

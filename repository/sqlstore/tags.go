@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -183,19 +182,12 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 			return segment, err
 		}
 		req.Region, req.Changed = s.opts.Region, m.Changes > row.Counter.LastChange
-		var next model.Counter
-		counted := []countedRow{row.counted(m)}
-		err = s.take(tx, m, counted, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
+		_, err = s.take(tx, m, tagStorage(), []countedRow{row.counted(m)}, func(
+			_ int, c model.Counter, mark int64,
+		) (next model.Counter, _ bool, err error) {
 			segment, next, err = req.Next(c, row.Step, mark, m.now, m.local)
-			if errors.Is(err, model.ErrUnconfirmed) {
-				err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; "+
-					"then run `shardid confirm --tag %s`", err, req.Tag)
-			}
-			return next, true, err
+			return next, true, howToConfirm(err, "ID", "--tag "+req.Tag)
 		})
-		if err == nil {
-			err = storeTag(tx, m, row, next)
-		}
 		return segment, err
 	})
 }
@@ -220,6 +212,8 @@ func (r tagRow) counted(m *moment) countedRow {
 		unmarked: r.OwnMaxID != 0 && r.OwnMaxID != r.Stored,
 		rate:     m.tagRate, rateBefore: func(c model.Change) int64 { return c.TagRate },
 	}
+	row.key, row.as = r.BizTag, []any{r.BizTag, r.Stored}
+	row.further = func(next model.Counter) []any { return []any{next.Last + 1} }
 	if numbers, err := r.Numbering.Numbers(); err == nil && numbers != nil {
 		row.periodBits = numbers.Bits()
 	}
@@ -229,13 +223,12 @@ func (r tagRow) counted(m *moment) countedRow {
 // mark is the name of the tag at the witness.
 func (r tagRow) mark() string { return "t:" + r.BizTag }
 
-// storeTag writes what a tag has issued, if its max_id is still the one that was
-// read.
-func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
-	return updateRows(tx, 1, "store", "UPDATE "+tagTable+" SET doubt = ?, last_change = ?, tokens = ?, "+
-		"taken_at = ?, own_max_id = ?, max_id = ?, "+
-		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
-		c.Doubt, m.Changes, c.Tokens, max(0, c.At.UnixMilli()), c.Last+1, c.Last+1, row.BizTag, row.Stored)
+// tagStorage is that of leaf_alloc, whose max_id is the first ID that has not been issued.
+func tagStorage() storage {
+	return storage{
+		table: tagTable, key: "biz_tag", as: "(biz_tag = ? AND max_id = ?)", counter: counterColumns(), above: 1,
+		further: []string{"own_max_id"}, always: ", update_time = CURRENT_TIMESTAMP",
+	}
 }
 
 // tagKept is what outlives a tag of a name: the first ID that it had not issued when it was
@@ -387,20 +380,20 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 		}
 		tag = row.tag(s.opts.Region)
 		tag.MaxID = row.Stored
-		c, mark, err := s.readCounter(tx, m, row.counted(m))
-		c = c.Raise(mark)
-		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
-		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
-			err = cmp.Or(err, fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: "+
-				"run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, name))
+		counters, marks, err := s.readCounters(tx, m, []countedRow{row.counted(m)})
+		if err != nil {
+			return tag, err
 		}
-		if err == nil {
-			err = s.buryTag(tx, name, c.Last+c.Doubt+1)
+		most := int64(model.MaxTagID - 1)
+		if row.Numbering.Pattern != "" { // what is in doubt lies elsewhere than above max_id
+			most = max(counters[0].Last, marks[0])
 		}
-		if err == nil {
-			err = write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
+		last, err := highestIssued(counters[0], marks[0], most, fmt.Sprintf("IDs of tag %q", name), "--tag "+name)
+		if err != nil {
+			return tag, err
 		}
-		return tag, err
+		return tag, cmp.Or(s.buryTag(tx, name, last+1),
+			write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name))
 	})
 }
 
@@ -412,12 +405,6 @@ func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		c, mark, err := s.readCounter(tx, m, row.counted(m))
-		if err != nil || c.Doubt == 0 {
-			return 0, err
-		}
-		c = c.Raise(mark)
-		c.Doubt = 0
-		return 1, storeTag(tx, m, row, c)
+		return s.raise(tx, m, tagStorage(), []countedRow{row.counted(m)}, true)
 	})
 }
