@@ -112,42 +112,30 @@ func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
 	return apps, s.explain("list the apps", err)
 }
 
-// summaryRow is a group of rows; what the shards of an app share is the same in
-// each of them, but for a table of another program, where some may have a limit.
-type summaryRow struct {
-	Row     allocRow `gorm:"embedded"`
-	Shards  int
-	Mixed   bool // limits
-	Highest int64
-	Total   int64
-}
-
-func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error) {
-	var rows []summaryRow
-	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
-		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
-			"MAX(max_limit_id) AS max_limit_id, MIN(max_limit_id) <> MAX(max_limit_id) AS mixed, " +
-			"MIN(limit_policy) AS limit_policy, " +
-			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
-	if err != nil {
+// readSummaries groups the rows of a condition by their apps. What the shards of an app share is the same in each of
+// its rows, but for a table of another program, where some may have a limit.
+func readSummaries(g *gorm.DB, where string, arg any) (apps []model.AppSummary, err error) {
+	var rows []allocRow
+	if err := g.Where(where, arg).Order("app_id, shard_id").Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	scrambled, err := scrambled(g.Session(&gorm.Session{NewDB: true}))
-	if err != nil {
-		return nil, err
-	}
-	apps := make([]model.AppSummary, len(rows))
 	for i, r := range rows {
-		apps[i] = model.AppSummary{
-			App: model.App{
-				ID: uint8(r.Row.AppID), Name: r.Row.AppName, Description: r.Row.Description, Step: r.Row.Step,
-				Limit: model.Limit{MaxID: r.Row.MaxLimitID, Policy: model.LimitPolicy(r.Row.LimitPolicy)},
-			},
-			Shards: r.Shards, MixedLimits: r.Mixed, HighestIndex: r.Highest, TotalIndices: r.Total,
+		if i == 0 || r.AppID != rows[i-1].AppID {
+			_, isScrambled := scrambled[r.AppID]
+			apps = append(apps, model.AppSummary{App: model.App{
+				ID: uint8(r.AppID), Name: r.AppName, Description: r.Description, Step: r.Step,
+				Limit:    model.Limit{MaxID: r.MaxLimitID, Policy: model.LimitPolicy(r.LimitPolicy)},
+				Scramble: isScrambled,
+			}})
 		}
-		_, apps[i].Scramble = scrambled[int64(apps[i].ID)]
+		a := &apps[len(apps)-1]
+		a.MixedLimits = a.MixedLimits || a.Limit.MaxID != r.MaxLimitID
+		a.Limit.MaxID = max(a.Limit.MaxID, r.MaxLimitID)
+		a.Step = min(a.Step, r.Step)
+		a.Shards, a.HighestIndex, a.TotalIndices = a.Shards+1, max(a.HighestIndex, r.MaxID), a.TotalIndices+r.MaxID
 	}
-	return apps, nil
+	return apps, err
 }
 
 // App reads one app. Errors: model.ErrUnknownApp, *model.StoreError.

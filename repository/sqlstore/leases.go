@@ -33,7 +33,8 @@ type leaseRow struct {
 	RenewedAt int64
 }
 
-const leaseColumns = "name, worker_id, instance, secret, after_ms, until_ms, granted_at, renewed_at"
+// TableName tells gorm the table.
+func (leaseRow) TableName() string { return leaseTable }
 
 // free is what a worker ID must be to be leased. Its argument is the server's clock less
 // model.LeaseMargin.
@@ -80,9 +81,7 @@ func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease mo
 		}
 		lease = row.lease(n, secret, at.Now)
 		if old.GrantedAt == 0 {
-			return write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") "+
-				"VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-				row.Name, row.WorkerID, row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
+			return tx.Create(&row).Error
 		}
 		return updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, "+
 			"after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
@@ -99,7 +98,7 @@ func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease mo
 // freeWorker is a worker ID to lease, with its last lease; GrantedAt is 0 for one that never was.
 func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow, error) {
 	ended := at.Now - model.LeaseMargin.Milliseconds()
-	const read = "SELECT " + leaseColumns + " FROM " + leaseTable + " WHERE name = ? AND "
+	const read = "SELECT * FROM " + leaseTable + " WHERE name = ? AND "
 	if instance != "" {
 		own, err := query[leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+
 			" ORDER BY until_ms DESC LIMIT 1", n.Name, instance, ended)
@@ -128,7 +127,7 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 // lockLease reads the row of a lease under its lock. A worker ID that was never leased has none: then it
 // is zero.
 func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (leaseRow, error) {
-	return query[leaseRow](tx, "lock the lease", "SELECT "+leaseColumns+" FROM "+leaseTable+
+	return query[leaseRow](tx, "lock the lease", "SELECT * FROM "+leaseTable+
 		" WHERE name = ? AND worker_id = ?"+s.forUpdate(), key.Name, key.WorkerID)
 }
 
@@ -147,7 +146,7 @@ func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 
 // readName reads a name without a lock. Errors: model.ErrUnknownName too.
 func readName(tx *gorm.DB, name string) (model.Name, error) {
-	rows, err := query[[]nameRow](tx, "read the name", "SELECT "+nameColumns+" FROM "+nameTable+
+	rows, err := query[[]nameRow](tx, "read the name", "SELECT * FROM "+nameTable+
 		" WHERE deleted_at = 0 AND name = ?", name)
 	row, err := oneRow(rows, err, unknownName(name))
 	return row.name(), err
@@ -218,7 +217,7 @@ func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.Na
 		if _, err := readName(tx, name); err != nil {
 			return nil, err
 		}
-		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+
+		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT * FROM "+leaseTable+
 			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
 		holders := make([]model.NameHolder, len(rows))
 		for i, r := range rows {

@@ -25,8 +25,11 @@ type sectionRow struct {
 	Life    string
 	Term    int64
 	Open    bool
-	Step    int64 // of the space
+	Step    int64 `gorm:"->"` // of the space
 }
+
+// TableName tells gorm the table.
+func (sectionRow) TableName() string { return sectionTable }
 
 func (r sectionRow) key() model.SectionKey {
 	return model.SectionKey{Space: r.Space, Section: r.Section}
@@ -162,8 +165,9 @@ func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.Se
 	}
 	rows := make(map[model.SectionKey]sectionRow, len(keys))
 	for _, space := range slices.Sorted(maps.Keys(numbers)) {
-		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT *, (SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
-			" WHERE space = ? AND section IN ? ORDER BY section"+s.forUpdate(), space, numbers[space])
+		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT r.*, (SELECT step FROM "+sequenceTable+
+			" WHERE name = space) AS step FROM "+sectionTable+" AS r WHERE space = ? AND section IN ? ORDER BY section"+
+			s.forUpdate(), space, numbers[space])
 		if err != nil {
 			return nil, err
 		}

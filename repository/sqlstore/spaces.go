@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -50,36 +49,19 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		if err != nil {
 			return err
 		}
-		return s.insertSections(tx, &m, space, max(grave.MaxID, known[0]))
+		// A copy of the database may lack that there was a space of the name: the doubt of that is the rows', and for
+		// a while others may give its numbers.
+		c := m.listCounted(counterRow{}, max(grave.MaxID, known[0]), "").counter(&m)
+		rows := make([]sectionRow, space.Sections)
+		for i := range rows {
+			rows[i] = sectionRow{Space: space.Name, Section: i, MaxID: c.Last,
+				Counter: counterRow{Doubt: c.Doubt, LastChange: m.Changes}}
+			if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
+				rows[i].Life = model.UnknownLife
+			}
+		}
+		return tx.CreateInBatches(rows, 1000).Error
 	})
-}
-
-// insertSections makes the rows of a space whose numbers up to one are taken. A copy of the
-// database may lack that there was one of that name: the doubt of that is the rows', and for a
-// while others may give its numbers.
-func (s *Store) insertSections(tx *gorm.DB, m *moment, space model.Space, taken int64) error {
-	c := m.listCounted(counterRow{}, taken, "").counter(m)
-	life := ""
-	if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
-		life = model.UnknownLife
-	}
-	numbers := make([]int, space.Sections)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	for part := range slices.Chunk(numbers, 1000) {
-		args := make([]any, 0, 6*len(part))
-		for _, section := range part {
-			args = append(args, space.Name, section, taken, c.Doubt, m.Changes, life)
-		}
-		err := write(tx, "insert the sections",
-			"INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, life) VALUES "+
-				strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(part))[2:], args...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ChangeSpace gives a space another step. Errors: model.ErrUnknownSpace, ErrInvalidArgument,
@@ -187,19 +169,19 @@ func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 
 // Spaces gives all spaces in order, with how much of each was used. Errors: *model.StoreError.
 func (s *Store) Spaces(ctx context.Context) ([]model.SpaceUse, error) {
-	found, err := usesOf(s.gorm.WithContext(ctx), "")
-	return found, s.explain("read the spaces", err)
+	return s.usesOfSpaces(ctx, "")
 }
 
 // Space gives one. Errors: model.ErrUnknownSpace, *model.StoreError.
 func (s *Store) Space(ctx context.Context, name string) (model.SpaceUse, error) {
-	found, err := usesOf(s.gorm.WithContext(ctx), " WHERE name = ?", name)
-	return oneRow(found, s.explain("read the space", err), unknownSpace(name))
+	found, err := s.usesOfSpaces(ctx, " WHERE name = ?", name)
+	return oneRow(found, err, unknownSpace(name))
 }
 
-func usesOf(tx *gorm.DB, where string, args ...any) ([]model.SpaceUse, error) {
-	return query[[]model.SpaceUse](tx, "read the spaces", "SELECT name, sections, step, "+
+func (s *Store) usesOfSpaces(ctx context.Context, where string, args ...any) ([]model.SpaceUse, error) {
+	found, err := query[[]model.SpaceUse](s.gorm.WithContext(ctx), "read", "SELECT name, sections, step, "+
 		"(SELECT COUNT(*) FROM "+sectionTable+" WHERE space = name AND term > 0) AS used, "+
 		"(SELECT COALESCE(MAX(max_id), 0) FROM "+sectionTable+" WHERE space = name) AS highest FROM "+
 		sequenceTable+where+" ORDER BY name", args...)
+	return found, s.explain("read the spaces", err)
 }
