@@ -105,6 +105,20 @@ func (r allocRow) counted(m *moment) countedRow {
 	return row
 }
 
+// countLists gives the locked rows of lists, the lists that have one, and those that are gone.
+func countLists(
+	rows map[model.ListKey]allocRow, m *moment, reqs []model.AllocRequest,
+) (counted []countedRow, there, gone []model.AllocRequest) {
+	for _, req := range reqs {
+		if row, found := rows[req.Key]; found {
+			counted, there = append(counted, row.counted(m)), append(there, req)
+		} else {
+			gone = append(gone, req)
+		}
+	}
+	return counted, there, gone
+}
+
 // raiseLists is raise for lists. Those without a row are gone.
 func (s *Store) raiseLists(
 	tx *gorm.DB, m *moment, reqs []model.AllocRequest, confirmed bool,
@@ -113,14 +127,7 @@ func (s *Store) raiseLists(
 	if err != nil {
 		return 0, nil, err
 	}
-	var counted []countedRow
-	for _, req := range reqs {
-		if row, found := rows[req.Key]; found {
-			counted = append(counted, row.counted(m))
-		} else {
-			gone = append(gone, req)
-		}
-	}
+	counted, _, gone := countLists(rows, m, reqs)
 	raised, err = s.raise(tx, m, s.listStorage(), counted, confirmed)
 	return raised, gone, err
 }

@@ -318,13 +318,7 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 		if err != nil {
 			return app, err
 		}
-		var counted []countedRow
-		var lists []model.AllocRequest
-		for _, r := range wholeApp(id) {
-			if row, found := rows[r.Key]; found {
-				counted, lists = append(counted, row.counted(m)), append(lists, r)
-			}
-		}
+		counted, lists, _ := countLists(rows, m, wholeApp(id))
 		counters, marks, err := s.readCounters(tx, m, counted)
 		if err != nil {
 			return app, err
@@ -336,10 +330,8 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 				return app, err
 			}
 		}
-		if err := s.buryLists(tx, lists); err != nil {
-			return app, err
-		}
-		return app, write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
+		return app, cmp.Or(s.buryLists(tx, lists),
+			write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id))
 	})
 }
 

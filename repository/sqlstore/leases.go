@@ -126,9 +126,13 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 
 // lockLease reads the row of a lease under its lock. A worker ID that was never leased has none: then it
 // is zero.
-func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (leaseRow, error) {
-	return query[leaseRow](tx, "lock the lease", "SELECT * FROM "+leaseTable+
+func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (r leaseRow, at moment, err error) {
+	r, err = query[leaseRow](tx, "lock the lease", "SELECT * FROM "+leaseTable+
 		" WHERE name = ? AND worker_id = ?"+s.forUpdate(), key.Name, key.WorkerID)
+	if err == nil {
+		at, err = s.moment(tx, toCount)
+	}
+	return r, at, err
 }
 
 // checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
@@ -156,11 +160,7 @@ func readName(tx *gorm.DB, name string) (model.Name, error) {
 // the last one the lease may be longer than its holder knows.
 func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
 	return within(ctx, s, "renew a lease", func(tx *gorm.DB) (lease model.NameLease, err error) {
-		r, err := s.lockLease(tx, key)
-		if err != nil {
-			return lease, err
-		}
-		at, err := s.moment(tx, toCount)
+		r, at, err := s.lockLease(tx, key)
 		if err != nil {
 			return lease, err
 		}
@@ -185,11 +185,8 @@ func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameL
 // ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
 func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
 	return s.do(ctx, "release the lease", func(tx *gorm.DB) error {
-		r, err := s.lockLease(tx, key)
+		r, _, err := s.lockLease(tx, key)
 		if err != nil {
-			return err
-		}
-		if _, err := s.moment(tx, toCount); err != nil {
 			return err
 		}
 		if err := r.checkHeld(key, 0); err != nil { // also one that has ended, where nobody has followed

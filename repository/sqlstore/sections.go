@@ -73,7 +73,7 @@ func (s *Store) AllocateSections(
 	const op = "allocate numbers of sequences"
 	var out []model.SectionGrant
 	err := s.inMoment(ctx, op, []need{toShare, toTake}, func(tx *gorm.DB, m *moment) (err error) {
-		out, err = s.allocateSections(tx, m, reqs, place, sure)
+		out, err = s.takeSections(tx, m, reqs, place, sure)
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) AllocateSections(
 	return out
 }
 
-func (s *Store) allocateSections(
+func (s *Store) takeSections(
 	tx *gorm.DB, m *moment, reqs []model.SectionRequest, place string, sure bool,
 ) ([]model.SectionGrant, error) {
 	keys := make([]model.SectionKey, len(reqs))

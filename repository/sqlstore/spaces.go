@@ -105,11 +105,15 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 		if err != nil {
 			return space, err
 		}
-		rows, highest, err := s.lockSpaceSections(tx, &m, space)
+		rows, err := s.lockSpaceSections(tx, name)
 		if err != nil {
 			return space, err
 		}
-		lost := map[string]bool{}
+		marks, err := s.readMarks(tx, &m, []string{spaceCounter(name)}, 0)
+		if err != nil {
+			return space, err
+		}
+		highest, lost := marks[0], map[string]bool{}
 		for _, row := range rows {
 			last, err := highestIssued(row.counted(&m).counter(&m), highest, model.MaxSequence,
 				fmt.Sprintf("numbers of %q", name), "--space "+name)
@@ -125,34 +129,20 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 	})
 }
 
-// lockSpaceSections reads all rows of a space that is locked, the mark of the space, and the changes that a row
-// does not account for.
-func (s *Store) lockSpaceSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
-	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT * FROM "+sectionTable+
-		" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
-	if err != nil {
-		return nil, 0, err
-	}
-	oldest := m.Changes
-	for _, r := range rows {
-		oldest = min(oldest, r.Counter.LastChange)
-	}
-	marks, err := s.readMarks(tx, m, []string{spaceCounter(space.Name)}, oldest)
-	if err != nil {
-		return nil, 0, err
-	}
-	return rows, marks[0], nil
+func (s *Store) lockSpaceSections(tx *gorm.DB, space string) ([]sectionRow, error) {
+	return query[[]sectionRow](tx, "lock the sections", "SELECT * FROM "+sectionTable+
+		" WHERE space = ? ORDER BY section"+s.forUpdate(), space)
 }
 
 // ConfirmSpace ends the doubts about the sections of a space: the caller says that max_id of each
 // is right. It gives how many waited for that. Errors: model.ErrUnknownSpace, *model.StoreError.
 func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 	return within(ctx, s, fmt.Sprintf("confirm space %q", name), func(tx *gorm.DB) (confirmed int64, err error) {
-		m, space, err := s.lockSpace(tx, name)
+		m, _, err := s.lockSpace(tx, name)
 		if err != nil {
 			return 0, err
 		}
-		rows, _, err := s.lockSpaceSections(tx, &m, space)
+		rows, err := s.lockSpaceSections(tx, name)
 		if err != nil {
 			return 0, err
 		}

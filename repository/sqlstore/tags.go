@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -20,13 +19,8 @@ import (
 // A table that Leaf made may ignore case, and so may the two beside it. There one of two names that differ by that is
 // unknown, and neither is taken for the other.
 
-const (
-	// maxTagDescription is the width of leaf_alloc.description, in characters.
-	maxTagDescription = 256
-	// tagsAtOnce is how many rows one statement reads: a few hundredths of a second's work,
-	// so that it ends in time on a busy server, too.
-	tagsAtOnce = 5000
-)
+// maxTagDescription is the width of leaf_alloc.description, in characters.
+const maxTagDescription = 256
 
 // tagRow is a row of leaf_alloc, and how its IDs are shown. A NULL reads as zero.
 type tagRow struct {
@@ -58,26 +52,15 @@ func (r tagRow) tag(region model.Region) model.Tag {
 
 // Tags reads every tag, ordered by name. A row that cannot be used is skipped
 // and told to Options.OnBadRow. Errors: *model.StoreError.
-func (s *Store) Tags(ctx context.Context) (tags []model.Tag, err error) {
-	for last := ""; ; {
-		rows, err := s.readTags(ctx, "t.biz_tag > ?", last)
-		if err != nil {
-			return nil, err
-		}
-		tags = append(tags, s.usableTags(rows)...)
-		if len(rows) < tagsAtOnce {
-			slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
-			return tags, nil
-		}
-		last = rows[len(rows)-1].BizTag
-	}
+func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
+	tags, err := s.usableTags(ctx, "1 = 1")
+	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) }) // the table may ignore case
+	return tags, err
 }
 
-// TagsNamed reads tags as Tags does, those of some names, at most tagsAtOnce; others that the table takes for the
-// same may be among them.
+// TagsNamed reads tags as Tags does, those of some names; others that the table takes for the same may be among them.
 func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
-	rows, err := s.readTags(ctx, "t.biz_tag IN ?", names)
-	return s.usableTags(rows), err
+	return s.usableTags(ctx, "t.biz_tag IN ?", names)
 }
 
 // Tag reads one tag. Errors: model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
@@ -102,18 +85,19 @@ func exactTag(rows []tagRow, err error, name string) (tagRow, error) {
 	return row, err
 }
 
-// readTags reads the first tagsAtOnce tags of a condition.
+// readTags reads the tags of a condition.
 func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows []tagRow, err error) {
 	const op = "load the tags"
 	ctx, end := s.observe(ctx, op)
 	defer func() { end(err) }()
 	rows, err = query[[]tagRow](s.gorm.WithContext(ctx), "read", "SELECT "+s.tagColumns()+
 		", n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM "+tagTable+" AS t LEFT JOIN "+numberTable+
-		" AS n ON n.biz_tag = t.biz_tag WHERE "+where+" ORDER BY t.biz_tag LIMIT "+strconv.Itoa(tagsAtOnce), args...)
+		" AS n ON n.biz_tag = t.biz_tag WHERE "+where, args...)
 	return rows, s.explain(op, err)
 }
 
-func (s *Store) usableTags(rows []tagRow) []model.Tag {
+func (s *Store) usableTags(ctx context.Context, where string, args ...any) ([]model.Tag, error) {
+	rows, err := s.readTags(ctx, where, args...)
 	tags := make([]model.Tag, 0, len(rows))
 	for _, row := range rows {
 		tag := row.tag(s.opts.Region)
@@ -123,7 +107,7 @@ func (s *Store) usableTags(rows []tagRow) []model.Tag {
 			s.opts.OnBadRow(err)
 		}
 	}
-	return tags
+	return tags, err
 }
 
 // checkTagRow refuses, with model.ErrInvalidArgument, a row that cannot be used.
