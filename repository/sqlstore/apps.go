@@ -160,14 +160,37 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		s.opts.Region.Refuses(app.Limit)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
-	err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-		m, err := s.moment(tx, toOwn, toDecide) // nobody asks for its lists meanwhile, or deletes them
+	// Nobody asks for its lists meanwhile, or deletes them.
+	err = s.inMoment(ctx, op, []need{toOwn, toDecide}, func(tx *gorm.DB, m *moment) error {
+		reqs := wholeApp(app.ID)
+		before, err := tombstones(tx, reqs)
 		if err != nil {
 			return err
 		}
-		summary, err = s.insertApp(tx, &m, app)
+		// A new row accounts for no change of the server, as the database may lack another of the ID.
+		rows, counted := make([]allocRow, len(reqs)), make([]countedRow, len(reqs))
+		for i, req := range reqs {
+			rows[i] = allocRow{
+				AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
+				Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
+			}
+			counted[i] = rows[i].counted(m)
+		}
+		if err := tx.Create(&rows).Error; err != nil {
+			return fmt.Errorf("insert: %w", err)
+		}
+		counters, marks, err := s.readCounters(tx, m, counted)
 		if err != nil {
 			return err
+		}
+		summary = model.AppSummary{App: app, Shards: model.Shards}
+		for i, req := range reqs {
+			c := counters[i].Raise(marks[i])
+			if err := app.Limit.Check(req.Key, c.Last); err != nil {
+				return err
+			}
+			summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
+			summary.TotalIndices += c.Last
 		}
 		return keepScramble(tx, summary)
 	})
@@ -179,42 +202,6 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 	}
 	if err != nil {
 		return model.AppSummary{}, s.answer(ctx, op, err)
-	}
-	return summary, nil
-}
-
-// insertApp makes the rows of an app, above its tombstones, and says where it begins. The error may be
-// model.ErrRefused for a limit below what was issued. A new row accounts for no change of the server, as the database
-// may lack another of the ID.
-func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.AppSummary, err error) {
-	reqs := wholeApp(app.ID)
-	before, err := tombstones(tx, reqs)
-	if err != nil {
-		return summary, err
-	}
-	rows, counted := make([]allocRow, len(reqs)), make([]countedRow, len(reqs))
-	for i, req := range reqs {
-		rows[i] = allocRow{
-			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
-			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
-		}
-		counted[i] = rows[i].counted(m)
-	}
-	if err := tx.Create(&rows).Error; err != nil {
-		return summary, fmt.Errorf("insert: %w", err)
-	}
-	counters, marks, err := s.readCounters(tx, m, counted)
-	if err != nil {
-		return summary, err
-	}
-	summary = model.AppSummary{App: app, Shards: model.Shards}
-	for i, req := range reqs {
-		c := counters[i].Raise(marks[i])
-		if err := app.Limit.Check(req.Key, c.Last); err != nil {
-			return summary, err
-		}
-		summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
-		summary.TotalIndices += c.Last
 	}
 	return summary, nil
 }

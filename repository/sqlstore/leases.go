@@ -206,23 +206,13 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 // Holders gives the worker IDs of a name with their last leases, those whose lease ends last
 // first, at most limit. Errors: model.ErrUnknownName, *model.StoreError.
 func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error) {
-	return within(ctx, s, "read the holders", func(tx *gorm.DB) ([]model.NameHolder, error) {
-		at, err := s.readMoment(tx, "")
-		if err != nil {
-			return nil, err
-		}
+	return look(ctx, s, "read the holders", func(tx *gorm.DB, at moment) ([]model.NameHolder, error) {
 		if _, err := readName(tx, name); err != nil {
 			return nil, err
 		}
-		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT * FROM "+leaseTable+
-			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
-		holders := make([]model.NameHolder, len(rows))
-		for i, r := range rows {
-			holders[i] = model.NameHolder{
-				WorkerID: r.WorkerID, Instance: r.Instance, Leased: r.Secret != "" && r.UntilMs > at.Now,
-				After: r.AfterMs, Until: r.UntilMs, Granted: r.GrantedAt, Renewed: r.RenewedAt,
-			}
-		}
-		return holders, err
+		return query[[]model.NameHolder](tx, "read the leases", "SELECT worker_id, instance, "+
+			"secret <> '' AND until_ms > ? AS leased, after_ms AS `after`, until_ms AS `until`, granted_at AS granted, "+
+			"renewed_at AS renewed FROM "+leaseTable+" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?",
+			at.Now, name, limit)
 	})
 }

@@ -163,22 +163,14 @@ func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error)
 
 // Names gives all names in order, with how much of each is in use. Errors: *model.StoreError.
 func (s *Store) Names(ctx context.Context) ([]model.NameUse, error) {
-	return within(ctx, s, "read the names", func(tx *gorm.DB) ([]model.NameUse, error) {
-		at, err := s.readMoment(tx, "")
-		if err != nil {
-			return nil, err
-		}
+	return look(ctx, s, "read the names", func(tx *gorm.DB, at moment) ([]model.NameUse, error) {
 		return usesOfNames(tx, at, "")
 	})
 }
 
 // Name gives one. Errors: model.ErrUnknownName, *model.StoreError.
 func (s *Store) Name(ctx context.Context, name string) (model.NameUse, error) {
-	return within(ctx, s, "read the name", func(tx *gorm.DB) (n model.NameUse, err error) {
-		at, err := s.readMoment(tx, "")
-		if err != nil {
-			return n, err
-		}
+	return look(ctx, s, "read the name", func(tx *gorm.DB, at moment) (model.NameUse, error) {
 		found, err := usesOfNames(tx, at, " AND name = ?", name)
 		return oneRow(found, err, unknownName(name))
 	})

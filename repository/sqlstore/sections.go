@@ -198,8 +198,11 @@ type fenceRow struct {
 	RenewedAt int64
 }
 
+// TableName tells gorm the table.
+func (fenceRow) TableName() string { return fenceTable }
+
 func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow, error) {
-	found, err := query[[]fenceRow](tx, "read the fence", "SELECT server, number, place, renewed_at FROM "+fenceTable+
+	found, err := query[[]fenceRow](tx, "read the fence", "SELECT * FROM "+fenceTable+
 		" WHERE server IN ? ORDER BY server"+lock, servers)
 	all := make(map[string]fenceRow, len(found))
 	for _, f := range found {
@@ -214,42 +217,31 @@ func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow
 func (s *Store) RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error) {
 	const op = "renew the fence of sequences"
 	return withMoment(ctx, s, op, []need{toShare, toCount}, func(tx *gorm.DB, m *moment) (f model.Fence, err error) {
-		f = model.Fence{Changes: m.Changes, Numbers: map[string]int64{}}
-		if s.server != nil && len(servers) > 0 {
-			f.Numbers, err = renewFences(tx, m, servers, place)
+		f.Changes, f.Numbers = m.Changes, map[string]int64{}
+		f.Spaces, err = query[[]model.Space](tx, "read the spaces", "SELECT * FROM "+sequenceTable)
+		if err != nil || s.server == nil || len(servers) == 0 {
+			return f, err
 		}
-		if err == nil {
-			f.Spaces, err = query[[]model.Space](tx, "read the spaces",
-				"SELECT name, sections, step FROM "+sequenceTable)
-		}
-		return f, err
-	})
-}
-
-func renewFences(tx *gorm.DB, m *moment, servers []string, place string) (map[string]int64, error) {
-	rows, err := readFences(tx, servers, exclusive)
-	if err != nil {
-		return nil, err
-	}
-	numbers := make(map[string]int64, len(servers))
-	for _, server := range slices.Sorted(slices.Values(servers)) {
-		if f, found := rows[server]; found {
-			numbers[server] = f.Number
-			continue
-		}
-		numbers[server] = rand.Int64()
-		err := write(tx, "begin a lease", "INSERT INTO "+fenceTable+" (server, number, place, renewed_at) "+
-			"VALUES (?, ?, ?, ?)",
-			server, numbers[server], place, m.Now)
+		rows, err := readFences(tx, servers, exclusive)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-	}
-	const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
-	return numbers, cmp.Or(
-		write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?", place,
-			m.Now, servers),
-		write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
+		for _, server := range slices.Sorted(slices.Values(servers)) {
+			row, found := rows[server]
+			if !found {
+				row = fenceRow{server, rand.Int64(), place, m.Now}
+				if err := tx.Create(&row).Error; err != nil {
+					return f, fmt.Errorf("begin a lease: %w", err)
+				}
+			}
+			f.Numbers[server] = row.Number
+		}
+		const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
+		return f, cmp.Or(
+			write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?",
+				place, m.Now, servers),
+			write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
+	})
 }
 
 // raiseSections is raise for sections.

@@ -67,11 +67,7 @@ func (s *Store) Workers(opts WorkersOptions) *Workers {
 // List gives every worker ID that has a row, in order of the rows. A lease expires when its last bound has passed.
 // Errors: *model.StoreError.
 func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
-	return within(ctx, w.rows.store, "list the worker IDs", func(tx *gorm.DB) ([]model.WorkerEntry, error) {
-		at, err := w.rows.store.readMoment(tx, "")
-		if err != nil {
-			return nil, err
-		}
+	return look(ctx, w.rows.store, "list the worker IDs", func(tx *gorm.DB, at moment) ([]model.WorkerEntry, error) {
 		rows, err := w.rows.read(tx, "id BETWEEN 1 AND ? ORDER BY id", w.rows.count)
 		entries := make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
