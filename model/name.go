@@ -43,7 +43,7 @@ type Name struct {
 
 // NameNote is what the database knows of a name beside what an operator says.
 type NameNote struct {
-	// An earlier hold that was longer, of the leases that were granted until SetMs.
+	// The longest of the earlier holds that were longer; leases that were granted until SetMs may have it.
 	WasHold time.Duration
 	SetMs   int64
 	// An earlier hold that was shorter counts until LowMs: by then copies of the database know
@@ -126,9 +126,6 @@ func (n Name) WithHold(hold time.Duration, nowMs int64) Name {
 	note := &n.Note
 	granted := n.GrantHold(nowMs)
 	if hold < n.Hold {
-		if note.SetMs+note.WasHold.Milliseconds() <= nowMs {
-			note.WasHold = 0
-		}
 		// A renewal may have read the name before.
 		note.WasHold, note.SetMs = max(note.WasHold, n.Hold), nowMs+LeaseMargin.Milliseconds()
 	}

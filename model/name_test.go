@@ -41,7 +41,8 @@ func TestNameValidate(t *testing.T) {
 }
 
 // Whatever the holds were, a lease that was granted before a copy took over ends before
-// LostUntil, as long as the copy lacks no raise: those wait for model.RaiseDelay.
+// LostUntil, as long as the copy lacks no raise: those wait for model.RaiseDelay. Holds that were changed later do not
+// let a new lease begin below the end of one that the copy lacked.
 func TestLostUntil(t *testing.T) {
 	const s = int64(1000)
 	n := model.Name{Hold: 60 * time.Second}
@@ -60,8 +61,10 @@ func TestLostUntil(t *testing.T) {
 		{{100, time.Hour}, {300, time.Minute}, {310, 5 * time.Second}, {4000, 30 * time.Second}},
 		{{100, 10 * time.Second}, {105, 20 * time.Second}, {106, 5 * time.Second}, {107, time.Hour}},
 		{{10, time.Hour}, {20, time.Minute}, {30, time.Hour}, {1000, time.Minute}},
+		{{100, time.Hour}, {300, 5 * time.Minute}, {3920, 4 * time.Minute}},
 	} {
-		var until int64 // the latest end of a lease, if the holders renew all the time
+		var until int64  // the latest end of a lease, if the holders renew all the time
+		var ends []int64 // the same at each second
 		now, kept := n, n
 		next := 0
 		for at := range int64(9000) {
@@ -73,6 +76,13 @@ func TestLostUntil(t *testing.T) {
 				kept = now // what a copy has that lags by less than the delay
 			}
 			until = max(until, at*s+now.GrantHold(at*s).Milliseconds())
+			ends = append(ends, until)
+			for took := int64(0); took < at; took += 99 {
+				if after := max(at*s-now.Hold.Milliseconds(), now.LostUntil(took*s)); after < ends[took] {
+					t.Fatalf("%v: after a copy of %d s a lease of %d s begins at %d, one that it lacks ends at %d",
+						changes, took, at, after, ends[took])
+				}
+			}
 			for _, copied := range []model.Name{now, kept} {
 				if lost := copied.LostUntil(at * s); lost < until {
 					t.Fatalf("%v: at %d s leases end at %d, and a copy says %d", changes, at, until, lost)

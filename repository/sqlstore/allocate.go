@@ -2,10 +2,8 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -27,7 +25,7 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 	}
 	var out []model.Allocation
 	err := s.inMoment(ctx, op, []need{toShare, toTake}, func(tx *gorm.DB, m *moment) (err error) {
-		out, err = s.takeLists(tx, m, reqs, model.AllocState.Next)
+		out, err = s.takeLists(tx, m, reqs)
 		return err
 	})
 	if err != nil {
@@ -36,26 +34,15 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 	return out
 }
 
-// listChoice is what becomes of a row; its error is that of the one list.
-type listChoice func(
-	state model.AllocState, req model.AllocRequest, now time.Time,
-) (model.Allocation, model.AllocState, error)
-
-// takeLists locks the rows of the requests, lets choose decide about each, and stores that.
-func (s *Store) takeLists(
-	tx *gorm.DB, m *moment, reqs []model.AllocRequest, choose listChoice,
-) ([]model.Allocation, error) {
+func (s *Store) takeLists(tx *gorm.DB, m *moment, reqs []model.AllocRequest) ([]model.Allocation, error) {
 	rows, err := s.lockLists(tx, reqs)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]model.Allocation, len(reqs))
-	type lockedList struct {
-		allocRow
-		list model.ListConfig
-		of   int // the place of its request
-	}
-	var locked []lockedList
+	var of []int // the places of the requests that have a row that can be used
+	var locked []allocRow
+	var lists []model.ListConfig
 	var counted []countedRow
 	for i, req := range reqs {
 		row, found := rows[req.Key]
@@ -69,37 +56,35 @@ func (s *Store) takeLists(
 			out[i].Err = err
 			continue
 		}
-		locked, counted = append(locked, lockedList{row, list, i}), append(counted, row.counted(m))
+		of, locked, lists = append(of, i), append(locked, row), append(lists, list)
+		counted = append(counted, row.counted(m))
 	}
-	var changed []storedRow
-	err = s.take(tx, m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
-		row, list, i := locked[at].allocRow, locked[at].list, locked[at].of
-		req := reqs[i]
+	_, err = s.take(tx, m, s.listStorage(), counted, func(
+		at int, c model.Counter, mark int64,
+	) (model.Counter, bool, error) {
+		row, list, req, answer := locked[at], lists[at], reqs[of[at]], &out[of[at]]
 		if mark > req.Floor {
 			if m.Changes <= row.Counter.LastChange {
 				req.Uncommitted = mark - req.Floor
 			}
 			req.Floor = mark
 		}
-		state := row.state(c, list, m.region)
-		allocation, next, err := choose(state, req, m.now)
-		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest index in use; "+
-				"then run `shardid confirm --app %d --name %q`", err, list.Key.App, list.AppName)
+		state := model.AllocState{
+			Counter: c, Key: list.Key, Step: row.Step, CurrentStep: row.CurrentStep, LastMaxID: row.LastMaxID,
+			Limit: list.Limit, Region: m.region,
 		}
-		if out[i], out[i].Err = allocation, err; err != nil || next == state {
-			return c, false, nil //nolint:nilerr // the error is of this list alone
+		allocation, next, err := state.Next(req, m.now)
+		if *answer = allocation; err != nil { // of this list alone
+			answer.Err = howToConfirm(err, "index", fmt.Sprintf("--app %d --name %q", list.Key.App, list.AppName))
+			return c, false, nil
 		}
-		changed = append(changed, storedRow{
-			key: row.AppID*model.Shards + row.ShardID, as: []any{row.AppID, row.ShardID, row.Stored},
-			next: next.Counter, further: []any{next.LastMaxID, next.CurrentStep},
-		})
+		counted[at].further = func(model.Counter) []any { return []any{next.LastMaxID, next.CurrentStep} }
 		return next.Counter, true, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, s.storeRows(tx, m, s.listStorage(), changed)
+	return out, nil
 }
 
 func (s *Store) listStorage() storage {
@@ -107,22 +92,44 @@ func (s *Store) listStorage() storage {
 		table:   table + s.either(" FORCE INDEX (PRIMARY)", ""),
 		key:     fmt.Sprintf("app_id * %d + shard_id", model.Shards),
 		as:      "(app_id = ? AND shard_id = ? AND max_id = ?)",
-		further: []string{"last_max_id", "current_step"},
-		always:  ", update_time = CURRENT_TIMESTAMP",
+		counter: counterColumns(), further: []string{"last_max_id", "current_step"},
+		always: ", update_time = CURRENT_TIMESTAMP",
 	}
 }
 
 func (r allocRow) counted(m *moment) countedRow {
 	key := model.ListKey{App: uint8(r.AppID), Shard: uint8(r.ShardID)}
-	return m.listCounted(r.Counter, r.MaxID, listCounter(key))
+	row := m.listCounted(r.Counter, r.MaxID, listCounter(key))
+	row.key, row.as = r.AppID*model.Shards+r.ShardID, []any{r.AppID, r.ShardID, r.Stored}
+	row.further = func(model.Counter) []any { return []any{r.LastMaxID, r.CurrentStep} }
+	return row
 }
 
-// state is what the row says of its list, beside its counter.
-func (r allocRow) state(c model.Counter, cfg model.ListConfig, region model.Region) model.AllocState {
-	return model.AllocState{
-		Counter: c, Key: cfg.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID,
-		Limit: cfg.Limit, Region: region,
+// countLists gives the locked rows of lists, the lists that have one, and those that are gone.
+func countLists(
+	rows map[model.ListKey]allocRow, m *moment, reqs []model.AllocRequest,
+) (counted []countedRow, there, gone []model.AllocRequest) {
+	for _, req := range reqs {
+		if row, found := rows[req.Key]; found {
+			counted, there = append(counted, row.counted(m)), append(there, req)
+		} else {
+			gone = append(gone, req)
+		}
 	}
+	return counted, there, gone
+}
+
+// raiseLists is raise for lists. Those without a row are gone.
+func (s *Store) raiseLists(
+	tx *gorm.DB, m *moment, reqs []model.AllocRequest, confirmed bool,
+) (raised int64, gone []model.AllocRequest, err error) {
+	rows, err := s.lockLists(tx, reqs)
+	if err != nil {
+		return 0, nil, err
+	}
+	counted, _, gone := countLists(rows, m, reqs)
+	raised, err = s.raise(tx, m, s.listStorage(), counted, confirmed)
+	return raised, gone, err
 }
 
 // listCounter is the name of a list at the witness.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -113,42 +112,30 @@ func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
 	return apps, s.explain("list the apps", err)
 }
 
-// summaryRow is a group of rows; what the shards of an app share is the same in
-// each of them, but for a table of another program, where some may have a limit.
-type summaryRow struct {
-	Row     allocRow `gorm:"embedded"`
-	Shards  int
-	Mixed   bool // limits
-	Highest int64
-	Total   int64
-}
-
-func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error) {
-	var rows []summaryRow
-	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
-		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
-			"MAX(max_limit_id) AS max_limit_id, MIN(max_limit_id) <> MAX(max_limit_id) AS mixed, " +
-			"MIN(limit_policy) AS limit_policy, " +
-			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
-	if err != nil {
+// readSummaries groups the rows of a condition by their apps. What the shards of an app share is the same in each of
+// its rows, but for a table of another program, where some may have a limit.
+func readSummaries(g *gorm.DB, where string, arg any) (apps []model.AppSummary, err error) {
+	var rows []allocRow
+	if err := g.Where(where, arg).Order("app_id, shard_id").Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	scrambled, err := scrambled(g.Session(&gorm.Session{NewDB: true}))
-	if err != nil {
-		return nil, err
-	}
-	apps := make([]model.AppSummary, len(rows))
 	for i, r := range rows {
-		apps[i] = model.AppSummary{
-			App: model.App{
-				ID: uint8(r.Row.AppID), Name: r.Row.AppName, Description: r.Row.Description, Step: r.Row.Step,
-				Limit: model.Limit{MaxID: r.Row.MaxLimitID, Policy: model.LimitPolicy(r.Row.LimitPolicy)},
-			},
-			Shards: r.Shards, MixedLimits: r.Mixed, HighestIndex: r.Highest, TotalIndices: r.Total,
+		if i == 0 || r.AppID != rows[i-1].AppID {
+			_, isScrambled := scrambled[r.AppID]
+			apps = append(apps, model.AppSummary{App: model.App{
+				ID: uint8(r.AppID), Name: r.AppName, Description: r.Description, Step: r.Step,
+				Limit:    model.Limit{MaxID: r.MaxLimitID, Policy: model.LimitPolicy(r.LimitPolicy)},
+				Scramble: isScrambled,
+			}})
 		}
-		_, apps[i].Scramble = scrambled[int64(apps[i].ID)]
+		a := &apps[len(apps)-1]
+		a.MixedLimits = a.MixedLimits || a.Limit.MaxID != r.MaxLimitID
+		a.Limit.MaxID = max(a.Limit.MaxID, r.MaxLimitID)
+		a.Step = min(a.Step, r.Step)
+		a.Shards, a.HighestIndex, a.TotalIndices = a.Shards+1, max(a.HighestIndex, r.MaxID), a.TotalIndices+r.MaxID
 	}
-	return apps, nil
+	return apps, err
 }
 
 // App reads one app. Errors: model.ErrUnknownApp, *model.StoreError.
@@ -173,14 +160,37 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		s.opts.Region.Refuses(app.Limit)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
-	err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
-		m, err := s.moment(tx, toOwn, toDecide) // nobody asks for its lists meanwhile, or deletes them
+	// Nobody asks for its lists meanwhile, or deletes them.
+	err = s.inMoment(ctx, op, []need{toOwn, toDecide}, func(tx *gorm.DB, m *moment) error {
+		reqs := wholeApp(app.ID)
+		before, err := tombstones(tx, reqs)
 		if err != nil {
 			return err
 		}
-		summary, err = s.insertApp(tx, &m, app)
+		// A new row accounts for no change of the server, as the database may lack another of the ID.
+		rows, counted := make([]allocRow, len(reqs)), make([]countedRow, len(reqs))
+		for i, req := range reqs {
+			rows[i] = allocRow{
+				AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
+				Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
+			}
+			counted[i] = rows[i].counted(m)
+		}
+		if err := tx.Create(&rows).Error; err != nil {
+			return fmt.Errorf("insert: %w", err)
+		}
+		counters, marks, err := s.readCounters(tx, m, counted)
 		if err != nil {
 			return err
+		}
+		summary = model.AppSummary{App: app, Shards: model.Shards}
+		for i, req := range reqs {
+			c := counters[i].Raise(marks[i])
+			if err := app.Limit.Check(req.Key, c.Last); err != nil {
+				return err
+			}
+			summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
+			summary.TotalIndices += c.Last
 		}
 		return keepScramble(tx, summary)
 	})
@@ -192,42 +202,6 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 	}
 	if err != nil {
 		return model.AppSummary{}, s.answer(ctx, op, err)
-	}
-	return summary, nil
-}
-
-// insertApp makes the rows of an app, above its tombstones, and says where it begins. The error may be
-// model.ErrRefused for a limit below what was issued. A new row accounts for no change of the server, as the database
-// may lack another of the ID.
-func (s *Store) insertApp(tx *gorm.DB, m *moment, app model.App) (summary model.AppSummary, err error) {
-	reqs := wholeApp(app.ID)
-	before, err := tombstones(tx, reqs)
-	if err != nil {
-		return summary, err
-	}
-	rows, counted := make([]allocRow, len(reqs)), make([]countedRow, len(reqs))
-	for i, req := range reqs {
-		rows[i] = allocRow{
-			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
-			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
-		}
-		counted[i] = rows[i].counted(m)
-	}
-	if err := tx.Create(&rows).Error; err != nil {
-		return summary, fmt.Errorf("insert: %w", err)
-	}
-	counters, marks, err := s.readCounters(tx, m, counted)
-	if err != nil {
-		return summary, err
-	}
-	summary = model.AppSummary{App: app, Shards: model.Shards}
-	for i, req := range reqs {
-		c := counters[i].Raise(marks[i])
-		if err := app.Limit.Check(req.Key, c.Last); err != nil {
-			return summary, err
-		}
-		summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
-		summary.TotalIndices += c.Last
 	}
 	return summary, nil
 }
@@ -331,29 +305,20 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 		if err != nil {
 			return app, err
 		}
-		var counted []countedRow
-		var lists []model.AllocRequest
-		for _, r := range wholeApp(id) {
-			if row, found := rows[r.Key]; found {
-				counted, lists = append(counted, row.counted(m)), append(lists, r)
-			}
-		}
+		counted, lists, _ := countLists(rows, m, wholeApp(id))
 		counters, marks, err := s.readCounters(tx, m, counted)
 		if err != nil {
 			return app, err
 		}
-		for i := range lists { // what a list may have issued without its row's knowledge counts, too
-			c := counters[i].Raise(marks[i])
-			if c.Doubt > model.MaxIndex-c.Last {
-				return app, fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid "+
-					"confirm --app %d` before the deletion", model.ErrRefused, lists[i].Key, id)
+		for i, l := range lists { // what a list may have issued without its row's knowledge counts, too
+			lists[i].Floor, err = highestIssued(counters[i], marks[i], model.MaxIndex, "indices of list "+l.Key.String(),
+				fmt.Sprintf("--app %d", id))
+			if err != nil {
+				return app, err
 			}
-			lists[i].Floor = c.Last + c.Doubt
 		}
-		if err := s.buryLists(tx, lists); err != nil {
-			return app, err
-		}
-		return app, write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
+		return app, cmp.Or(s.buryLists(tx, lists),
+			write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id))
 	})
 }
 
@@ -363,17 +328,8 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, error) {
 	op, needs := fmt.Sprintf("confirm app %d", app), []need{toShare, toDecide}
-	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (lists int64, err error) {
-		_, err = s.takeLists(tx, m, wholeApp(app), func(
-			state model.AllocState, req model.AllocRequest, _ time.Time,
-		) (model.Allocation, model.AllocState, error) {
-			if state.Doubt > 0 {
-				state.Counter = state.Raise(req.Floor)
-				state.Doubt = 0
-				lists++
-			}
-			return model.Allocation{}, state, nil
-		})
+	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (int64, error) {
+		lists, _, err := s.raiseLists(tx, m, wholeApp(app), true)
 		if err != nil {
 			return 0, err
 		}

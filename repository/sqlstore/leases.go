@@ -33,7 +33,8 @@ type leaseRow struct {
 	RenewedAt int64
 }
 
-const leaseColumns = "name, worker_id, instance, secret, after_ms, until_ms, granted_at, renewed_at"
+// TableName tells gorm the table.
+func (leaseRow) TableName() string { return leaseTable }
 
 // free is what a worker ID must be to be leased. Its argument is the server's clock less
 // model.LeaseMargin.
@@ -80,9 +81,7 @@ func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease mo
 		}
 		lease = row.lease(n, secret, at.Now)
 		if old.GrantedAt == 0 {
-			return write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") "+
-				"VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-				row.Name, row.WorkerID, row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
+			return tx.Create(&row).Error
 		}
 		return updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, "+
 			"after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
@@ -99,7 +98,7 @@ func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease mo
 // freeWorker is a worker ID to lease, with its last lease; GrantedAt is 0 for one that never was.
 func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow, error) {
 	ended := at.Now - model.LeaseMargin.Milliseconds()
-	const read = "SELECT " + leaseColumns + " FROM " + leaseTable + " WHERE name = ? AND "
+	const read = "SELECT * FROM " + leaseTable + " WHERE name = ? AND "
 	if instance != "" {
 		own, err := query[leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+
 			" ORDER BY until_ms DESC LIMIT 1", n.Name, instance, ended)
@@ -127,9 +126,13 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 
 // lockLease reads the row of a lease under its lock. A worker ID that was never leased has none: then it
 // is zero.
-func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (leaseRow, error) {
-	return query[leaseRow](tx, "lock the lease", "SELECT "+leaseColumns+" FROM "+leaseTable+
+func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (r leaseRow, at moment, err error) {
+	r, err = query[leaseRow](tx, "lock the lease", "SELECT * FROM "+leaseTable+
 		" WHERE name = ? AND worker_id = ?"+s.forUpdate(), key.Name, key.WorkerID)
+	if err == nil {
+		at, err = s.moment(tx, toCount)
+	}
+	return r, at, err
 }
 
 // checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
@@ -147,7 +150,7 @@ func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 
 // readName reads a name without a lock. Errors: model.ErrUnknownName too.
 func readName(tx *gorm.DB, name string) (model.Name, error) {
-	rows, err := query[[]nameRow](tx, "read the name", "SELECT "+nameColumns+" FROM "+nameTable+
+	rows, err := query[[]nameRow](tx, "read the name", "SELECT * FROM "+nameTable+
 		" WHERE deleted_at = 0 AND name = ?", name)
 	row, err := oneRow(rows, err, unknownName(name))
 	return row.name(), err
@@ -157,11 +160,7 @@ func readName(tx *gorm.DB, name string) (model.Name, error) {
 // the last one the lease may be longer than its holder knows.
 func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
 	return within(ctx, s, "renew a lease", func(tx *gorm.DB) (lease model.NameLease, err error) {
-		r, err := s.lockLease(tx, key)
-		if err != nil {
-			return lease, err
-		}
-		at, err := s.moment(tx, toCount)
+		r, at, err := s.lockLease(tx, key)
 		if err != nil {
 			return lease, err
 		}
@@ -186,11 +185,8 @@ func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameL
 // ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
 func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
 	return s.do(ctx, "release the lease", func(tx *gorm.DB) error {
-		r, err := s.lockLease(tx, key)
+		r, _, err := s.lockLease(tx, key)
 		if err != nil {
-			return err
-		}
-		if _, err := s.moment(tx, toCount); err != nil {
 			return err
 		}
 		if err := r.checkHeld(key, 0); err != nil { // also one that has ended, where nobody has followed
@@ -210,23 +206,13 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 // Holders gives the worker IDs of a name with their last leases, those whose lease ends last
 // first, at most limit. Errors: model.ErrUnknownName, *model.StoreError.
 func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error) {
-	return within(ctx, s, "read the holders", func(tx *gorm.DB) ([]model.NameHolder, error) {
-		at, err := s.readMoment(tx, "")
-		if err != nil {
-			return nil, err
-		}
+	return look(ctx, s, "read the holders", func(tx *gorm.DB, at moment) ([]model.NameHolder, error) {
 		if _, err := readName(tx, name); err != nil {
 			return nil, err
 		}
-		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+
-			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
-		holders := make([]model.NameHolder, len(rows))
-		for i, r := range rows {
-			holders[i] = model.NameHolder{
-				WorkerID: r.WorkerID, Instance: r.Instance, Leased: r.Secret != "" && r.UntilMs > at.Now,
-				After: r.AfterMs, Until: r.UntilMs, Granted: r.GrantedAt, Renewed: r.RenewedAt,
-			}
-		}
-		return holders, err
+		return query[[]model.NameHolder](tx, "read the leases", "SELECT worker_id, instance, "+
+			"secret <> '' AND until_ms > ? AS leased, after_ms AS `after`, until_ms AS `until`, granted_at AS granted, "+
+			"renewed_at AS renewed FROM "+leaseTable+" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?",
+			at.Now, name, limit)
 	})
 }

@@ -19,12 +19,12 @@ type nameRow struct {
 	HoldMs              int64
 	WasHoldMs, SetAt    int64
 	LowHoldMs, LowUntil int64
-	DeletedAt           int64
-	Leased              int64 // its leases that live
+	MadeAt, DeletedAt   int64
+	Leased              int64 `gorm:"->"` // its leases that live
 }
 
-const nameColumns = "name, epoch_ms, worker_bits, seq_bits, hold_ms, was_hold_ms, set_at, low_hold_ms, low_until, " +
-	"deleted_at"
+// TableName tells gorm the table.
+func (nameRow) TableName() string { return nameTable }
 
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
@@ -41,8 +41,8 @@ func (r nameRow) name() model.Name {
 // lockName reads the row of a name under its lock; as the first statement of the transaction
 // it makes all that follow see what the others before it have stored. Errors: those of moment.
 func (s *Store) lockName(tx *gorm.DB, name string) (rows []nameRow, at moment, err error) {
-	rows, err = query[[]nameRow](tx, "lock the name", "SELECT "+nameColumns+" FROM "+nameTable+
-		" WHERE name = ?"+s.forUpdate(), name)
+	rows, err = query[[]nameRow](tx, "lock the name", "SELECT * FROM "+nameTable+" WHERE name = ?"+
+		s.forUpdate(), name)
 	if err == nil {
 		at, err = s.moment(tx, toCount)
 	}
@@ -99,12 +99,11 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 					model.ErrRefused, n.Name, old.Layout())
 			}
 			n = old.WithHold(n.Hold, at.Now)
-			return n, storeName(tx, n, "deleted_at = 0")
+			return n, storeName(tx, n, 0)
 		}
 		n.Note = model.NameNote{}
-		err = write(tx, "insert the name", "INSERT INTO "+nameTable+" (name, epoch_ms, worker_bits, seq_bits, "+
-			"hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
-			n.Name, n.EpochMs, n.WorkerBits, n.SeqBits, n.Hold.Milliseconds(), at.Now)
+		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.EpochMs, WorkerBits: n.WorkerBits, SeqBits: n.SeqBits,
+			HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
 		if isDuplicate(err) { // another operator was faster
 			err = fmt.Errorf("%w: %q", model.ErrExists, n.Name)
 		}
@@ -112,12 +111,12 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 	})
 }
 
-// storeName writes what may change of a name, and what else is set.
-func storeName(tx *gorm.DB, n model.Name, further string) error {
+// storeName writes what may change of a name. It is deleted at a time, Unix ms, or there, at 0.
+func storeName(tx *gorm.DB, n model.Name, deletedAt int64) error {
 	return write(tx, "store the name", "UPDATE "+nameTable+" SET hold_ms = ?, was_hold_ms = ?, set_at = ?, "+
-		"low_hold_ms = ?, low_until = ?, "+further+" WHERE name = ?",
+		"low_hold_ms = ?, low_until = ?, deleted_at = ? WHERE name = ?",
 		n.Hold.Milliseconds(), n.Note.WasHold.Milliseconds(), n.Note.SetMs, n.Note.LowHold.Milliseconds(),
-		n.Note.LowMs, n.Name)
+		n.Note.LowMs, deletedAt, n.Name)
 }
 
 // ChangeName gives a name another hold. A shorter one counts from the next renewal on, a longer
@@ -130,10 +129,10 @@ func (s *Store) ChangeName(ctx context.Context, name string, hold time.Duration)
 		if err = cmp.Or(err, model.CheckHold(hold)); err != nil {
 			return err
 		}
-		if err := storeName(tx, old.WithHold(hold, at.Now), "deleted_at = 0"); err != nil {
+		if err := storeName(tx, old.WithHold(hold, at.Now), 0); err != nil {
 			return err
 		}
-		found, err := useOf(tx, at, " AND name = ?", name)
+		found, err := usesOfNames(tx, at, " AND name = ?", name)
 		if err == nil {
 			before, after = old, found[0]
 		}
@@ -158,40 +157,30 @@ func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error)
 				"stop their holders and wait",
 				model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
 		}
-		if err == nil {
-			err = storeName(tx, n, fmt.Sprint("deleted_at = ", at.Now))
-		}
-		return n, err
+		return n, cmp.Or(err, storeName(tx, n, at.Now))
 	})
 }
 
 // Names gives all names in order, with how much of each is in use. Errors: *model.StoreError.
 func (s *Store) Names(ctx context.Context) ([]model.NameUse, error) {
-	return s.names(ctx, "")
+	return look(ctx, s, "read the names", func(tx *gorm.DB, at moment) ([]model.NameUse, error) {
+		return usesOfNames(tx, at, "")
+	})
 }
 
 // Name gives one. Errors: model.ErrUnknownName, *model.StoreError.
 func (s *Store) Name(ctx context.Context, name string) (model.NameUse, error) {
-	found, err := s.names(ctx, " AND name = ?", name)
-	return oneRow(found, err, unknownName(name))
-}
-
-func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.NameUse, error) {
-	return within(ctx, s, "read the names", func(tx *gorm.DB) ([]model.NameUse, error) {
-		at, err := s.readMoment(tx, "")
-		if err != nil {
-			return nil, err
-		}
-		return useOf(tx, at, where, args...)
+	return look(ctx, s, "read the name", func(tx *gorm.DB, at moment) (model.NameUse, error) {
+		found, err := usesOfNames(tx, at, " AND name = ?", name)
+		return oneRow(found, err, unknownName(name))
 	})
 }
 
-// useOf reads names with how much of each is in use at a moment.
-func useOf(tx *gorm.DB, at moment, where string, args ...any) ([]model.NameUse, error) {
-	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
-		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) "+
-		"AS leased FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
-		append([]any{at.Now}, args...)...)
+// usesOfNames reads names with how much of each is in use at a moment.
+func usesOfNames(tx *gorm.DB, at moment, where string, args ...any) ([]model.NameUse, error) {
+	rows, err := query[[]nameRow](tx, "read the names", "SELECT n.*, (SELECT COUNT(*) FROM "+leaseTable+
+		" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) AS leased FROM "+nameTable+
+		" AS n WHERE deleted_at = 0"+where+" ORDER BY name", append([]any{at.Now}, args...)...)
 	names := make([]model.NameUse, len(rows))
 	for i, r := range rows {
 		names[i] = model.NameUse{Name: r.name(), Leased: r.Leased}

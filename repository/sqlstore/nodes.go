@@ -130,15 +130,16 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	if err != nil {
 		return nodeRow{}, err
 	}
-	var next model.Counter
-	begin := func(_ int, starts model.Counter, mark int64) (model.Counter, bool, error) {
+	_, err = s.take(tx, &m, startStorage(), []countedRow{counted}, func(
+		_ int, starts model.Counter, mark int64,
+	) (model.Counter, bool, error) {
 		last, limit := starts.Last, start.workers-1
 		if last >= limit { // used worker IDs are given out again
 			limit = math.MaxInt64
 		}
-		number, _, taken, err := starts.TakeNumbers(mark, 1, limit, m.now)
+		number, _, next, err := starts.TakeNumbers(mark, 1, limit, m.now)
 		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-			number, _, taken, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
+			number, _, next, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
 		}
 		if err == nil && (number > max(last+1, start.workers) || m.NodeLost > 0 && last >= start.workers) {
 			err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
@@ -159,7 +160,6 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		if err != nil {
 			return starts, false, err
 		}
-		next = taken
 		next.Last = max(next.Last, row.ID)
 		if row.ID >= start.workers {
 			if err = removeNode(tx, row.ID); err == nil {
@@ -168,10 +168,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		}
 		// What is refused up to here must not look like a start that the database has lost: it marks nothing.
 		return next, true, err
-	}
-	if err = s.take(tx, &m, []countedRow{counted}, begin); err == nil {
-		err = storeStarts(tx, &m, next, 0)
-	}
+	})
 	return row, err
 }
 
@@ -185,6 +182,7 @@ func (s *Store) countStarts(tx *gorm.DB, m *moment) (countedRow, error) {
 		counterRow: counterRow{Doubt: m.NodeDoubt, LastChange: m.NodeChange, Tokens: m.NodeTokens, TakenAt: m.NodeAt},
 		last:       max(last, m.NodeLast), mark: nodeCounter,
 		rate: nodeRate, rateBefore: func(model.Change) int64 { return nodeRate },
+		key: 1, as: []any{1}, further: func(model.Counter) []any { return []any{0} },
 	}
 	if s.server == nil {
 		row.rate = 0
@@ -192,12 +190,14 @@ func (s *Store) countStarts(tx *gorm.DB, m *moment) (countedRow, error) {
 	return row, err
 }
 
-// storeStarts stores the counter, and how many of its starts WORKER_NODE may lack.
-func storeStarts(tx *gorm.DB, m *moment, c model.Counter, lost int64) error {
-	return write(tx, "store the number of the start",
-		"UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_change = ?, node_lost = ?, "+
-			"node_tokens = ?, node_at = ?",
-		c.Last, c.Doubt, m.Changes, lost, c.Tokens, max(0, c.At.UnixMilli()))
+// startStorage is that of the row of the deployment. Beside the counter it has how many of the starts WORKER_NODE may
+// lack.
+func startStorage() storage {
+	return storage{
+		table: deploymentTable, key: "only_row", as: "(only_row = ?)",
+		counter: [5]string{"node_change", "node_doubt", "node_tokens", "node_at", "node_last"},
+		further: []string{"node_lost"},
+	}
 }
 
 const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until"
@@ -272,16 +272,16 @@ func takeNode(tx *gorm.DB, old nodeRow, start nodeStart) error {
 func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
 	const op = "confirm the starts of the UID mode"
 	return withMoment(ctx, s, op, []need{toOwn, toDecide}, func(tx *gorm.DB, m *moment) (int64, error) {
-		counted, err := s.countStarts(tx, m)
+		row, err := s.countStarts(tx, m)
 		if err != nil {
 			return 0, err
 		}
-		starts, mark, err := s.readCounter(tx, m, counted)
-		if err != nil || starts.Doubt+m.NodeLost == 0 && starts.Last >= mark {
-			return 0, err
-		}
-		starts = starts.Raise(mark)
-		starts.Doubt = 0
-		return 1, storeStarts(tx, m, starts, 0)
+		return s.take(tx, m, startStorage(), []countedRow{row}, func(
+			_ int, starts model.Counter, mark int64,
+		) (model.Counter, bool, error) {
+			next := starts.Raise(mark)
+			next.Doubt = 0
+			return next, next != starts || m.NodeLost > 0, nil
+		})
 	})
 }

@@ -4,6 +4,7 @@ package sqlstore
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -71,49 +72,28 @@ func TestRegionStays(t *testing.T) {
 // What was issued without a region belongs to region 0, or to nobody knows which.
 func TestRegionOfAUsedDatabase(t *testing.T) {
 	zero, first := model.Region{Bits: 2}, model.Region{ID: 1, Bits: 2}
+	const scrambled = "INSERT INTO shardid_scramble (app_id, secret_sum) VALUES (7, 'x')"
+	const deleted = "INSERT INTO id_alloc_deleted (app_id, shard_id, max_id) VALUES (7, 0, 1000)"
+	const lease = "INSERT INTO shardid_lease VALUES ('gophers', %d, '', '', 1, 2, 3, 0)"
 	for name, c := range map[string]struct {
-		use                 func(t *testing.T, s *Store)
+		use                 []string
 		zero, first, adopts bool
 	}{
-		"nothing": {func(*testing.T, *Store) {}, true, true, true},
-		"queue": {func(t *testing.T, s *Store) { check.OK(t, one(s, key(7, 0), 0).Err, "use") }, true, false,
-			true},
-		"a long list": {func(t *testing.T, s *Store) { run(t, s, "UPDATE id_alloc SET max_id = 200000000000000") },
-			false, false, false},
-		"scrambled": {func(t *testing.T, s *Store) {
-			provision(t, s, scrambledApp(9))
-			check.OK(t, one(s, key(9, 0), 0).Err, "use")
-		}, false, false, false},
-		"deleted scrambled": {func(t *testing.T, s *Store) {
-			provision(t, s, scrambledApp(9))
-			check.OK(t, one(s, key(9, 0), 0).Err, "use")
-			check.Must(t, check.Err(s.DeleteApp(t.Context(), 9, "test")))
-		}, false, false, false},
-		"deleted app": {func(t *testing.T, s *Store) {
-			check.OK(t, one(s, key(7, 0), 0).Err, "use")
-			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
-		}, true, false, true},
-		"tag": {func(t *testing.T, s *Store) {
-			check.OK(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "orders", Step: 1})), "use")
-		}, false, false, true},
-		"sequences": {func(t *testing.T, s *Store) {
-			check.OK(t, s.AllocateSections(t.Context(),
-				[]model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)[0].Err,
-				"use")
-		}, false, false, true},
-		"lease": {func(t *testing.T, s *Store) {
-			check.OK(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), "use")
-		}, true, false, true},
-		"fifth lease": {func(t *testing.T, s *Store) {
-			for range 5 {
-				check.OK(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), "use")
-			}
-		}, false, false, false},
+		"nothing":           {nil, true, true, true},
+		"queue":             {[]string{"UPDATE id_alloc SET max_id = 1000 WHERE shard_id = 0"}, true, false, true},
+		"a long list":       {[]string{"UPDATE id_alloc SET max_id = 200000000000000"}, false, false, false},
+		"scrambled":         {[]string{scrambled, "UPDATE id_alloc SET max_id = 1 WHERE shard_id = 0"}, false, false, false},
+		"deleted scrambled": {[]string{scrambled, deleted}, false, false, false},
+		"deleted app":       {[]string{deleted}, true, false, true},
+		"tag":               {[]string{"UPDATE leaf_alloc SET max_id = 11"}, false, false, true},
+		"sequences":         {[]string{"UPDATE shardid_section SET max_id = 1"}, false, false, true},
+		"lease":             {[]string{fmt.Sprintf(lease, 0)}, true, false, true},
+		"fifth lease":       {[]string{fmt.Sprintf(lease, 0), fmt.Sprintf(lease, 4)}, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s *Store) {
 				addAll(t, s)
-				c.use(t, s)
+				run(t, s, c.use...)
 				for r, may := range map[model.Region]bool{zero: c.zero, first: c.first} {
 					err := in(t, s, r).CheckRegion(t.Context())
 					if may && err != nil || !may && !errors.Is(err, model.ErrLayoutChanged) {

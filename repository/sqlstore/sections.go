@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -26,16 +25,22 @@ type sectionRow struct {
 	Life    string
 	Term    int64
 	Open    bool
-	Step    int64 // of the space
+	Step    int64 `gorm:"->"` // of the space
 }
+
+// TableName tells gorm the table.
+func (sectionRow) TableName() string { return sectionTable }
 
 func (r sectionRow) key() model.SectionKey {
 	return model.SectionKey{Space: r.Space, Section: r.Section}
 }
 
+// counted is what the row keeps of its counter. Who gave what it is raised by is not known.
 func (r sectionRow) counted(m *moment) countedRow {
 	row := m.listCounted(r.Counter, r.MaxID, sectionCounter(r.key()))
 	row.group = spaceCounter(r.Space)
+	row.key, row.as = r.key().String(), []any{r.Space, r.Section, r.MaxID}
+	row.further = func(model.Counter) []any { return []any{model.UnknownLife, r.Term, r.Open} }
 	return row
 }
 
@@ -68,7 +73,7 @@ func (s *Store) AllocateSections(
 	const op = "allocate numbers of sequences"
 	var out []model.SectionGrant
 	err := s.inMoment(ctx, op, []need{toShare, toTake}, func(tx *gorm.DB, m *moment) (err error) {
-		out, err = s.allocateSections(tx, m, reqs, place, sure)
+		out, err = s.takeSections(tx, m, reqs, place, sure)
 		return err
 	})
 	if err != nil {
@@ -77,7 +82,7 @@ func (s *Store) AllocateSections(
 	return out
 }
 
-func (s *Store) allocateSections(
+func (s *Store) takeSections(
 	tx *gorm.DB, m *moment, reqs []model.SectionRequest, place string, sure bool,
 ) ([]model.SectionGrant, error) {
 	keys := make([]model.SectionKey, len(reqs))
@@ -109,9 +114,10 @@ func (s *Store) allocateSections(
 		}
 		of, counted = append(of, i), append(counted, row.counted(m))
 	}
-	var changed []storedRow
 	lost := map[string]bool{} // lives that lose a section
-	err = s.take(tx, m, counted, func(at int, c model.Counter, mark int64) (model.Counter, bool, error) {
+	_, err = s.take(tx, m, s.sectionStorage(), counted, func(
+		at int, c model.Counter, mark int64,
+	) (model.Counter, bool, error) {
 		i := of[at]
 		req, row := reqs[i], rows[reqs[i].Key]
 		old := fences[model.ServerOf(row.Life)]
@@ -120,11 +126,7 @@ func (s *Store) allocateSections(
 		before := row.at(m, c)
 		most := s.opts.Region.MaxNumber(model.MaxSequence)
 		grant, next, err := before.Next(req, max(mark, req.Bound), row.Step, most, s.server != nil, m.now)
-		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; "+
-				"then run `shardid confirm --space %s`", err, req.Key.Space)
-		}
-		out[i], out[i].Err = grant, err
+		out[i], out[i].Err = grant, howToConfirm(err, "number", "--space "+req.Key.Space)
 		out[i].Number, out[i].Changes = fences[model.ServerOf(req.Life)].Number, m.Changes
 		if err != nil || next == before {
 			return c, false, nil //nolint:nilerr // the error is of this section alone
@@ -132,12 +134,9 @@ func (s *Store) allocateSections(
 		if next.Life != row.Life {
 			lost[model.ServerOf(row.Life)] = true
 		}
-		changed = append(changed, row.stored(next))
+		counted[at].further = func(model.Counter) []any { return []any{next.Life, next.Term, next.Open} }
 		return next.Counter, true, nil
 	})
-	if err == nil {
-		err = s.storeRows(tx, m, s.sectionStorage(), changed)
-	}
 	if err != nil || len(lost) == 0 {
 		return out, err
 	}
@@ -166,9 +165,9 @@ func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.Se
 	}
 	rows := make(map[model.SectionKey]sectionRow, len(keys))
 	for _, space := range slices.Sorted(maps.Keys(numbers)) {
-		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT "+sectionColumns+
-			", (SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
-			" WHERE space = ? AND section IN ? ORDER BY section"+s.forUpdate(), space, numbers[space])
+		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT r.*, (SELECT step FROM "+sequenceTable+
+			" WHERE name = space) AS step FROM "+sectionTable+" AS r WHERE space = ? AND section IN ? ORDER BY section"+
+			s.forUpdate(), space, numbers[space])
 		if err != nil {
 			return nil, err
 		}
@@ -179,19 +178,11 @@ func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.Se
 	return rows, nil
 }
 
-const sectionColumns = "space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open"
-
 func (s *Store) sectionStorage() storage {
 	return storage{
 		table: sectionTable, key: s.either("CONCAT(space, '_', section)", "space || '_' || section"),
-		as: "(space = ? AND section = ? AND max_id = ?)", further: []string{"life", "term", "open"},
-	}
-}
-
-func (r sectionRow) stored(next model.SectionRow) storedRow {
-	return storedRow{
-		key: r.key().String(), as: []any{r.Space, r.Section, r.MaxID},
-		next: next.Counter, further: []any{next.Life, next.Term, next.Open},
+		as: "(space = ? AND section = ? AND max_id = ?)", counter: counterColumns(),
+		further: []string{"life", "term", "open"},
 	}
 }
 
@@ -207,8 +198,11 @@ type fenceRow struct {
 	RenewedAt int64
 }
 
+// TableName tells gorm the table.
+func (fenceRow) TableName() string { return fenceTable }
+
 func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow, error) {
-	found, err := query[[]fenceRow](tx, "read the fence", "SELECT server, number, place, renewed_at FROM "+fenceTable+
+	found, err := query[[]fenceRow](tx, "read the fence", "SELECT * FROM "+fenceTable+
 		" WHERE server IN ? ORDER BY server"+lock, servers)
 	all := make(map[string]fenceRow, len(found))
 	for _, f := range found {
@@ -223,76 +217,40 @@ func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow
 func (s *Store) RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error) {
 	const op = "renew the fence of sequences"
 	return withMoment(ctx, s, op, []need{toShare, toCount}, func(tx *gorm.DB, m *moment) (f model.Fence, err error) {
-		f = model.Fence{Changes: m.Changes, Numbers: map[string]int64{}}
-		if s.server != nil && len(servers) > 0 {
-			f.Numbers, err = renewFences(tx, m, servers, place)
+		f.Changes, f.Numbers = m.Changes, map[string]int64{}
+		f.Spaces, err = query[[]model.Space](tx, "read the spaces", "SELECT * FROM "+sequenceTable)
+		if err != nil || s.server == nil || len(servers) == 0 {
+			return f, err
 		}
-		if err == nil {
-			f.Spaces, err = query[[]model.Space](tx, "read the spaces",
-				"SELECT name, sections, step FROM "+sequenceTable)
+		rows, err := readFences(tx, servers, exclusive)
+		if err != nil {
+			return f, err
 		}
-		return f, err
+		for _, server := range slices.Sorted(slices.Values(servers)) {
+			row, found := rows[server]
+			if !found {
+				row = fenceRow{server, rand.Int64(), place, m.Now}
+				if err := tx.Create(&row).Error; err != nil {
+					return f, fmt.Errorf("begin a lease: %w", err)
+				}
+			}
+			f.Numbers[server] = row.Number
+		}
+		const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
+		return f, cmp.Or(
+			write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?",
+				place, m.Now, servers),
+			write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
 	})
 }
 
-func renewFences(tx *gorm.DB, m *moment, servers []string, place string) (map[string]int64, error) {
-	rows, err := readFences(tx, servers, exclusive)
-	if err != nil {
-		return nil, err
+// raiseSections is raise for sections.
+func (s *Store) raiseSections(tx *gorm.DB, m *moment, rows []sectionRow, confirmed bool) (int64, error) {
+	counted := make([]countedRow, len(rows))
+	for i, row := range rows {
+		counted[i] = row.counted(m)
 	}
-	numbers := make(map[string]int64, len(servers))
-	for _, server := range slices.Sorted(slices.Values(servers)) {
-		if f, found := rows[server]; found {
-			numbers[server] = f.Number
-			continue
-		}
-		numbers[server] = rand.Int64()
-		err := write(tx, "begin a lease", "INSERT INTO "+fenceTable+" (server, number, place, renewed_at) "+
-			"VALUES (?, ?, ?, ?)",
-			server, numbers[server], place, m.Now)
-		if err != nil {
-			return nil, err
-		}
-	}
-	const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
-	return numbers, cmp.Or(
-		write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?", place,
-			m.Now, servers),
-		write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
-}
-
-// settleSections raises the rows of sections that are below their marks. Which server gave what
-// the database lacks is not known.
-func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]int64) error {
-	for part := range slices.Chunk(slices.Collect(maps.Keys(marks)), 64) {
-		err := s.inMoment(ctx, "settle sections", []need{toShare}, func(tx *gorm.DB, m *moment) error {
-			found, err := s.lockSections(tx, part)
-			if err != nil {
-				return err
-			}
-			rows, counted := slices.Collect(maps.Values(found)), make([]countedRow, len(found))
-			for i, row := range rows {
-				counted[i] = row.counted(m)
-			}
-			counters, _, err := s.readCounters(tx, m, counted)
-			if err != nil {
-				return err
-			}
-			var changed []storedRow
-			for i, row := range rows {
-				if mark := marks[row.key()]; row.MaxID < mark {
-					changed = append(changed, row.stored(model.SectionRow{
-						Counter: counters[i].Raise(mark), Life: model.UnknownLife, Term: row.Term, Open: row.Open,
-					}))
-				}
-			}
-			return s.storeRows(tx, m, s.sectionStorage(), changed)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.raise(tx, m, s.sectionStorage(), counted, confirmed)
 }
 
 // parseSection reads the name of a section, as SectionKey.String gives it.

@@ -171,7 +171,9 @@ func lag(t *testing.T, s *Store) {
 }
 
 // A copy of the database lacks that b took the section from a. With a witness it knows that it
-// lacks something: neither continues under the term that the copy has, and the next is above all.
+// lacks something: neither continues under the term that the copy has, and the next is above all. A space
+// that the copy lacks is made again above the mark of all its sections where the witness vouches; where
+// nobody does, above the doubt, and nobody is taken for the first.
 func TestSectionOfACopy(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]Options{"the witness vouches": {Witness: aWitness()}, "nobody does": {}} {
@@ -182,8 +184,14 @@ func TestSectionOfACopy(t *testing.T) {
 			claim := sectionAsk(0, "b-1", 0, 0)
 			claim.Claim = true
 			wantGrant(t, grant(t, s, claim), 11, false, 11)
+			addSpace(t, s, "gone", 2)
+			gone := model.SectionRequest{Key: model.SectionKey{Space: "gone"}, Life: "a-1", Want: 1}
+			far := gone
+			far.Key.Section, far.Bound = 1, 3000
+			grants(t, s, gone, far)
 			changes := s.Changes()
 			lag(t, s)
+			run(t, s, "DELETE FROM shardid_section WHERE space = 'gone'", "DELETE FROM shardid_sequence WHERE name = 'gone'")
 			anotherServer(t, s, 10*time.Second)
 			look := sectionAsk(0, "a-1", 1, 10)
 			look.Want = 0
@@ -197,6 +205,11 @@ func TestSectionOfACopy(t *testing.T) {
 				wantGrant(t, g, 1, true, 0)
 			} else if g.Open || g.Term <= 10 {
 				t.Errorf("one that may lack a claim: %+v", g)
+			}
+			addSpace(t, s, "gone", 2)
+			g = grant(t, s, gone)
+			if g.Open || g.Segment.First <= 3010 || opts.Witness != nil && g.Segment.First != 3011 {
+				t.Errorf("a space that it lacks: %+v", g)
 			}
 		})
 	}

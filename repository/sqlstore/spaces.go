@@ -1,11 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -50,36 +49,19 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		if err != nil {
 			return err
 		}
-		return s.insertSections(tx, &m, space, max(grave.MaxID, known[0]))
+		// A copy of the database may lack that there was a space of the name: the doubt of that is the rows', and for
+		// a while others may give its numbers.
+		c := m.listCounted(counterRow{}, max(grave.MaxID, known[0]), "").counter(&m)
+		rows := make([]sectionRow, space.Sections)
+		for i := range rows {
+			rows[i] = sectionRow{Space: space.Name, Section: i, MaxID: c.Last,
+				Counter: counterRow{Doubt: c.Doubt, LastChange: m.Changes}}
+			if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
+				rows[i].Life = model.UnknownLife
+			}
+		}
+		return tx.CreateInBatches(rows, 1000).Error
 	})
-}
-
-// insertSections makes the rows of a space whose numbers up to one are taken. A copy of the
-// database may lack that there was one of that name: the doubt of that is the rows', and for a
-// while others may give its numbers.
-func (s *Store) insertSections(tx *gorm.DB, m *moment, space model.Space, taken int64) error {
-	c := m.listCounted(counterRow{}, taken, "").counter(m)
-	life := ""
-	if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
-		life = model.UnknownLife
-	}
-	numbers := make([]int, space.Sections)
-	for i := range numbers {
-		numbers[i] = i
-	}
-	for part := range slices.Chunk(numbers, 1000) {
-		args := make([]any, 0, 6*len(part))
-		for _, section := range part {
-			args = append(args, space.Name, section, taken, c.Doubt, m.Changes, life)
-		}
-		err := write(tx, "insert the sections",
-			"INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, life) VALUES "+
-				strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(part))[2:], args...)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ChangeSpace gives a space another step. Errors: model.ErrUnknownSpace, ErrInvalidArgument,
@@ -123,113 +105,73 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 		if err != nil {
 			return space, err
 		}
-		rows, highest, err := s.lockSpaceSections(tx, &m, space)
+		rows, err := s.lockSpaceSections(tx, name)
 		if err != nil {
 			return space, err
 		}
-		lost := map[string]bool{}
+		marks, err := s.readMarks(tx, &m, []string{spaceCounter(name)}, 0)
+		if err != nil {
+			return space, err
+		}
+		highest, lost := marks[0], map[string]bool{}
 		for _, row := range rows {
-			c := row.counted(&m).counter(&m).Raise(highest)
-			lost[model.ServerOf(row.Life)] = true
-			if c.Doubt > model.MaxSequence-c.Last {
-				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid "+
-					"confirm --space %[2]s` before the deletion", model.ErrRefused, name)
+			last, err := highestIssued(row.counted(&m).counter(&m), highest, model.MaxSequence,
+				fmt.Sprintf("numbers of %q", name), "--space "+name)
+			if err != nil {
+				return space, err
 			}
-			highest = max(highest, c.Last+c.Doubt)
+			highest, lost[model.ServerOf(row.Life)] = max(highest, last), true
 		}
-		if _, err = endLeases(tx, lost); err == nil {
-			err = s.burySpace(tx, name, highest, m.Now)
-		}
-		if err == nil {
-			err = write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name)
-		}
-		if err == nil {
-			err = write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name)
-		}
-		return space, err
+		_, err = endLeases(tx, lost)
+		return space, cmp.Or(err, s.burySpace(tx, name, highest, m.Now),
+			write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name),
+			write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name))
 	})
 }
 
-// lockSpaceSections reads all rows of a space that is locked, the mark of the space, and the changes that a row
-// does not account for.
-func (s *Store) lockSpaceSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
-	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT "+sectionColumns+" FROM "+
-		sectionTable+" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
-	if err != nil {
-		return nil, 0, err
-	}
-	oldest := m.Changes
-	for _, r := range rows {
-		oldest = min(oldest, r.Counter.LastChange)
-	}
-	marks, err := s.readMarks(tx, m, []string{spaceCounter(space.Name)}, oldest)
-	if err != nil {
-		return nil, 0, err
-	}
-	return rows, marks[0], nil
+func (s *Store) lockSpaceSections(tx *gorm.DB, space string) ([]sectionRow, error) {
+	return query[[]sectionRow](tx, "lock the sections", "SELECT * FROM "+sectionTable+
+		" WHERE space = ? ORDER BY section"+s.forUpdate(), space)
 }
 
 // ConfirmSpace ends the doubts about the sections of a space: the caller says that max_id of each
 // is right. It gives how many waited for that. Errors: model.ErrUnknownSpace, *model.StoreError.
 func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 	return within(ctx, s, fmt.Sprintf("confirm space %q", name), func(tx *gorm.DB) (confirmed int64, err error) {
-		m, space, err := s.lockSpace(tx, name)
+		m, _, err := s.lockSpace(tx, name)
 		if err != nil {
 			return 0, err
 		}
-		rows, _, err := s.lockSpaceSections(tx, &m, space)
+		rows, err := s.lockSpaceSections(tx, name)
 		if err != nil {
 			return 0, err
 		}
 		for part := range slices.Chunk(rows, 64) {
-			var changed []storedRow
-			for _, row := range part {
-				if next := row.at(&m, row.counted(&m).counter(&m)); next.Doubt > 0 {
-					next.Doubt, next.Life = 0, model.UnknownLife
-					changed = append(changed, row.stored(next))
-				}
-			}
-			if err := s.storeRows(tx, &m, s.sectionStorage(), changed); err != nil {
+			n, err := s.raiseSections(tx, &m, part, true)
+			if err != nil {
 				return 0, err
 			}
-			confirmed += int64(len(changed))
+			confirmed += n
 		}
 		return confirmed, nil
 	})
 }
 
-// settleSpaces leaves tombstones for spaces of which there are marks and no rows.
-func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error {
-	for name, mark := range marks {
-		err := s.inTx(ctx, "settle a space", func(tx *gorm.DB) error {
-			m, _, err := s.lockSpace(tx, name)
-			if errors.Is(err, model.ErrUnknownSpace) {
-				return s.burySpace(tx, name, mark, m.Now)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Spaces gives all spaces in order, with how much of each was used. Errors: *model.StoreError.
 func (s *Store) Spaces(ctx context.Context) ([]model.SpaceUse, error) {
-	found, err := usesOf(s.gorm.WithContext(ctx), "")
-	return found, s.explain("read the spaces", err)
+	return s.usesOfSpaces(ctx, "")
 }
 
 // Space gives one. Errors: model.ErrUnknownSpace, *model.StoreError.
 func (s *Store) Space(ctx context.Context, name string) (model.SpaceUse, error) {
-	found, err := usesOf(s.gorm.WithContext(ctx), " WHERE name = ?", name)
-	return oneRow(found, s.explain("read the space", err), unknownSpace(name))
+	found, err := s.usesOfSpaces(ctx, " WHERE name = ?", name)
+	return oneRow(found, err, unknownSpace(name))
 }
 
-func usesOf(tx *gorm.DB, where string, args ...any) ([]model.SpaceUse, error) {
-	return query[[]model.SpaceUse](tx, "read the spaces", "SELECT name, sections, step, "+
+func (s *Store) usesOfSpaces(ctx context.Context, where string, args ...any) ([]model.SpaceUse, error) {
+	found, err := query[[]model.SpaceUse](s.gorm.WithContext(ctx), "read", "SELECT name, sections, step, "+
 		"(SELECT COUNT(*) FROM "+sectionTable+" WHERE space = name AND term > 0) AS used, "+
 		"(SELECT COALESCE(MAX(max_id), 0) FROM "+sectionTable+" WHERE space = name) AS highest FROM "+
 		sequenceTable+where+" ORDER BY name", args...)
+	return found, s.explain("read the spaces", err)
 }

@@ -79,26 +79,6 @@ func testChangeSpace(t *testing.T, s *Store) {
 	check.Equal(t, found, true, "the fence knows the space as it is")
 }
 
-// A space that a copy lacks, as it lacks a deletion, is made again above the mark of all its sections
-// where the witness vouches; where nobody does, above the doubt, and nobody is taken for the first.
-func TestSpaceOfACopy(t *testing.T) {
-	t.Parallel()
-	for name, opts := range map[string]Options{"the witness vouches": {Witness: aWitness()}, "nobody does": {}} {
-		t.Run(name, func(t *testing.T) {
-			s := mariaDB(t, opts)
-			addSpace(t, s, "s", 2)
-			grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 3000))
-			run(t, s, "DELETE FROM shardid_section", "DELETE FROM shardid_sequence")
-			anotherServer(t, s, 10*time.Second)
-			addSpace(t, s, "s", 2)
-			g := grant(t, s, sectionAsk(0, "a-1", 0, 0))
-			if g.Open || g.Segment.First <= 3010 || opts.Witness != nil && g.Segment.First != 3011 {
-				t.Errorf("%+v", g)
-			}
-		})
-	}
-}
-
 // The doubt about a space is ended by an operator, and a space that is in too large a doubt is not
 // deleted before.
 func TestConfirmSpace(t *testing.T) {

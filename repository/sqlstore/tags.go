@@ -3,10 +3,8 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -21,13 +19,8 @@ import (
 // A table that Leaf made may ignore case, and so may the two beside it. There one of two names that differ by that is
 // unknown, and neither is taken for the other.
 
-const (
-	// maxTagDescription is the width of leaf_alloc.description, in characters.
-	maxTagDescription = 256
-	// tagsAtOnce is how many rows one statement reads: a few hundredths of a second's work,
-	// so that it ends in time on a busy server, too.
-	tagsAtOnce = 5000
-)
+// maxTagDescription is the width of leaf_alloc.description, in characters.
+const maxTagDescription = 256
 
 // tagRow is a row of leaf_alloc, and how its IDs are shown. A NULL reads as zero.
 type tagRow struct {
@@ -59,26 +52,15 @@ func (r tagRow) tag(region model.Region) model.Tag {
 
 // Tags reads every tag, ordered by name. A row that cannot be used is skipped
 // and told to Options.OnBadRow. Errors: *model.StoreError.
-func (s *Store) Tags(ctx context.Context) (tags []model.Tag, err error) {
-	for last := ""; ; {
-		rows, err := s.readTags(ctx, "t.biz_tag > ?", last)
-		if err != nil {
-			return nil, err
-		}
-		tags = append(tags, s.usableTags(rows)...)
-		if len(rows) < tagsAtOnce {
-			slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
-			return tags, nil
-		}
-		last = rows[len(rows)-1].BizTag
-	}
+func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
+	tags, err := s.usableTags(ctx, "1 = 1")
+	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) }) // the table may ignore case
+	return tags, err
 }
 
-// TagsNamed reads tags as Tags does, those of some names, at most tagsAtOnce; others that the table takes for the
-// same may be among them.
+// TagsNamed reads tags as Tags does, those of some names; others that the table takes for the same may be among them.
 func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
-	rows, err := s.readTags(ctx, "t.biz_tag IN ?", names)
-	return s.usableTags(rows), err
+	return s.usableTags(ctx, "t.biz_tag IN ?", names)
 }
 
 // Tag reads one tag. Errors: model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
@@ -103,18 +85,19 @@ func exactTag(rows []tagRow, err error, name string) (tagRow, error) {
 	return row, err
 }
 
-// readTags reads the first tagsAtOnce tags of a condition.
+// readTags reads the tags of a condition.
 func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows []tagRow, err error) {
 	const op = "load the tags"
 	ctx, end := s.observe(ctx, op)
 	defer func() { end(err) }()
 	rows, err = query[[]tagRow](s.gorm.WithContext(ctx), "read", "SELECT "+s.tagColumns()+
 		", n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM "+tagTable+" AS t LEFT JOIN "+numberTable+
-		" AS n ON n.biz_tag = t.biz_tag WHERE "+where+" ORDER BY t.biz_tag LIMIT "+strconv.Itoa(tagsAtOnce), args...)
+		" AS n ON n.biz_tag = t.biz_tag WHERE "+where, args...)
 	return rows, s.explain(op, err)
 }
 
-func (s *Store) usableTags(rows []tagRow) []model.Tag {
+func (s *Store) usableTags(ctx context.Context, where string, args ...any) ([]model.Tag, error) {
+	rows, err := s.readTags(ctx, where, args...)
 	tags := make([]model.Tag, 0, len(rows))
 	for _, row := range rows {
 		tag := row.tag(s.opts.Region)
@@ -124,7 +107,7 @@ func (s *Store) usableTags(rows []tagRow) []model.Tag {
 			s.opts.OnBadRow(err)
 		}
 	}
-	return tags
+	return tags, err
 }
 
 // checkTagRow refuses, with model.ErrInvalidArgument, a row that cannot be used.
@@ -183,19 +166,12 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 			return segment, err
 		}
 		req.Region, req.Changed = s.opts.Region, m.Changes > row.Counter.LastChange
-		var next model.Counter
-		counted := []countedRow{row.counted(m)}
-		err = s.take(tx, m, counted, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
+		_, err = s.take(tx, m, tagStorage(), []countedRow{row.counted(m)}, func(
+			_ int, c model.Counter, mark int64,
+		) (next model.Counter, _ bool, err error) {
 			segment, next, err = req.Next(c, row.Step, mark, m.now, m.local)
-			if errors.Is(err, model.ErrUnconfirmed) {
-				err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; "+
-					"then run `shardid confirm --tag %s`", err, req.Tag)
-			}
-			return next, true, err
+			return next, true, howToConfirm(err, "ID", "--tag "+req.Tag)
 		})
-		if err == nil {
-			err = storeTag(tx, m, row, next)
-		}
 		return segment, err
 	})
 }
@@ -220,6 +196,8 @@ func (r tagRow) counted(m *moment) countedRow {
 		unmarked: r.OwnMaxID != 0 && r.OwnMaxID != r.Stored,
 		rate:     m.tagRate, rateBefore: func(c model.Change) int64 { return c.TagRate },
 	}
+	row.key, row.as = r.BizTag, []any{r.BizTag, r.Stored}
+	row.further = func(next model.Counter) []any { return []any{next.Last + 1} }
 	if numbers, err := r.Numbering.Numbers(); err == nil && numbers != nil {
 		row.periodBits = numbers.Bits()
 	}
@@ -229,13 +207,12 @@ func (r tagRow) counted(m *moment) countedRow {
 // mark is the name of the tag at the witness.
 func (r tagRow) mark() string { return "t:" + r.BizTag }
 
-// storeTag writes what a tag has issued, if its max_id is still the one that was
-// read.
-func storeTag(tx *gorm.DB, m *moment, row tagRow, c model.Counter) error {
-	return updateRows(tx, 1, "store", "UPDATE "+tagTable+" SET doubt = ?, last_change = ?, tokens = ?, "+
-		"taken_at = ?, own_max_id = ?, max_id = ?, "+
-		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
-		c.Doubt, m.Changes, c.Tokens, max(0, c.At.UnixMilli()), c.Last+1, c.Last+1, row.BizTag, row.Stored)
+// tagStorage is that of leaf_alloc, whose max_id is the first ID that has not been issued.
+func tagStorage() storage {
+	return storage{
+		table: tagTable, key: "biz_tag", as: "(biz_tag = ? AND max_id = ?)", counter: counterColumns(), above: 1,
+		further: []string{"own_max_id"}, always: ", update_time = CURRENT_TIMESTAMP",
+	}
 }
 
 // tagKept is what outlives a tag of a name: the first ID that it had not issued when it was
@@ -387,20 +364,20 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 		}
 		tag = row.tag(s.opts.Region)
 		tag.MaxID = row.Stored
-		c, mark, err := s.readCounter(tx, m, row.counted(m))
-		c = c.Raise(mark)
-		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
-		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
-			err = cmp.Or(err, fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: "+
-				"run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, name))
+		counters, marks, err := s.readCounters(tx, m, []countedRow{row.counted(m)})
+		if err != nil {
+			return tag, err
 		}
-		if err == nil {
-			err = s.buryTag(tx, name, c.Last+c.Doubt+1)
+		most := int64(model.MaxTagID - 1)
+		if row.Numbering.Pattern != "" { // what is in doubt lies elsewhere than above max_id
+			most = max(counters[0].Last, marks[0])
 		}
-		if err == nil {
-			err = write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
+		last, err := highestIssued(counters[0], marks[0], most, fmt.Sprintf("IDs of tag %q", name), "--tag "+name)
+		if err != nil {
+			return tag, err
 		}
-		return tag, err
+		return tag, cmp.Or(s.buryTag(tx, name, last+1),
+			write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name))
 	})
 }
 
@@ -412,12 +389,6 @@ func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		c, mark, err := s.readCounter(tx, m, row.counted(m))
-		if err != nil || c.Doubt == 0 {
-			return 0, err
-		}
-		c = c.Raise(mark)
-		c.Doubt = 0
-		return 1, storeTag(tx, m, row, c)
+		return s.raise(tx, m, tagStorage(), []countedRow{row.counted(m)}, true)
 	})
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,10 @@ type countedRow struct {
 	rateBefore func(model.Change) int64 // the same before a change
 	unmarked   bool                     // another program has taken numbers, of which the witness has no mark
 	periodBits uint                     // see model.Counter
+
+	key     any                            // the value of storage.key
+	as      []any                          // the arguments of storage.as
+	further func(next model.Counter) []any // the values of storage.further once the row is stored with that
 }
 
 // listCounted is the row of a counter that has the rate of a list.
@@ -89,37 +94,32 @@ func (s *Store) readCounters(tx *gorm.DB, m *moment, rows []countedRow) ([]model
 	return counters, marks, nil
 }
 
-// readCounter is readCounters of one row.
-func (s *Store) readCounter(tx *gorm.DB, m *moment, row countedRow) (c model.Counter, mark int64, err error) {
-	counters, marks, err := s.readCounters(tx, m, []countedRow{row})
-	if err != nil {
-		return c, 0, err
-	}
-	return counters[0], marks[0], nil
-}
-
 // A choice says what a row is to be stored with, and whether it is to be stored at all. Its error ends the
 // transaction.
 type choice func(i int, c model.Counter, mark int64) (next model.Counter, store bool, err error)
 
-// take lets choose decide about each row, and raises the marks of those that are to be stored, at last those of
-// their groups, which others raise too.
-func (s *Store) take(tx *gorm.DB, m *moment, rows []countedRow, choose choice) error {
+// take lets choose decide about each row. It raises the marks of those that are to be stored, at last those of their
+// groups, which others raise too, and stores them. It gives how many these are. The error may be errRowChanged.
+func (s *Store) take(tx *gorm.DB, m *moment, in storage, rows []countedRow, choose choice) (int64, error) {
 	counters, known, err := s.readCounters(tx, m, rows)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	var stored []countedRow
+	var counts []model.Counter // that they are stored with
 	var marks []model.Mark
 	var before []int64
 	groups := map[string]int64{}
-	for i, r := range rows {
+	for i := range rows {
 		next, store, err := choose(i, counters[i], known[i])
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !store {
 			continue
 		}
+		r := rows[i] // choose may have changed it
+		stored, counts = append(stored, r), append(counts, next)
 		marks, before = append(marks, model.Mark{Counter: r.mark, Value: next.Last}), append(before, known[i])
 		if r.group != "" {
 			groups[r.group] = max(groups[r.group], next.Last)
@@ -128,41 +128,79 @@ func (s *Store) take(tx *gorm.DB, m *moment, rows []countedRow, choose choice) e
 	for group, highest := range groups {
 		marks = append(marks, model.Mark{Counter: group, Value: highest})
 	}
-	return s.raiseMarks(tx.Statement.Context, m, marks, before)
+	if err := s.raiseMarks(tx.Statement.Context, m, marks, before); err != nil {
+		return 0, err
+	}
+	return int64(len(stored)), storeRows(tx, m, in, stored, counts)
+}
+
+// raise brings rows up to their marks, or, what an operator has confirmed, those that are in doubt, which that ends.
+// It gives how many rows it has stored.
+func (s *Store) raise(tx *gorm.DB, m *moment, in storage, rows []countedRow, confirmed bool) (int64, error) {
+	return s.take(tx, m, in, rows, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
+		next := c.Raise(mark)
+		if confirmed {
+			next.Doubt = 0
+			return next, c.Doubt > 0, nil
+		}
+		return next, next.Last > c.Last, nil
+	})
+}
+
+// highestIssued is the highest number that a counter may have issued, as its row, its mark and its doubt say. Errors:
+// model.ErrRefused where that is above most, as for an unknown doubt: then an operator has to confirm the thing with
+// some flags of shardid confirm before it is deleted.
+func highestIssued(c model.Counter, mark, most int64, lacks, flags string) (int64, error) {
+	if c = c.Raise(mark); c.Doubt > most-c.Last {
+		return 0, fmt.Errorf("%w: the database may be a copy that lacks %s: run `shardid confirm %s` before the deletion",
+			model.ErrRefused, lacks, flags)
+	}
+	return c.Last + c.Doubt, nil
+}
+
+// howToConfirm adds to model.ErrUnconfirmed what an operator has to do, with some flags of shardid confirm.
+func howToConfirm(err error, number, flags string) error {
+	if !errors.Is(err, model.ErrUnconfirmed) {
+		return err
+	}
+	return fmt.Errorf("%w: if it was restored, raise max_id above the highest %s in use; then run `shardid confirm %s`",
+		err, number, flags)
 }
 
 // storage says how the rows of a table are stored.
 type storage struct {
 	table   string
-	key     string   // an expression that names a row
-	as      string   // a condition that holds for one row, as it was read
-	further []string // columns beside those of the counter
-	always  string   // an assignment for each row that is stored
+	key     string    // an expression that names a row
+	as      string    // a condition that holds for one row, as it was read
+	counter [5]string // the columns of LastChange, Doubt, Tokens, TakenAt and the highest number
+	above   int64     // how much more than the highest number the last of them has
+	further []string  // columns beside those
+	always  string    // an assignment for each row that is stored
 }
 
-// storedRow is what becomes of a row.
-type storedRow struct {
-	key     any   // the value of storage.key
-	as      []any // the arguments of storage.as
-	next    model.Counter
-	further []any // the values of storage.further
+// counterColumns are those of the tables that have a counterRow.
+func counterColumns() [5]string {
+	return [5]string{"last_change", "doubt", "tokens", "taken_at", "max_id"}
 }
 
 // storeRows writes all rows with one statement. The error may be errRowChanged.
-func (s *Store) storeRows(tx *gorm.DB, m *moment, in storage, rows []storedRow) error {
+func storeRows(tx *gorm.DB, m *moment, in storage, rows []countedRow, counts []model.Counter) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	values := make([][]any, len(rows))
 	for i, r := range rows {
-		values[i] = append(slices.Clip(r.further), r.next.Doubt, r.next.Tokens, max(0, r.next.At.UnixMilli()),
-			r.next.Last)
+		c := counts[i]
+		values[i] = []any{c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Last + in.above}
+		if r.further != nil {
+			values[i] = append(r.further(c), values[i]...)
+		}
 	}
 	var sql strings.Builder
 	var args []any
-	fmt.Fprintf(&sql, "UPDATE %s SET last_change = %d%s", in.table, m.Changes, in.always)
-	// max_id comes last: MySQL assigns in this order, and the condition has the old one.
-	for column, name := range slices.Concat(in.further, []string{"doubt", "tokens", "taken_at", "max_id"}) {
+	fmt.Fprintf(&sql, "UPDATE %s SET %s = %d%s", in.table, in.counter[0], m.Changes, in.always)
+	// The number comes last: MySQL assigns in this order, and the condition has the old one.
+	for column, name := range slices.Concat(in.further, in.counter[1:]) {
 		fmt.Fprintf(&sql, ", %s = CASE %s%s END", name, in.key, strings.Repeat(" WHEN ? THEN ?", len(rows)))
 		for i, r := range rows {
 			args = append(args, r.key, values[i][column])

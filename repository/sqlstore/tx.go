@@ -72,6 +72,17 @@ func withMoment[T any](ctx context.Context, s *Store, op string, needs []need,
 	})
 }
 
+// look is within for a body that only reads, by the clock of the database.
+func look[T any](ctx context.Context, s *Store, op string, body func(tx *gorm.DB, at moment) (T, error)) (T, error) {
+	return within(ctx, s, op, func(tx *gorm.DB) (none T, err error) {
+		at, err := s.readMoment(tx, "")
+		if err != nil {
+			return none, err
+		}
+		return body(tx, at)
+	})
+}
+
 // inTx runs body in one transaction and commits it, which is observed as op. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock

@@ -615,7 +615,8 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 // gets a tombstone: should it be made again, it continues above its mark.
 func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
 	var lists []model.AllocRequest
-	tags, sections, spaces := map[string]int64{}, map[model.SectionKey]int64{}, map[string]int64{}
+	var sections []model.SectionKey
+	tags, spaces := map[string]int64{}, map[string]int64{}
 	for _, mark := range marks {
 		kind, name, _ := strings.Cut(mark.Counter, ":")
 		switch kind {
@@ -631,12 +632,12 @@ func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
 			tags[name] = mark.Value
 		case sectionMark:
 			if key, ok := parseSection(name); ok {
-				sections[key] = mark.Value
+				sections = append(sections, key)
 			}
 		case spaceMark:
 			spaces[name] = mark.Value
 		case nodeCounter:
-			if err := s.settleStarts(ctx, mark.Value); err != nil {
+			if err := s.settleStarts(ctx); err != nil {
 				return err
 			}
 		}
@@ -645,17 +646,15 @@ func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
 		s.settleSpaces(ctx, spaces))
 }
 
-func (s *Store) settleStarts(ctx context.Context, mark int64) error {
+func (s *Store) settleStarts(ctx context.Context) error {
 	return s.inMoment(ctx, "raise the starts", []need{toOwn}, func(tx *gorm.DB, m *moment) error {
-		counted, err := s.countStarts(tx, m)
+		row, err := s.countStarts(tx, m)
 		if err != nil {
 			return err
 		}
-		starts, _, err := s.readCounter(tx, m, counted)
-		if err != nil || starts.Last >= mark {
-			return err
-		}
-		return storeStarts(tx, m, starts.Raise(mark), m.NodeLost+mark-starts.Last)
+		row.further = func(next model.Counter) []any { return []any{m.NodeLost + next.Last - row.last} }
+		_, err = s.raise(tx, m, startStorage(), []countedRow{row}, false)
+		return err
 	})
 }
 
@@ -664,22 +663,8 @@ func (s *Store) settleLists(ctx context.Context, lists []model.AllocRequest) err
 		return nil
 	}
 	return s.inMoment(ctx, "raise the lists", []need{toShare}, func(tx *gorm.DB, m *moment) error {
-		out, err := s.takeLists(tx, m, lists, func(
-			state model.AllocState, req model.AllocRequest, _ time.Time,
-		) (model.Allocation, model.AllocState, error) {
-			state.Counter = state.Raise(req.Floor)
-			return model.Allocation{}, state, nil
-		})
-		if err != nil {
-			return err
-		}
-		var gone []model.AllocRequest
-		for i, a := range out {
-			if errors.Is(a.Err, model.ErrUnknownShard) {
-				gone = append(gone, lists[i])
-			}
-		}
-		return s.buryLists(tx, gone)
+		_, gone, err := s.raiseLists(tx, m, lists, false)
+		return cmp.Or(err, s.buryLists(tx, gone))
 	})
 }
 
@@ -702,17 +687,47 @@ func (s *Store) settleTags(ctx context.Context, tags map[string]int64) error {
 	for name, mark := range tags {
 		err := s.inMoment(ctx, "raise a tag", []need{toShare}, func(tx *gorm.DB, m *moment) error {
 			row, err := s.lockTag(tx, name)
-			if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
+			if errors.Is(err, model.ErrUnknownTag) {
 				return s.buryTag(tx, name, mark+1)
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = s.raise(tx, m, tagStorage(), []countedRow{row.counted(m)}, false)
 			}
-			c, _, err := s.readCounter(tx, m, row.counted(m))
-			if err != nil || c.Last >= mark {
-				return err
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleSections does so for sections. Which server gave what the database lacks is not known.
+func (s *Store) settleSections(ctx context.Context, keys []model.SectionKey) error {
+	for part := range slices.Chunk(keys, 64) {
+		err := s.inMoment(ctx, "settle sections", []need{toShare}, func(tx *gorm.DB, m *moment) error {
+			found, err := s.lockSections(tx, part)
+			if err == nil {
+				_, err = s.raiseSections(tx, m, slices.Collect(maps.Values(found)), false)
 			}
-			return storeTag(tx, m, row, c.Raise(mark))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleSpaces leaves tombstones for spaces of which there are marks and no rows.
+func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error {
+	for name, mark := range marks {
+		err := s.inTx(ctx, "settle a space", func(tx *gorm.DB) error {
+			m, _, err := s.lockSpace(tx, name)
+			if errors.Is(err, model.ErrUnknownSpace) {
+				return s.burySpace(tx, name, mark, m.Now)
+			}
+			return err
 		})
 		if err != nil {
 			return err

@@ -64,34 +64,25 @@ func (s *Store) Workers(opts WorkersOptions) *Workers {
 	return &Workers{workerid.NewRegistry(rows, margin), rows, margin.Milliseconds()}
 }
 
-// List gives every worker ID that has a row, in order of the rows. Errors:
-// *model.StoreError.
+// List gives every worker ID that has a row, in order of the rows. A lease expires when its last bound has passed.
+// Errors: *model.StoreError.
 func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
-	return within(ctx, w.rows.store, "list the worker IDs", func(tx *gorm.DB) ([]model.WorkerEntry, error) {
-		at, err := w.rows.store.readMoment(tx, "")
-		if err != nil {
-			return nil, err
-		}
+	return look(ctx, w.rows.store, "list the worker IDs", func(tx *gorm.DB, at moment) ([]model.WorkerEntry, error) {
 		rows, err := w.rows.read(tx, "id BETWEEN 1 AND ? ORDER BY id", w.rows.count)
 		entries := make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
-			entries[i] = w.entry(row, at.Now)
+			r := row.record()
+			entries[i] = model.WorkerEntry{
+				WorkerID: w.rows.workerID(row.ID), Address: r.Address, Foreign: r.OthersUntil > 0,
+				State: model.WorkerLeased, Reported: r.Reported, Reserved: row.ReservedUntil,
+				Expires: max(r.LiveUntil(), r.Bound()) + w.margin,
+			}
+			if entries[i].Expires < at.Now {
+				entries[i].State = model.WorkerExpired
+			}
 		}
 		return entries, err
 	})
-}
-
-// entry is a row as operators see it. Expires is when its last bound has passed.
-func (w *Workers) entry(row workerRow, now int64) model.WorkerEntry {
-	r := row.record()
-	e := model.WorkerEntry{
-		WorkerID: w.rows.workerID(row.ID), Address: r.Address, Foreign: r.OthersUntil > 0, State: model.WorkerLeased,
-		Reported: r.Reported, Reserved: row.ReservedUntil, Expires: max(r.LiveUntil(), r.Bound()) + w.margin,
-	}
-	if e.Expires < now {
-		e.State = model.WorkerExpired
-	}
-	return e
 }
 
 // workerRows is the table as a workerid.Store.
@@ -136,11 +127,7 @@ func (w workerRows) workerID(row int64) int { return int(row % w.count) }
 
 // read reads rows without a lock.
 func (w workerRows) read(tx *gorm.DB, where string, args ...any) ([]workerRow, error) {
-	return query[[]workerRow](tx, "read the rows",
-		"SELECT id, COALESCE(ip, '') AS ip, COALESCE(port, '') AS port, "+
-			"COALESCE(max_timestamp, 0) AS max_timestamp, identity, token, "+
-			"reserved_until, expires_at, claimed_at, own_timestamp, made_at FROM "+
-			workerTable+" WHERE "+where, args...)
+	return query[[]workerRow](tx, "read the rows", "SELECT * FROM "+workerTable+" WHERE "+where, args...)
 }
 
 func (w workerRows) slotOf(row workerRow, id int64) workerid.Slot {

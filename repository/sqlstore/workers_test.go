@@ -3,7 +3,6 @@
 package sqlstore
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,9 +47,7 @@ func waitUp(t *testing.T, s *Store) {
 
 func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
 	t.Helper()
-	lease, err := w.Acquire(context.Background(), o)
-	check.Must(t, err)
-	return lease
+	return workertest.Acquire(t, w, o)
 }
 
 // renewed gets a lease for the owner and stores its bounds, in ms from the
@@ -58,11 +55,7 @@ func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
 func renewed(t testing.TB, w *Workers, o model.Owner, reserved, expires int64) model.Lease {
 	t.Helper()
 	lease := acquire(t, w, o)
-	now := lease.ServerTime
-	lease.Reported, lease.Reserved, lease.Expires = now, now+reserved, now+expires
-	lease, err := w.Renew(context.Background(), lease)
-	check.Must(t, err)
-	return lease
+	return workertest.Renew(t, w, lease, lease.ServerTime+reserved, lease.ServerTime+expires)
 }
 
 // insertOriginal makes a row as the Java program does.
@@ -100,7 +93,7 @@ func TestWorkersTakeOver(t *testing.T) {
 			if lease.WorkerID != want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
 				t.Errorf("%+v: got %+v, want worker ID %d after %d", c, lease, want, after)
 			}
-			check.Must(t, check.Err(w.Renew(t.Context(), workertest.With(lease, lease.ServerTime, lease.ServerTime))))
+			workertest.Renew(t, w, lease, lease.ServerTime, lease.ServerTime)
 			check.Equal(t, acquire(t, w, workertest.Owner(i)).WorkerID, want, "once it is ours")
 		}
 	})
