@@ -66,7 +66,7 @@ func encode(v any) []byte {
 
 // decode reads a report or a record. Fields it does not know are left alone: another
 // version may have written them.
-func decode[T report | record | forkReport](n node) (T, error) {
+func decode[T report | record](n node) (T, error) {
 	var v T
 	if err := json.Unmarshal(n.data, &v); err != nil {
 		return v, fmt.Errorf("%s %w: %w", n.path, errForeign, err)
