@@ -44,12 +44,6 @@ func TestSettings(t *testing.T) {
 		}
 	})
 	const flush, unsafe, ok = "innodb_flush_log_at_trx_commit", model.LevelUnsafe, model.LevelOK
-	constraint := "SET GLOBAL check_constraint_checks = "
-	off, on := constraint+"OFF", constraint+"ON"
-	if testserver.OnMySQL() {
-		constraint = "ALTER TABLE id_alloc ALTER CHECK id_alloc_shard_id_is_0_to_63 "
-		off, on = constraint+"NOT ENFORCED", constraint+"ENFORCED"
-	}
 	for driver, cases := range map[string][]struct {
 		change, setting, value string
 		want                   model.Level
@@ -64,13 +58,8 @@ func TestSettings(t *testing.T) {
 			{"SET GLOBAL sync_binlog = 1", "sync_binlog", "1", ok},
 			{"SET GLOBAL read_only = 1", "read_only", "ON", unsafe},
 			{"SET GLOBAL read_only = 0", "read_only", "OFF", ok},
-			{off, "CHECK of id_alloc", "ignored", unsafe},
-			{on, "CHECK of id_alloc", "enforced", ok},
-			{"ALTER TABLE id_alloc DROP CONSTRAINT id_alloc_limit_policy_is_known", "CHECK of id_alloc", "ignored",
-				unsafe},
 			{"ALTER TABLE id_alloc ENGINE = MyISAM", "engine of id_alloc", "MyISAM", unsafe},
 			{"DROP TABLE id_alloc", "engine of id_alloc", "", model.LevelUnknown},
-			{"DO 1", "CHECK of id_alloc", "", model.LevelUnknown},
 		},
 		SQLite: {
 			{"PRAGMA synchronous = NORMAL", "synchronous", "NORMAL", unsafe},
@@ -125,7 +114,7 @@ func TestSettingsWithoutRights(t *testing.T) {
 		return open(t, Options{Driver: MySQL, DSN: withDSN(t, root.server.FormatDSN(), change)})
 	}
 	s := as(func(c *gosql.Config) { c.User, c.Passwd = "nobody", "hunter2-geheim" })
-	settingIs(t, s, "CHECK of id_alloc", "", model.LevelUnknown)
+	settingIs(t, s, "engine of id_alloc", "", model.LevelUnknown)
 	settingIs(t, s, "innodb_flush_log_at_trx_commit", "1", model.LevelOK)
 	if testserver.OnMySQL() {
 		settingIs(t, s, "replicas", "", model.LevelUnknown)
