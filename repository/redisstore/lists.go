@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 	}
 	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n).Text()
 	if err != nil {
-		return model.Popped{}, s.fail("pop", err)
+		return model.Popped{}, explain("pop", err)
 	}
 	popped, err := decodePopped(reply)
 	if err != nil {
@@ -83,12 +84,11 @@ func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []m
 	}
 	states := make([]model.ListState, 0, len(keys))
 	for i, r := range s.state.runParts(ctx, s.client, calls, statePipelined/perCall) {
-		own := make([]model.ListState, len(calls[i].keys))
-		err := s.fail("state", r.err)
+		own, err := make([]model.ListState, len(calls[i].keys)), r.err
 		if err == nil {
-			err = explain("state", decodeStates(r.reply, own))
+			err = decodeStates(r.reply, own)
 		}
-		if err != nil {
+		if err = explain("state", err); err != nil {
 			own = slices.Repeat([]model.ListState{{Err: err}}, len(own))
 		}
 		states = append(states, own...)
@@ -175,7 +175,7 @@ func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
 	for i, meta := range metaKeys(keys) {
 		calls[i] = call{[]string{meta}, []any{s.deploymentID()}}
 	}
-	return s.fail("delete", firstError(s.remove.runParts(ctx, s.client, calls, pipelineCalls)))
+	return explain("delete", firstError(s.remove.runParts(ctx, s.client, calls, pipelineCalls)))
 }
 
 func firstError(results []result) error {
@@ -228,7 +228,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 		var left []int
 		for j, result := range s.push.runParts(ctx, s.client, calls, piecesAtOnce) {
 			i := todo[j]
-			errs[i] = s.pushError(result)
+			errs[i] = pushError("push", result)
 			if errs[i] == nil && offset+pieceLen < reqs[i].Segment.Len() {
 				left = append(left, i)
 			}
@@ -238,20 +238,13 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	return errs
 }
 
-func (s *Store) pushError(r result) error {
-	if r.err != nil {
-		return s.fail("push", r.err)
+// pushError is what push.lua or sequence_push.lua answers.
+func pushError(op string, r result) error {
+	refusals := map[string]error{"ok": nil, "life": model.ErrLifeChanged, "highwater": model.ErrNotAboveHighWater,
+		"full": model.ErrListFull}
+	refusal, known := refusals[r.reply]
+	if r.err == nil && known {
+		return refusal
 	}
-	switch r.reply {
-	case "ok":
-		return nil
-	case "life":
-		return model.ErrLifeChanged
-	case "highwater":
-		return model.ErrNotAboveHighWater
-	case "full":
-		return model.ErrListFull
-	default:
-		return explain("push", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
-	}
+	return explain(op, cmp.Or(r.err, fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply)))
 }

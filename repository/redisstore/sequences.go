@@ -73,7 +73,7 @@ func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.
 		if err == nil {
 			err = decodeSections(r.reply, own)
 		}
-		if err = q.store.fail("state of sequences", err); err != nil {
+		if err = explain("state of sequences", err); err != nil {
 			own = slices.Repeat([]model.SectionState{{Err: err}}, len(own))
 		}
 		states = append(states, own...)
@@ -122,7 +122,7 @@ func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.S
 		if err == nil {
 			err = decodeNext(r.reply, parts[i], own)
 		}
-		if err = q.store.fail("give numbers", err); err != nil {
+		if err = explain("give numbers", err); err != nil {
 			own = slices.Repeat([]model.SectionAnswer{{Err: err}}, len(own))
 		}
 		answers = append(answers, own...)
@@ -185,16 +185,7 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 		calls[i] = call{[]string{sectionHash(p.Key)}, args}
 	}
 	for i, r := range q.push.runParts(ctx, q.store.client, calls, pipelineCalls) {
-		switch {
-		case r.err != nil:
-			errs[i] = q.store.fail("push numbers", r.err)
-		case r.reply == "life":
-			errs[i] = model.ErrLifeChanged
-		case r.reply == "late":
-			errs[i] = model.ErrNotAboveHighWater
-		case r.reply != "ok":
-			errs[i] = explain("push numbers", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
-		}
+		errs[i] = pushError("push numbers", r)
 	}
 	return errs
 }
@@ -207,5 +198,5 @@ func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 		key := model.SectionKey{Space: space.Name, Section: i}
 		calls[i] = call{[]string{sectionHash(key)}, []any{q.store.deploymentID()}}
 	}
-	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls, pipelineCalls)))
+	return explain("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls, pipelineCalls)))
 }
