@@ -65,10 +65,6 @@ func raceFor(t *testing.T, r Registry, owner model.Owner) (lease model.Lease) {
 	return lease
 }
 
-// fillers is how many owners wait for an answer at the same time where they do not race:
-// a registry that answers one by one has clients that time out.
-const fillers = 32
-
 // instances is how many connections share the work of many owners.
 const instances = 8
 
@@ -203,17 +199,3 @@ func wantAfter(t *testing.T, lease model.Lease, low, high int64) {
 
 // now is the registry's clock.
 func now(lease model.Lease) int64 { return lease.ServerTime }
-
-func crash(t *testing.T, b Backend, r Registry) {
-	t.Helper()
-	if b.Crash != nil {
-		b.Crash(t, r)
-	}
-}
-
-func lapse(t *testing.T, b Backend, r Registry, lease model.Lease) {
-	t.Helper()
-	if b.Lapse != nil {
-		b.Lapse(t, r, lease)
-	}
-}

@@ -69,7 +69,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"an empty registry may have forgotten all", nil, testFirst},
 		{"the same token gets the same lease", nil, testSameToken},
 		{"an owner that races itself gets one lease", nil, testRaceSelf},
-		{"racing first starts get different IDs", nil, testRace},
+		{"racing first starts get all IDs, one each", nil, testRace},
 		{"owners of one address differ", nil, testSharedAddress},
 		{"owners are known by their folder", func(b Backend) bool { return b.Session }, testSwapped},
 		{"a registry has an identity", nil, testIdentity},
@@ -80,12 +80,17 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"released, another follows above Reserved", nil, testRelease},
 		{"what was taken over is lost", nil, testTakenOver},
 		{"a late release frees nothing", func(b Backend) bool { return b.Late == nil }, testReleaseLate},
-		{"a full registry refuses", nil, testFull},
 		{"a cancelled call returns", nil, testCancelled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := fresh(t)
 			b.fresh = fresh
+			if b.Crash == nil {
+				b.Crash = func(*testing.T, Registry) {}
+			}
+			if b.Lapse == nil {
+				b.Lapse = func(*testing.T, Registry, model.Lease) {}
+			}
 			if test.skip != nil && test.skip(b) {
 				t.Skip("not promised by this registry")
 			}
