@@ -16,9 +16,6 @@ import (
 	"shardid/model"
 )
 
-// maxPop is the most indices one pop takes.
-const maxPop = 10_000
-
 // Store holds lists and locks. It never waits, so contexts are not looked at.
 // Safe for concurrent use.
 type Store struct {
@@ -45,11 +42,11 @@ func New() *Store {
 	}
 }
 
-// Pop takes up to n of the oldest indices, n in 1…10 000. Errors:
+// Pop takes up to n of the oldest indices, n in 1…model.MaxBatch. Errors:
 // *model.StoreError wrapping model.ErrInvalidArgument.
 func (s *Store) Pop(_ context.Context, key model.ListKey, n int) (model.Popped, error) {
-	if n < 1 || n > maxPop {
-		return model.Popped{}, invalid("pop", "%d indices are not 1…%d", n, maxPop)
+	if n < 1 || n > model.MaxBatch {
+		return model.Popped{}, invalid("pop", "%d indices are not 1…%d", n, model.MaxBatch)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

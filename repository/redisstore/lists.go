@@ -31,16 +31,13 @@ func metaKeys(keys []model.ListKey) []string {
 	return names
 }
 
-// MaxPop is the most indices one pop takes.
-const MaxPop = 10_000
-
-// Pop takes up to n of the oldest indices, n in 1…MaxPop. An empty list is no
+// Pop takes up to n of the oldest indices, n in 1…model.MaxBatch. An empty list is no
 // error. When a reply is lost the pop may be repeated, and the indices of the
 // lost reply are a gap.
 func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
-	if n < 1 || n > MaxPop {
+	if n < 1 || n > model.MaxBatch {
 		return model.Popped{}, explain("pop",
-			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
+			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, model.MaxBatch))
 	}
 	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n).Text()
 	if err != nil {
@@ -125,7 +122,7 @@ func decodePopped(reply string) (model.Popped, error) {
 	f := fields{rest: reply}
 	// A clone, as the life is kept and the reply may be long.
 	p := model.Popped{Life: strings.Clone(f.word()), Purged: f.number(model.MaxIndex), Len: f.number(model.MaxIndex)}
-	more := f.number(MaxPop - 1)
+	more := f.number(model.MaxBatch - 1)
 	if f.rest != "" && !f.bad {
 		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1+int(more))
 	}

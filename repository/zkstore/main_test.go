@@ -45,8 +45,7 @@ func TestMain(m *testing.M) {
 
 const (
 	second = int64(1000)
-	minute = 60 * second
-	hour   = 60 * minute
+	hour   = 3600 * second
 )
 
 // world is one name on a server, with the nodes below it.
