@@ -140,29 +140,34 @@ func decodePopped(reply string) (model.Popped, error) {
 	return p, nil
 }
 
-// decodeStates reads what state.lua returns for n lists. What is kept is cloned, as the
-// reply may be long.
-func decodeStates(reply string, states []model.ListState) error {
-	rest := reply
-	for i := range states {
+// readLines reads so many lines of a reply, each to its end. What is kept of one is to be cloned, as the reply may be
+// long.
+func readLines(reply string, n int, read func(i int, line *fields)) error {
+	for i := range n {
 		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		if reason, failed := strings.CutPrefix(line, "!"); failed {
-			states[i] = model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
-			continue
-		}
+		line, reply, _ = strings.Cut(reply, "\n")
 		f := fields{rest: line}
-		life := strings.Clone(f.word())
-		const most = model.MaxIndex
-		states[i] = model.ListState{Life: life, Len: f.number(most), HighWater: f.number(most), Purged: f.number(most)}
-		if f.bad || f.rest != "" {
-			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
+		if read(i, &f); f.bad || f.rest != "" {
+			return fmt.Errorf("%w: line %d of the answer is %.80q", errMalformed, i+1, line)
 		}
 	}
-	if rest != "" {
-		return fmt.Errorf("%w: state answered %.80q for %d lists", errMalformed, reply, len(states))
+	if reply != "" {
+		return fmt.Errorf("%w: %.80q follows after line %d of the answer", errMalformed, reply, n)
 	}
 	return nil
+}
+
+// decodeStates reads what state.lua returns.
+func decodeStates(reply string, states []model.ListState) error {
+	return readLines(reply, len(states), func(i int, f *fields) {
+		if reason, failed := strings.CutPrefix(f.rest, "!"); failed {
+			states[i].Err, f.rest = explain("state", errors.New(strings.Clone(reason))), ""
+			return
+		}
+		const most = model.MaxIndex
+		states[i] = model.ListState{Life: strings.Clone(f.word()), Len: f.number(most), HighWater: f.number(most),
+			Purged: f.number(most)}
+	})
 }
 
 // Delete drops lists; their meta hashes, and so their high-water marks, stay. A
