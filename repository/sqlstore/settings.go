@@ -117,13 +117,6 @@ func sqliteChecks(folder string) []dbCheck {
 			Advice: "the file system of the database cannot share memory between processes, as WAL needs: put the " +
 				"file on a local disk",
 		}, {
-			Setting: "synchronous", Want: "FULL or EXTRA", Level: model.Unless(unsafe, "FULL", "EXTRA"),
-			Ask: func(a *asker) string { // https://sqlite.org/pragma.html#pragma_synchronous
-				names := map[string]string{"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
-				return names[a.ask("PRAGMA synchronous")]
-			},
-			Advice: "a commit may be lost in a power cut, and IDs then repeat",
-		}, {
 			Setting: "file system", Want: "local disk", Ask: func(*asker) string { return fileSystem(folder) },
 			Level: func(kind string) model.Level {
 				if kind == "network" {
