@@ -57,7 +57,7 @@ func testSilentHolder(t *testing.T, b Backend) {
 	b.Lapse(t, r, lease)
 	b.Crash(t, r)
 	r = b.New(t)
-	next := successor(b, lease.Owner)
+	next := successor(lease.Owner)
 	wantAfter(t, follow(t, r, next, lease), expires, now(lease))
 	b.Crash(t, r)
 	wantAfter(t, follow(t, b.New(t), reborn(next), lease), expires, now(lease))
@@ -71,7 +71,7 @@ func testRelease(t *testing.T, b Backend) {
 	release(t, r, lease, issued)
 	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
 	release(t, r, lease, issued) // no error
-	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), issued, now(lease))
+	wantAfter(t, follow(t, b.New(t), successor(lease.Owner), lease), issued, now(lease))
 }
 
 func testTakenOver(t *testing.T, b Backend) {
@@ -79,7 +79,7 @@ func testTakenOver(t *testing.T, b Backend) {
 	lease, reserved, expires := held(t, old)
 	b.Lapse(t, old, lease)
 	r := b.New(t)
-	next := follow(t, r, successor(b, lease.Owner), lease)
+	next := follow(t, r, successor(lease.Owner), lease)
 	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
 	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
 	WantLost(t, old, With(lease, reserved, reserved))

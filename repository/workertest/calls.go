@@ -32,13 +32,10 @@ func reborn(o model.Owner) model.Owner {
 	return o
 }
 
-// successor is another owner, the one that gets the worker ID of an owner that
-// is gone: at its address where addresses count.
-func successor(b Backend, of model.Owner) model.Owner {
+// successor is another owner, the one that gets the worker ID of an owner that is gone: at its address.
+func successor(of model.Owner) model.Owner {
 	next := Owner(5000)
-	if b.PerAddress {
-		next.Address = of.Address
-	}
+	next.Address = of.Address
 	return next
 }
 

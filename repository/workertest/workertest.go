@@ -45,9 +45,6 @@ type Backend struct {
 	// under way, the store lets nobody else have the worker ID.
 	Late func(t *testing.T) (Registry, Hold)
 
-	// PerAddress: another owner who follows at an address, once the lease there has
-	// run out, gets the worker ID that it had.
-	PerAddress bool
 	// Session: a lease belongs to the connection of the instance that got it, and
 	// ends with it. Only the owner's own instance renews it.
 	Session bool
