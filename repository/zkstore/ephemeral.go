@@ -99,12 +99,8 @@ func (e ephemeral) read(ctx context.Context, owner model.Owner, ids ...int) ([]w
 	for i, id := range ids {
 		read := seat{nodes[2*i], nodes[2*i+1]}
 		slots[i] = workerid.Slot{ID: id, Read: read}
-		if read.reserved.found {
-			rec, err := decode[record](read.reserved)
-			if err != nil {
-				return nil, err
-			}
-			slots[i].Record = rec.record()
+		if slots[i].Record, err = recordIn(read.reserved); err != nil {
+			return nil, err
 		}
 		slots[i].Ended = !read.holder.found ||
 			slots[i].HeldBy(owner) && read.holder.stat.EphemeralOwner != e.sessionID()

@@ -146,12 +146,8 @@ func (f forever) slotOf(leaf, child node, address string) (slot workerid.Slot, e
 	if err != nil {
 		return slot, err
 	}
-	if child.found {
-		rec, err := decode[record](child)
-		if err != nil {
-			return slot, err
-		}
-		slot.Record = rec.record()
+	if slot.Record, err = recordIn(child); err != nil {
+		return slot, err
 	}
 	slot.ID, _ = workerOfLeaf(path.Base(leaf.path))
 	slot.Read = leafNode{leaf, child, path.Join(f.holders, nodeName(address, slot.ID))}

@@ -55,7 +55,7 @@ func (r recycle) choices(ctx context.Context, _ model.Owner, _ int64, _ int) ([]
 		if n.path != "" && !n.found {
 			return nil, again(n.path)
 		}
-		if slots[id], err = r.slotOf(id, n); err != nil {
+		if slots[id], err = slotOf(id, n); err != nil {
 			return nil, err
 		}
 	}
@@ -87,18 +87,11 @@ func (r recycle) slot(ctx context.Context, lease model.Lease) (workerid.Slot, er
 	if err != nil {
 		return workerid.Slot{}, err
 	}
-	return r.slotOf(lease.WorkerID, n)
+	return slotOf(lease.WorkerID, n)
 }
 
 // slotOf is a worker ID with the node that keeps it.
-func (r recycle) slotOf(id int, n node) (workerid.Slot, error) {
-	slot := workerid.Slot{ID: id, Read: n}
-	if n.found {
-		rec, err := decode[record](n)
-		if err != nil {
-			return slot, err
-		}
-		slot.Record = rec.record()
-	}
-	return slot, nil
+func slotOf(id int, n node) (workerid.Slot, error) {
+	rec, err := recordIn(n)
+	return workerid.Slot{Record: rec, ID: id, Read: n}, err
 }
