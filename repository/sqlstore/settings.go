@@ -205,13 +205,14 @@ func (a *asker) countRows(query string) (n int, told bool) {
 		return 0, false
 	}
 	rows, err := a.conn.QueryContext(a.ctx, query)
-	if err == nil {
-		for rows.Next() {
-			n++
-		}
-		err = errors.Join(rows.Err(), rows.Close())
+	if err != nil {
+		return 0, a.told(query, err)
 	}
-	return n, a.told(query, err)
+	defer rows.Close()
+	for rows.Next() {
+		n++
+	}
+	return n, a.told(query, rows.Err())
 }
 
 // told says whether a question was answered, and notes a server that does not answer at all.

@@ -140,8 +140,8 @@ func advice(err error) string {
 	case errors.Is(err, errForeign):
 		return "give shardid a snowflake.name of its own: something else writes below /snowflake or /lock"
 	case errors.Is(err, errFork):
-		return "stop all instances of the fork and never start them again, then delete its nodes (their names begin with " +
-			"workId:), or give shardid a snowflake.name of its own"
+		return "stop all instances of the fork and never start them again, then delete its nodes, whose names begin " +
+			"with workId:, or give shardid a snowflake.name of its own"
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
 		return "allow world:anyone:cdrwa below /snowflake and /lock (setAcl), or use another snowflake.name"
 	case errors.Is(err, zk.ErrSessionExpired):
