@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"shardid/client/idgen"
 	"shardid/client/idtext"
@@ -120,10 +121,11 @@ type StoreError struct {
 
 // Error gives one line: store, operation, cause, advice.
 func (e *StoreError) Error() string {
-	if e.Advice == "" {
-		return fmt.Sprintf("%s: %s: %v", e.Store, e.Op, e.Err)
+	text := strings.ReplaceAll(fmt.Sprintf("%s: %s: %v", e.Store, e.Op, e.Err), "\n", "; ")
+	if e.Advice != "" {
+		text += ": " + e.Advice
 	}
-	return fmt.Sprintf("%s: %s: %v: %s", e.Store, e.Op, e.Err, e.Advice)
+	return text
 }
 
 // Unwrap returns the cause.

@@ -1,13 +1,11 @@
 package listtest
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
@@ -58,10 +56,7 @@ func testArguments(t *testing.T, s Store) {
 	if len(s.State(t.Context(), nil)) != 0 || len(s.Push(t.Context(), nil)) != 0 {
 		t.Error("answers without questions")
 	}
-	got, err := s.TryLock(t.Context(), nil, "token", 1e9)
-	if len(got) != 0 || err != nil || s.Unlock(t.Context(), nil, "token") != nil || s.Delete(t.Context(), nil) != nil {
-		t.Error("an error without work:", got, err)
-	}
+	check.OK(t, s.Delete(t.Context(), nil), "an error without work")
 }
 
 // testCap: a segment is pushed whole, however long, or not at all.
@@ -217,50 +212,4 @@ func testConcurrent(t *testing.T, s Store) {
 	wg.Wait()
 	slices.Sort(all)
 	Expect(t, all, 1, segments*length)
-}
-
-// long is a ttl that no test outlives.
-const long = time.Minute
-
-func tryLock(t *testing.T, s Store, token string, ttl time.Duration, names ...string) []bool {
-	t.Helper()
-	got, err := s.TryLock(t.Context(), names, token, ttl)
-	check.Must(t, err)
-	return got
-}
-
-func unlock(t *testing.T, s Store, token string, names ...string) {
-	t.Helper()
-	check.Must(t, s.Unlock(t.Context(), names, token))
-}
-
-func wantLocks(t *testing.T, got []bool, want ...bool) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Fatalf("got locks %v, want %v", got, want)
-	}
-}
-
-func testLock(t *testing.T, s Store) {
-	wantLocks(t, tryLock(t, s, "alice", long, "1_2"), true)
-	wantLocks(t, tryLock(t, s, "bob", long, "1_1", "1_2", "reload"), true, false, true)
-	wantLocks(t, tryLock(t, s, "alice", long, "1_2", "1_1"), true, false) // as after an answer that was lost
-	unlock(t, s, "bob", "1_2", "1_3")                                     // which are not bob's
-	wantLocks(t, tryLock(t, s, "carol", long, "1_2"), false)
-	unlock(t, s, "alice", "1_2")
-	unlock(t, s, "alice", "1_2") // twice does no harm
-	wantLocks(t, tryLock(t, s, "carol", long, "1_2"), true)
-}
-
-func testLockExpires(t *testing.T, s Store) {
-	wantLocks(t, tryLock(t, s, "alice", 50*time.Millisecond, "1_2"), true)
-	wantLocks(t, tryLock(t, s, "bob", long, "1_2"), false)
-	check.Eventually(t, "a lock of 50 ms ends", func() error {
-		if !tryLock(t, s, "bob", long, "1_2")[0] {
-			return errors.New("it is held")
-		}
-		return nil
-	})
-	unlock(t, s, "alice", "1_2") // too late: bob's by now
-	wantLocks(t, tryLock(t, s, "alice", long, "1_2"), false)
 }

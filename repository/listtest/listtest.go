@@ -1,4 +1,4 @@
-// Package listtest is the contract that every store of lists and locks keeps:
+// Package listtest is the contract that every store of lists keeps:
 // one test body, run over the store in the process and over Redis in each of
 // its modes. It is imported by tests only.
 package listtest
@@ -7,28 +7,25 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
 )
 
-// Store is what the service needs of a store: its interface Lists.
+// Store is what the service needs of a store: its interface Lists, without the locks, which only replicas need.
 type Store interface {
 	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
 	State(ctx context.Context, keys []model.ListKey) []model.ListState
 	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	Push(ctx context.Context, reqs []model.PushRequest) []error
 	Delete(ctx context.Context, keys []model.ListKey) error
-	TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error)
-	Unlock(ctx context.Context, names []string, token string) error
 }
 
 // unlimited is a cap no list of these tests reaches.
 const unlimited = 1 << 40
 
 // Run runs the contract. newStore is called once per subtest and gives a store
-// without lists and locks, which it also closes.
+// without lists, which it also closes.
 func Run(t *testing.T, newStore func(t *testing.T) Store) {
 	for _, test := range []struct {
 		name string
@@ -43,8 +40,6 @@ func Run(t *testing.T, newStore func(t *testing.T) Store) {
 		{"the highest indices are exact", testHighest},
 		{"2 500 lists in order", testMany},
 		{"16 goroutines never meet", testConcurrent},
-		{"a lock has one holder, who unlocks", testLock},
-		{"a lock expires", testLockExpires},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, newStore(t)) })
 	}

@@ -1,5 +1,4 @@
-// Package memstore keeps the lists of indices and the refill locks in the
-// process, for a service of one replica that needs no Redis.
+// Package memstore keeps the lists of indices in the process, for a service of one replica that needs no Redis.
 //
 // A list is a queue of segments, so memory grows with the segments held and not
 // with their length. All is lost with the process; the life, a random name
@@ -10,23 +9,20 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"shardid/model"
 )
 
-// maxPop is the most indices one pop takes.
-const maxPop = 10_000
-
-// Store holds lists and locks. It never waits, so contexts are not looked at.
+// Store holds lists. It never waits, so contexts are not looked at.
 // Safe for concurrent use.
 type Store struct {
 	life string
 
 	mu    sync.Mutex
 	lists map[model.ListKey]*list
-	locks locks
 }
 
 // list is one queue of indices, oldest first.
@@ -41,15 +37,14 @@ func New() *Store {
 	return &Store{
 		life:  rand.Text(),
 		lists: make(map[model.ListKey]*list),
-		locks: make(locks),
 	}
 }
 
-// Pop takes up to n of the oldest indices, n in 1…10 000. Errors:
+// Pop takes up to n of the oldest indices, n in 1…model.MaxBatch. Errors:
 // *model.StoreError wrapping model.ErrInvalidArgument.
 func (s *Store) Pop(_ context.Context, key model.ListKey, n int) (model.Popped, error) {
-	if n < 1 || n > maxPop {
-		return model.Popped{}, invalid("pop", "%d indices are not 1…%d", n, maxPop)
+	if n < 1 || n > model.MaxBatch {
+		return model.Popped{}, invalid("pop", "%d indices are not 1…%d", n, model.MaxBatch)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,40 +153,10 @@ func invalid(op, format string, args ...any) error {
 		Err: fmt.Errorf("%w: "+format, append([]any{model.ErrInvalidArgument}, args...)...)}
 }
 
-// locks holds who has which name, and until when.
-type locks map[string]holder
-
-type holder struct {
-	token string
-	until time.Time
+// TryLock gives every lock: the locks keep other replicas away, and this store has none.
+func (s *Store) TryLock(_ context.Context, names []string, _ string, _ time.Duration) ([]bool, error) {
+	return slices.Repeat([]bool{true}, len(names)), nil
 }
 
-// TryLock tries to take each name for ttl under the token and says, in order, which it got; a name that is held under
-// this token already is one. It never fails.
-func (s *Store) TryLock(_ context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	got := make([]bool, len(names))
-	for i, name := range names {
-		held, ok := s.locks[name]
-		if !ok || !now.Before(held.until) {
-			held = holder{token, now.Add(ttl)}
-			s.locks[name] = held
-		}
-		got[i] = held.token == token
-	}
-	return got, nil
-}
-
-// Unlock frees those names that the token still holds. It never fails.
-func (s *Store) Unlock(_ context.Context, names []string, token string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range names {
-		if s.locks[name].token == token {
-			delete(s.locks, name)
-		}
-	}
-	return nil
-}
+// Unlock does nothing.
+func (s *Store) Unlock(context.Context, []string, string) error { return nil }

@@ -18,15 +18,6 @@ func TestSequencesContract(t *testing.T) {
 	sequencetest.Run(t, func(*testing.T) sequencetest.Store { return memstore.NewSequences() })
 }
 
-// What a process held is lost with it, and the next one tells that by its life.
-func TestEachStoreHasItsHistory(t *testing.T) {
-	key := model.ListKey{App: 1}
-	a, b := listtest.State(t, memstore.New(), key), listtest.State(t, memstore.New(), key)
-	if a.Life == b.Life || len(a.Life) < 20 {
-		t.Errorf("lives %q and %q", a.Life, b.Life)
-	}
-}
-
 func TestMemoryGrowsWithSegmentsNotIndices(t *testing.T) {
 	s, key := memstore.New(), model.ListKey{App: 1}
 	var before, after runtime.MemStats

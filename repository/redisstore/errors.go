@@ -18,17 +18,8 @@ func explain(op string, err error) error {
 	if has(err, "FOREIGN") {
 		err = fmt.Errorf("%w: %w", model.ErrForeign, err)
 	}
-	if strings.Contains(err.Error(), "\n") {
-		err = oneLineError{err}
-	}
 	return &model.StoreError{Store: "redis", Op: op, Advice: advice(err), Err: err}
 }
-
-// oneLineError is an error whose text was several lines, as those of errors.Join.
-type oneLineError struct{ error }
-
-func (e oneLineError) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
-func (e oneLineError) Unwrap() error { return e.error }
 
 // advice is what an operator should do about the errors that happen, the remedy first; "" for others,
 // which are told in the words of the server, its driver or the system.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,20 +31,17 @@ func metaKeys(keys []model.ListKey) []string {
 	return names
 }
 
-// MaxPop is the most indices one pop takes.
-const MaxPop = 10_000
-
-// Pop takes up to n of the oldest indices, n in 1…MaxPop. An empty list is no
+// Pop takes up to n of the oldest indices, n in 1…model.MaxBatch. An empty list is no
 // error. When a reply is lost the pop may be repeated, and the indices of the
 // lost reply are a gap.
 func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
-	if n < 1 || n > MaxPop {
+	if n < 1 || n > model.MaxBatch {
 		return model.Popped{}, explain("pop",
-			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
+			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, model.MaxBatch))
 	}
 	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n).Text()
 	if err != nil {
-		return model.Popped{}, s.fail("pop", err)
+		return model.Popped{}, explain("pop", err)
 	}
 	popped, err := decodePopped(reply)
 	if err != nil {
@@ -83,12 +81,11 @@ func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []m
 	}
 	states := make([]model.ListState, 0, len(keys))
 	for i, r := range s.state.runParts(ctx, s.client, calls, statePipelined/perCall) {
-		own := make([]model.ListState, len(calls[i].keys))
-		err := s.fail("state", r.err)
+		own, err := make([]model.ListState, len(calls[i].keys)), r.err
 		if err == nil {
-			err = explain("state", decodeStates(r.reply, own))
+			err = decodeStates(r.reply, own)
 		}
-		if err != nil {
+		if err = explain("state", err); err != nil {
 			own = slices.Repeat([]model.ListState{{Err: err}}, len(own))
 		}
 		states = append(states, own...)
@@ -125,7 +122,7 @@ func decodePopped(reply string) (model.Popped, error) {
 	f := fields{rest: reply}
 	// A clone, as the life is kept and the reply may be long.
 	p := model.Popped{Life: strings.Clone(f.word()), Purged: f.number(model.MaxIndex), Len: f.number(model.MaxIndex)}
-	more := f.number(MaxPop - 1)
+	more := f.number(model.MaxBatch - 1)
 	if f.rest != "" && !f.bad {
 		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1+int(more))
 	}
@@ -143,29 +140,34 @@ func decodePopped(reply string) (model.Popped, error) {
 	return p, nil
 }
 
-// decodeStates reads what state.lua returns for n lists. What is kept is cloned, as the
-// reply may be long.
-func decodeStates(reply string, states []model.ListState) error {
-	rest := reply
-	for i := range states {
+// readLines reads so many lines of a reply, each to its end. What is kept of one is to be cloned, as the reply may be
+// long.
+func readLines(reply string, n int, read func(i int, line *fields)) error {
+	for i := range n {
 		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		if reason, failed := strings.CutPrefix(line, "!"); failed {
-			states[i] = model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
-			continue
-		}
+		line, reply, _ = strings.Cut(reply, "\n")
 		f := fields{rest: line}
-		life := strings.Clone(f.word())
-		const most = model.MaxIndex
-		states[i] = model.ListState{Life: life, Len: f.number(most), HighWater: f.number(most), Purged: f.number(most)}
-		if f.bad || f.rest != "" {
-			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
+		if read(i, &f); f.bad || f.rest != "" {
+			return fmt.Errorf("%w: line %d of the answer is %.80q", errMalformed, i+1, line)
 		}
 	}
-	if rest != "" {
-		return fmt.Errorf("%w: state answered %.80q for %d lists", errMalformed, reply, len(states))
+	if reply != "" {
+		return fmt.Errorf("%w: %.80q follows after line %d of the answer", errMalformed, reply, n)
 	}
 	return nil
+}
+
+// decodeStates reads what state.lua returns.
+func decodeStates(reply string, states []model.ListState) error {
+	return readLines(reply, len(states), func(i int, f *fields) {
+		if reason, failed := strings.CutPrefix(f.rest, "!"); failed {
+			states[i].Err, f.rest = explain("state", errors.New(strings.Clone(reason))), ""
+			return
+		}
+		const most = model.MaxIndex
+		states[i] = model.ListState{Life: strings.Clone(f.word()), Len: f.number(most), HighWater: f.number(most),
+			Purged: f.number(most)}
+	})
 }
 
 // Delete drops lists; their meta hashes, and so their high-water marks, stay. A
@@ -175,7 +177,7 @@ func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
 	for i, meta := range metaKeys(keys) {
 		calls[i] = call{[]string{meta}, []any{s.deploymentID()}}
 	}
-	return s.fail("delete", firstError(s.remove.runParts(ctx, s.client, calls, pipelineCalls)))
+	return explain("delete", firstError(s.remove.runParts(ctx, s.client, calls, pipelineCalls)))
 }
 
 func firstError(results []result) error {
@@ -228,7 +230,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 		var left []int
 		for j, result := range s.push.runParts(ctx, s.client, calls, piecesAtOnce) {
 			i := todo[j]
-			errs[i] = s.pushError(result)
+			errs[i] = pushError("push", result)
 			if errs[i] == nil && offset+pieceLen < reqs[i].Segment.Len() {
 				left = append(left, i)
 			}
@@ -238,20 +240,13 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	return errs
 }
 
-func (s *Store) pushError(r result) error {
-	if r.err != nil {
-		return s.fail("push", r.err)
+// pushError is what push.lua or sequence_push.lua answers.
+func pushError(op string, r result) error {
+	refusals := map[string]error{"ok": nil, "life": model.ErrLifeChanged, "highwater": model.ErrNotAboveHighWater,
+		"full": model.ErrListFull}
+	refusal, known := refusals[r.reply]
+	if r.err == nil && known {
+		return refusal
 	}
-	switch r.reply {
-	case "ok":
-		return nil
-	case "life":
-		return model.ErrLifeChanged
-	case "highwater":
-		return model.ErrNotAboveHighWater
-	case "full":
-		return model.ErrListFull
-	default:
-		return explain("push", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
-	}
+	return explain(op, cmp.Or(r.err, fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply)))
 }

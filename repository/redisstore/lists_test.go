@@ -147,6 +147,7 @@ func TestLocks(t *testing.T) {
 		want  []bool
 	}{
 		{ours, "a", []bool{false, true, true, true}},
+		{ours, "a", []bool{false, true, true, true}}, // as after an answer that was lost
 		{ours, "b", []bool{false, false, false, false}},
 		{theirs, "c", []bool{false, false, true, true}},
 	} {
@@ -154,8 +155,12 @@ func TestLocks(t *testing.T) {
 		check.Must(t, err)
 		check.Equal(t, fmt.Sprint(got), fmt.Sprint(try.want), try.token)
 	}
+	check.Must(t, ours.Unlock(t.Context(), []string{"1_2"}, "b")) // which is not b's
+	check.Equal(t, do(t, c, "GET", "id.gen.lock_1_2"), "a", "the holder")
 	wantAdvice(t, ours.Unlock(t.Context(), names, "a"), "WRONGTYPE")
 	left := c.Keys(t.Context(), "id.gen.lock_*").Val()
 	slices.Sort(left)
 	check.Equal(t, fmt.Sprint(left), "[id.gen.lock_1_3 id.gen.lock_reload_theirs id.gen.lock_sweep_theirs]")
+	ends := c.PTTL(t.Context(), "id.gen.lock_sweep_theirs").Val()
+	check.Equal(t, ends > 0 && ends <= time.Minute, true, "ends", ends)
 }

@@ -105,7 +105,7 @@ func (m Marks) run(ctx context.Context, op, want string, args ...any) (life stri
 	answer, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...).StringSlice()
 	switch {
 	case err != nil:
-		return "", nil, m.store.fail(op, err)
+		return "", nil, explain(op, err)
 	case len(answer) == 0 || len(answer[0]) > maxLife:
 		return "", nil, explain(op, fmt.Errorf("%w: marks answered %.80q", errMalformed, answer))
 	case want != "" && want != answer[0]:

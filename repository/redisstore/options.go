@@ -48,9 +48,9 @@ const (
 	defaultTimeout = time.Second
 	serverRetries  = 1 // attempts after the first at one server, which go-redis does not count in a cluster
 	clusterHops    = 2 // redirects and attempts after the first in a cluster
-	// topologyAge bounds how long a cluster client trusts its slot map when no
-	// error tells it to look again.
-	topologyAge = 10 * time.Second
+	// topologyAge is how old the slot map of a cluster client may become: a master that has taken over from one
+	// that is gone is found by it. A redirect has the client look again at once.
+	topologyAge = time.Second
 )
 
 // connect makes a client. It may repeat a command, see the package documentation.

@@ -54,5 +54,5 @@ func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts ti
 	}
 	answer, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
 		replica, record, lasts.Milliseconds()).StringSlice()
-	return answer, r.store.fail(op, err)
+	return answer, explain(op, err)
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -125,27 +126,16 @@ func execScripts(ctx context.Context, c redis.UniversalClient, calls []call, run
 	_, execErr := pipe.Exec(ctx)
 	results := make([]result, len(calls))
 	for i, cmd := range cmds {
-		results[i] = resultOf(cmd, execErr)
+		results[i].reply, _ = cmd.Val().(string) // else a number, which nobody reads
+		results[i].err = cmd.Err()
+		// go-redis v9.23 leaves commands with neither reply nor error when the server refuses the connection itself, for
+		// example with WRONGPASS: then only Exec tells why.
+		if cmd.Err() == nil && cmd.Val() == nil {
+			results[i].err = cmp.Or(execErr, errNoReply)
+		}
 	}
 	return results
 }
-
-// resultOf is what became of a command in a pipeline. go-redis v9.23 leaves commands with neither reply nor error when
-// the server refuses the connection itself, for example with WRONGPASS: then only Exec tells why.
-func resultOf(cmd *redis.Cmd, execErr error) result {
-	reply, _ := cmd.Val().(string) // else a number, which nobody reads
-	switch {
-	case cmd.Err() != nil || cmd.Val() != nil:
-		return result{reply, cmd.Err()}
-	case execErr == nil || isNil(execErr):
-		return result{err: errNoReply}
-	}
-	return result{err: execErr}
-}
-
-// isNil tells the reply nil itself from errors that wrap it: the failure to find
-// a master does so when the sentinels do not know its name.
-func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
 
 // isReply tells an error the server answered with from one of the network, the
 // context or the client.

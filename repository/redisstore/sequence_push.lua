@@ -6,7 +6,7 @@
 --   ARGV[3]  term
 --   ARGV[4]  first - 1
 --   ARGV[5]  last
---   returns  "ok", or why nothing was done: "life", "late"
+--   returns  "ok", or why nothing was done: "life", "highwater"
 --   errors   see prelude.lua
 
 local key, b = KEYS[1], ARGV[4]
@@ -26,6 +26,6 @@ elseif tonumber(ARGV[3]) == term and tonumber(b) >= tonumber(m[5]) then
   end
   redis.call('HSET', key, 'm', ARGV[5])
 else
-  return 'late'
+  return 'highwater'
 end
 return 'ok'

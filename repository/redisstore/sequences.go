@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -73,7 +72,7 @@ func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.
 		if err == nil {
 			err = decodeSections(r.reply, own)
 		}
-		if err = q.store.fail("state of sequences", err); err != nil {
+		if err = explain("state of sequences", err); err != nil {
 			own = slices.Repeat([]model.SectionState{{Err: err}}, len(own))
 		}
 		states = append(states, own...)
@@ -81,24 +80,14 @@ func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.
 	return states
 }
 
-// decodeSections reads what sequence_state.lua returns. What is kept is cloned, as the reply may
-// be long.
+// decodeSections reads what sequence_state.lua returns.
 func decodeSections(reply string, states []model.SectionState) error {
-	for i := range states {
-		var line string
-		line, reply, _ = strings.Cut(reply, "\n")
-		f := fields{rest: line}
-		server, life := strings.Clone(f.word()), strings.Clone(f.word())
+	return readLines(reply, len(states), func(i int, f *fields) {
 		const most = model.MaxSequence
-		states[i] = model.SectionState{Server: server, Life: life, Term: f.number(most), Bound: f.number(most)}
-		if f.bad || f.rest != "" || len(server) > maxLife || len(life) > maxLife {
-			return fmt.Errorf("%w: state line %.80q of a section", errMalformed, line)
-		}
-	}
-	if reply != "" {
-		return fmt.Errorf("%w: state answered %.80q for %d sections", errMalformed, reply, len(states))
-	}
-	return nil
+		states[i] = model.SectionState{Server: strings.Clone(f.word()), Life: strings.Clone(f.word()),
+			Term: f.number(most), Bound: f.number(most)}
+		f.bad = f.bad || max(len(states[i].Server), len(states[i].Life)) > maxLife
+	})
 }
 
 // Next gives numbers, and answers in order. Asks of one key are answered in order.
@@ -122,7 +111,7 @@ func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.S
 		if err == nil {
 			err = decodeNext(r.reply, parts[i], own)
 		}
-		if err = q.store.fail("give numbers", err); err != nil {
+		if err = explain("give numbers", err); err != nil {
 			own = slices.Repeat([]model.SectionAnswer{{Err: err}}, len(own))
 		}
 		answers = append(answers, own...)
@@ -149,15 +138,13 @@ func (q *Sequences) parts(asks []model.SectionAsk) (parts [][]model.SectionAsk) 
 // decodeNext reads what sequence_next.lua returns. It is a tripwire, too: no number is above the
 // bound.
 func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAnswer) error {
-	for i, a := range asks {
-		var line string
-		if line, reply, _ = strings.Cut(reply, "\n"); line == "-" {
-			answers[i] = model.SectionAnswer{Dry: true}
-			continue
+	return readLines(reply, len(asks), func(i int, f *fields) {
+		if f.rest == "-" {
+			answers[i].Dry, f.rest = true, ""
+			return
 		}
-		f := fields{rest: line}
-		answers[i] = model.SectionAnswer{Bound: f.number(model.MaxSequence), Last: make([]int64, len(a.Asks))}
-		for j, ask := range a.Asks {
+		answers[i] = model.SectionAnswer{Bound: f.number(model.MaxSequence), Last: make([]int64, len(asks[i].Asks))}
+		for j, ask := range asks[i].Asks {
 			answers[i].Last[j] = model.NoNumber
 			if rest, none := strings.CutPrefix(f.rest, "-"); none {
 				f.rest = strings.TrimPrefix(rest, " ")
@@ -166,14 +153,7 @@ func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAn
 			answers[i].Last[j] = f.number(answers[i].Bound)
 			f.bad = f.bad || answers[i].Last[j] < ask.Count
 		}
-		if f.bad || f.rest != "" {
-			return fmt.Errorf("%w: numbers of section %s: %.80q", errMalformed, a.Key, line)
-		}
-	}
-	if reply != "" {
-		return fmt.Errorf("%w: %.80q is more than was asked for", errMalformed, reply)
-	}
-	return nil
+	})
 }
 
 // Push gives sections more numbers, and answers in order: nil, model.ErrLifeChanged, or
@@ -185,16 +165,7 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 		calls[i] = call{[]string{sectionHash(p.Key)}, args}
 	}
 	for i, r := range q.push.runParts(ctx, q.store.client, calls, pipelineCalls) {
-		switch {
-		case r.err != nil:
-			errs[i] = q.store.fail("push numbers", r.err)
-		case r.reply == "life":
-			errs[i] = model.ErrLifeChanged
-		case r.reply == "late":
-			errs[i] = model.ErrNotAboveHighWater
-		case r.reply != "ok":
-			errs[i] = explain("push numbers", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
-		}
+		errs[i] = pushError("push numbers", r)
 	}
 	return errs
 }
@@ -207,5 +178,5 @@ func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 		key := model.SectionKey{Space: space.Name, Section: i}
 		calls[i] = call{[]string{sectionHash(key)}, []any{q.store.deploymentID()}}
 	}
-	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls, pipelineCalls)))
+	return explain("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls, pipelineCalls)))
 }

@@ -104,26 +104,6 @@ func (s *Store) lockKey(name string) string {
 // Close closes the connections. Calls under way fail.
 func (s *Store) Close() error { return s.client.Close() }
 
-// fail makes the error of an operation. In a cluster it also has the client
-// look for moved slots: go-redis does so by itself only for MOVED and ASK, and
-// would continue asking a master that is gone.
-func (s *Store) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok && topologyMayHaveChanged(err) {
-		cluster.ReloadState(context.Background()) // works in the background, bounded by the timeouts
-	}
-	return explain(op, err)
-}
-
-func topologyMayHaveChanged(err error) bool {
-	if !isReply(err) {
-		return !errors.Is(err, context.Canceled)
-	}
-	return has(err, "MOVED", "ASK", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "TRYAGAIN")
-}
-
 // errMode reports a server of another kind than Options.Mode says.
 var errMode = errors.New("wrong redis.url")
 
@@ -145,7 +125,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil && some.Load() {
 		err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
 	}
-	return s.fail("check", err)
+	return explain("check", err)
 }
 
 // eachMaster calls f for the master, or for each one of a cluster, in a goroutine of its own.
@@ -198,7 +178,7 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		_ = s.Unlock(cleanup, names, token) // what it cannot reach expires
-		return nil, s.fail("lock", err)
+		return nil, explain("lock", err)
 	}
 	got := make([]bool, len(names))
 	for i, r := range results {
@@ -210,7 +190,7 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 // Unlock frees those names that the token still holds. A failure does not keep
 // it from trying the others; it returns the first one.
 func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
-	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.client, s.lockCalls(names, token), pipelineCalls)))
+	return explain("unlock", firstError(s.unlock.runParts(ctx, s.client, s.lockCalls(names, token), pipelineCalls)))
 }
 
 // lockCalls are calls of a script, one for the lock of each name.

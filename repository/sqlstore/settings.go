@@ -1,13 +1,11 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	gosql "github.com/go-sql-driver/mysql"
 
@@ -55,11 +53,6 @@ const (
 func mysqlChecks() []dbCheck {
 	return []dbCheck{
 		{
-			Setting: "CHECK of " + table, Want: "enforced", Hidden: hiddenTable, Ask: askConstraints,
-			Level: model.Unless(unsafe, "enforced"),
-			Advice: "a row whose app_id or shard_id breaks the layout of the IDs is taken: upgrade the server, " +
-				"or have CHECK enforced (MySQL 8.0.16, MariaDB 10.2.1 and newer do)",
-		}, {
 			Setting: "engine of " + table, Want: "InnoDB", Hidden: hiddenTable,
 			Ask: query1("SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() " +
 				"AND table_name = '" + table + "'"),
@@ -124,13 +117,6 @@ func sqliteChecks(folder string) []dbCheck {
 			Advice: "the file system of the database cannot share memory between processes, as WAL needs: put the " +
 				"file on a local disk",
 		}, {
-			Setting: "synchronous", Want: "FULL or EXTRA", Level: model.Unless(unsafe, "FULL", "EXTRA"),
-			Ask: func(a *asker) string { // https://sqlite.org/pragma.html#pragma_synchronous
-				names := map[string]string{"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"}
-				return names[a.ask("PRAGMA synchronous")]
-			},
-			Advice: "a commit may be lost in a power cut, and IDs then repeat",
-		}, {
 			Setting: "file system", Want: "local disk", Ask: func(*asker) string { return fileSystem(folder) },
 			Level: func(kind string) model.Level {
 				if kind == "network" {
@@ -146,31 +132,17 @@ func sqliteChecks(folder string) []dbCheck {
 	}
 }
 
-// askConstraints looks at the table and not at the server's name: an old server drops CHECK from a table,
-// and a newer one may be told not to enforce it.
-func askConstraints(a *asker) string {
-	made := a.ask("SHOW CREATE TABLE " + table)
-	switch {
-	case made == "":
-		return ""
-	case strings.Count(made, " CHECK (") < 3, strings.Contains(made, "NOT ENFORCED"),
-		a.ask("SELECT @@global.check_constraint_checks") == "0": // MariaDB has it
-		return "ignored"
-	}
-	return "enforced"
-}
-
 // askReplicas asks whether there are some, and whether commits wait for one: others may miss what was
 // acknowledged. MariaDB's status needs no right; MySQL is asked for the list of them. Semi-synchronous
 // replication, under its old and new name, counts where it is configured and not given up at the moment.
 func askReplicas(a *asker) string {
 	connected, told := a.status("Slaves_connected"), true
 	if connected == "" && a.ask("SELECT @@global.log_bin") != "0" {
-		var hosts []string
-		if hosts, told = a.rows("SHOW REPLICAS"); !told {
-			hosts, told = a.rows("SHOW SLAVE HOSTS") // before MySQL 8.0.22
+		var replicas int
+		if replicas, told = a.countRows("SHOW REPLICAS"); !told {
+			replicas, told = a.countRows("SHOW SLAVE HOSTS") // before MySQL 8.0.22
 		}
-		connected = fmt.Sprint(len(hosts))
+		connected = fmt.Sprint(replicas)
 	}
 	switch {
 	case !told:
@@ -217,43 +189,41 @@ type asker struct {
 	broken error // the server does not answer; no question is put after that
 }
 
-// rows gives the last column of a query. told is false when the server does not say: it forbids the
-// question (no right) or does not know it (variable, statement).
-func (a *asker) rows(query string) (values []string, told bool) {
-	if a.broken != nil {
-		return nil, false
+// ask gives the one value of a query, "" for no row, NULL or a server that does not say: it forbids the question (no
+// right) or does not know it (variable, statement).
+func (a *asker) ask(query string) string {
+	var value sql.NullString
+	if a.broken == nil {
+		a.told(query, a.conn.QueryRowContext(a.ctx, query).Scan(&value))
 	}
-	err := func() error {
-		rows, err := a.conn.QueryContext(a.ctx, query)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		columns, err := rows.Columns()
-		for err == nil && rows.Next() {
-			got := make([]sql.NullString, len(columns))
-			into := make([]any, len(columns))
-			for i := range got {
-				into[i] = &got[i]
-			}
-			err = rows.Scan(into...)
-			values = append(values, got[len(got)-1].String)
-		}
-		return cmp.Or(err, rows.Err())
-	}()
-	if _, said := errors.AsType[*gosql.MySQLError](err); err != nil && !said {
-		a.broken = fmt.Errorf("%s: %w", query, err)
-	}
-	return values, err == nil
+	return value.String
 }
 
-// ask gives the one value of a query, "" for no row, NULL or a server that does not say.
-func (a *asker) ask(query string) string {
-	if values, _ := a.rows(query); len(values) > 0 {
-		return values[0]
+// countRows gives how many rows a query has, and whether the server says it.
+func (a *asker) countRows(query string) (n int, told bool) {
+	if a.broken != nil {
+		return 0, false
 	}
-	return ""
+	rows, err := a.conn.QueryContext(a.ctx, query)
+	if err != nil {
+		return 0, a.told(query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		n++
+	}
+	return n, a.told(query, rows.Err())
+}
+
+// told says whether a question was answered, and notes a server that does not answer at all.
+func (a *asker) told(query string, err error) bool {
+	if _, said := errors.AsType[*gosql.MySQLError](err); err != nil && !said && !errors.Is(err, sql.ErrNoRows) {
+		a.broken = fmt.Errorf("%s: %w", query, err)
+	}
+	return err == nil
 }
 
 // status gives a server's status variable; "" when it has none of that name.
-func (a *asker) status(name string) string { return a.ask("SHOW GLOBAL STATUS LIKE '" + name + "'") }
+func (a *asker) status(name string) string {
+	return a.ask("SELECT variable_value FROM " + globalStatus + " WHERE variable_name = '" + name + "'")
+}

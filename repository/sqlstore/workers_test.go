@@ -25,7 +25,7 @@ func TestWorkersContract(t *testing.T) {
 				instance := func(t *testing.T) workertest.Registry {
 					return open(t, opts).Workers(WorkersOptions{Workers: workertest.Workers})
 				}
-				return workertest.Backend{New: instance, PerAddress: true}
+				return workertest.Backend{New: instance}
 			})
 		})
 	}

@@ -89,7 +89,7 @@ func TestContract(t *testing.T) {
 		open := func(*testing.T) workertest.Registry {
 			return workerid.NewRegistry(m, 5*time.Second)
 		}
-		return workertest.Backend{New: open, PerAddress: true}
+		return workertest.Backend{New: open}
 	})
 }
 

@@ -39,7 +39,7 @@ func testReturn(t *testing.T, b Backend) {
 	lease := Acquire(t, old, Owner(0))
 	reserved, expires := now(lease)+second, now(lease)+hour // very much alive
 	Renew(t, old, lease, reserved, expires)
-	crash(t, b, old)
+	b.Crash(t, old)
 	r := b.New(t)
 	next := follow(t, r, reborn(Owner(0)), lease)
 	wantAfter(t, next, reserved, expires)
@@ -54,12 +54,12 @@ func testReturn(t *testing.T, b Backend) {
 func testSilentHolder(t *testing.T, b Backend) {
 	r := b.New(t)
 	lease, _, expires := held(t, r)
-	lapse(t, b, r, lease)
-	crash(t, b, r)
+	b.Lapse(t, r, lease)
+	b.Crash(t, r)
 	r = b.New(t)
-	next := successor(b, lease.Owner)
+	next := successor(lease.Owner)
 	wantAfter(t, follow(t, r, next, lease), expires, now(lease))
-	crash(t, b, r)
+	b.Crash(t, r)
 	wantAfter(t, follow(t, b.New(t), reborn(next), lease), expires, now(lease))
 }
 
@@ -71,15 +71,15 @@ func testRelease(t *testing.T, b Backend) {
 	release(t, r, lease, issued)
 	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
 	release(t, r, lease, issued) // no error
-	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), issued, now(lease))
+	wantAfter(t, follow(t, b.New(t), successor(lease.Owner), lease), issued, now(lease))
 }
 
 func testTakenOver(t *testing.T, b Backend) {
 	old := b.New(t)
 	lease, reserved, expires := held(t, old)
-	lapse(t, b, old, lease)
+	b.Lapse(t, old, lease)
 	r := b.New(t)
-	next := follow(t, r, successor(b, lease.Owner), lease)
+	next := follow(t, r, successor(lease.Owner), lease)
 	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
 	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
 	WantLost(t, old, With(lease, reserved, reserved))
@@ -88,7 +88,7 @@ func testTakenOver(t *testing.T, b Backend) {
 	if third := Acquire(t, b.New(t), Owner(7)); third.WorkerID == lease.WorkerID {
 		t.Errorf("worker ID %d was given to a third owner", lease.WorkerID)
 	}
-	crash(t, b, r)
+	b.Crash(t, r)
 	wantAfter(t, follow(t, b.New(t), reborn(next.Owner), lease), max(expires, now(lease)+second), now(lease)+hour)
 }
 

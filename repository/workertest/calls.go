@@ -1,7 +1,6 @@
 package workertest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,9 +18,6 @@ const (
 	hour   = 60 * minute
 )
 
-// callLimit bounds one call, far above what any takes on a busy machine.
-const callLimit = 4 * time.Minute
-
 // Address is that of Owner(i), for i in 0…9999.
 func Address(i int) string { return fmt.Sprintf("10.0.%d.%d:8080", i/100, i%100) }
 
@@ -36,13 +32,10 @@ func reborn(o model.Owner) model.Owner {
 	return o
 }
 
-// successor is another owner, the one that gets the worker ID of an owner that
-// is gone: at its address where addresses count.
-func successor(b Backend, of model.Owner) model.Owner {
+// successor is another owner, the one that gets the worker ID of an owner that is gone: at its address.
+func successor(of model.Owner) model.Owner {
 	next := Owner(5000)
-	if b.PerAddress {
-		next.Address = of.Address
-	}
+	next.Address = of.Address
 	return next
 }
 
@@ -50,24 +43,16 @@ func successor(b Backend, of model.Owner) model.Owner {
 // on a slow machine an answer of many at once may come too late.
 func raceFor(t *testing.T, r Registry, owner model.Owner) (lease model.Lease) {
 	t.Helper()
-	var err error
-	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	err := check.Within(20*time.Second, func() (err error) {
 		lease, err = r.Acquire(t.Context(), owner)
-		var store *model.StoreError
-		if !errors.As(err, &store) || time.Since(start) > 20*time.Second {
-			break
-		}
-	}
+		return err
+	})
 	if err == nil {
 		lease, err = r.Renew(t.Context(), With(lease, now(lease)-hour, now(lease)+hour))
 	}
 	check.OK(t, err, owner.Address)
 	return lease
 }
-
-// fillers is how many owners wait for an answer at the same time where they do not race:
-// a registry that answers one by one has clients that time out.
-const fillers = 32
 
 // instances is how many connections share the work of many owners.
 const instances = 8
@@ -106,9 +91,7 @@ func another(t *testing.T, b Backend, r Registry) Registry {
 // Acquire gets a lease, which must be a possible one.
 func Acquire(t testing.TB, r Registry, owner model.Owner) model.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
-	defer cancel()
-	lease, err := r.Acquire(ctx, owner)
+	lease, err := r.Acquire(t.Context(), owner)
 	if err != nil {
 		t.Fatalf("acquire for %s: %v", owner.Address, err)
 	}
@@ -121,9 +104,7 @@ func Acquire(t testing.TB, r Registry, owner model.Owner) model.Lease {
 // Renew stores the bounds.
 func Renew(t testing.TB, r Registry, lease model.Lease, reserved, expires int64) model.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
-	defer cancel()
-	renewed, err := r.Renew(ctx, With(lease, reserved, expires))
+	renewed, err := r.Renew(t.Context(), With(lease, reserved, expires))
 	if err != nil {
 		t.Fatalf("renew worker ID %d: %v", lease.WorkerID, err)
 	}
@@ -138,10 +119,8 @@ func With(lease model.Lease, reserved, expires int64) model.Lease {
 
 func release(t *testing.T, r Registry, lease model.Lease, reserved int64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
-	defer cancel()
 	lease.Reserved, lease.Expires = reserved, reserved
-	if err := r.Release(ctx, lease); err != nil {
+	if err := r.Release(t.Context(), lease); err != nil {
 		t.Fatalf("release worker ID %d: %v", lease.WorkerID, err)
 	}
 }
@@ -149,18 +128,15 @@ func release(t *testing.T, r Registry, lease model.Lease, reserved int64) {
 // WantLost wants ErrLeaseLost, if need be after a reconnect.
 func WantLost(t testing.TB, r Registry, lease model.Lease) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
-	defer cancel()
-	for {
-		_, err := r.Renew(ctx, lease)
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		_, err := r.Renew(t.Context(), lease)
 		var store *model.StoreError
 		switch {
 		case errors.Is(err, model.ErrLeaseLost):
 			return
-		case !errors.As(err, &store) || ctx.Err() != nil:
+		case !errors.As(err, &store) || time.Since(began) > time.Minute:
 			t.Fatalf("renew of a lost lease: %v, want %v", err, model.ErrLeaseLost)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -203,17 +179,3 @@ func wantAfter(t *testing.T, lease model.Lease, low, high int64) {
 
 // now is the registry's clock.
 func now(lease model.Lease) int64 { return lease.ServerTime }
-
-func crash(t *testing.T, b Backend, r Registry) {
-	t.Helper()
-	if b.Crash != nil {
-		b.Crash(t, r)
-	}
-}
-
-func lapse(t *testing.T, b Backend, r Registry, lease model.Lease) {
-	t.Helper()
-	if b.Lapse != nil {
-		b.Lapse(t, r, lease)
-	}
-}

@@ -62,6 +62,7 @@ func testRace(t *testing.T, b Backend) {
 		leases[i] = raceFor(t, r, Owner(i))
 	})
 	WantDistinct(t, leases)
+	check.Is(t, check.Err(b.New(t).Acquire(t.Context(), Owner(6000))), model.ErrNoWorkerID, "when all are given")
 }
 
 // testSharedAddress: owners that come from one address, as containers on one host
@@ -91,7 +92,7 @@ func testSwapped(t *testing.T, b Backend) {
 	reserved, expires := now(one)+second, now(one)+hour
 	Renew(t, r, one, reserved, expires)
 	Renew(t, r, two, reserved, expires)
-	crash(t, b, r)
+	b.Crash(t, r)
 	for range 2 { // and back again
 		r = b.New(t)
 		one.Owner.Address, two.Owner.Address = two.Owner.Address, one.Owner.Address
@@ -138,16 +139,6 @@ func testNoIdentity(t *testing.T, b Backend) {
 		t.Errorf("worker ID %d was taken over", lease.WorkerID)
 	}
 	Renew(t, r, lease, now(lease)-hour, now(lease)+hour)
-}
-
-func testFull(t *testing.T, b Backend) {
-	slots := make(chan struct{}, fillers)
-	inParallel(t, instancesOf(t, b.New, Workers), Workers, func(r Registry, i int) {
-		slots <- struct{}{}
-		defer func() { <-slots }()
-		raceFor(t, r, Owner(i))
-	})
-	check.Is(t, check.Err(b.New(t).Acquire(t.Context(), Owner(6000))), model.ErrNoWorkerID)
 }
 
 func testCancelled(t *testing.T, b Backend) {

@@ -69,11 +69,11 @@ func newLink(o Options) *link {
 func call[T any](ctx context.Context, l *link, op string, f func(*zk.Conn) (T, error)) (value T, err error) {
 	ctx, end := l.observe.Begin(ctx, "zookeeper", op)
 	defer func() {
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion) {
-			end(nil) // an answer about the nodes
-			return
+		failure := err
+		if isConflict(err) { // an answer about the nodes
+			failure = nil
 		}
-		end(err)
+		end(failure)
 	}()
 	if err := ctx.Err(); err != nil {
 		return value, err

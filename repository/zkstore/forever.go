@@ -32,8 +32,11 @@ const (
 	leafTrust = int64(10 * time.Second / time.Millisecond)
 )
 
-// leafNode is Leaf's node, and the one below it.
-type leafNode struct{ leaf, child node }
+// leafNode is Leaf's node, the one below it, and the path that the first one is to have.
+type leafNode struct {
+	leaf, child node
+	path        string
+}
 
 // choices gives the worker IDs of the owner's address, and the one that its folder had at another, lowest first. An
 // address from which a Java Leaf reports is taken. If nothing is left for the owner, it makes a node: calls that race
@@ -96,12 +99,12 @@ func (f forever) choices(ctx context.Context, o model.Owner, now int64, among in
 func (f forever) put(slot workerid.Slot, next workerid.Record) []any {
 	read, record := slot.Read.(leafNode), encode(recordOf(next))
 	switch {
-	case slot.Path != read.leaf.path:
+	case read.path != read.leaf.path:
 		// It moves with its owner: a Java Leaf at the old address must not find it. Its
 		// number is below those that ZooKeeper will append, so none appears twice.
-		return []any{read.child.remove(), read.leaf.remove(), create(slot.Path, encode(reportOf(next)),
+		return []any{read.child.remove(), read.leaf.remove(), create(read.path, encode(reportOf(next)),
 			zk.FlagPersistent),
-			create(path.Join(slot.Path, ownChild), record, zk.FlagPersistent)}
+			create(path.Join(read.path, ownChild), record, zk.FlagPersistent)}
 	case next.Reported != slot.Reported:
 		return []any{read.leaf.put(encode(reportOf(next))), read.child.put(record)}
 	}
@@ -143,15 +146,11 @@ func (f forever) slotOf(leaf, child node, address string) (slot workerid.Slot, e
 	if err != nil {
 		return slot, err
 	}
-	if child.found {
-		rec, err := decode[record](child)
-		if err != nil {
-			return slot, err
-		}
-		slot.Record = rec.record()
+	if slot.Record, err = recordIn(child); err != nil {
+		return slot, err
 	}
 	slot.ID, _ = workerOfLeaf(path.Base(leaf.path))
-	slot.Path, slot.Read = path.Join(f.holders, nodeName(address, slot.ID)), leafNode{leaf, child}
+	slot.Read = leafNode{leaf, child, path.Join(f.holders, nodeName(address, slot.ID))}
 	slot.Address = addressOf(leaf.path)
 	if leaf.stat.Mzxid > child.stat.Mzxid && (child.found || rep.Timestamp != 0) {
 		slot.Record = slot.OfOthers(slot.Address, rep.Timestamp, leafTrust, leaf.stat.Mtime+leafTrust)

@@ -45,8 +45,7 @@ func TestMain(m *testing.M) {
 
 const (
 	second = int64(1000)
-	minute = 60 * second
-	hour   = 60 * minute
+	hour   = 3600 * second
 )
 
 // world is one name on a server, with the nodes below it.
@@ -271,8 +270,7 @@ func TestContract(t *testing.T) {
 				open := func(*testing.T) workertest.Registry {
 					return w.open(zkstore.Options{Mode: mode, Workers: workertest.Workers})
 				}
-				b := workertest.Backend{New: open, Late: w.late(mode), PerAddress: mode != zkstore.ModeEphemeral,
-					Session: mode == zkstore.ModeEphemeral}
+				b := workertest.Backend{New: open, Late: w.late(mode), Session: mode == zkstore.ModeEphemeral}
 				if b.Session {
 					b.Crash = func(_ *testing.T, r workertest.Registry) { w.expire(r.(instance)) }
 					b.Lapse = func(t *testing.T, r workertest.Registry, _ model.Lease) {

@@ -158,7 +158,7 @@ func TestDoctor(t *testing.T) {
 	}{
 		"the database is unreachable": {
 			onMariaDB("root:" + password + "@tcp(127.0.0.1:1)/nowhere").With(onRedis(testserver.Redis(t).Addr)),
-			[]string{"database  reachable  no  yes  unknown", "redis  role  master  master  ok"},
+			[]string{"database  reachable  no  yes  unknown", "redis  maxmemory-policy  no maxmemory  noeviction  ok"},
 			[]string{"start it, or correct database.dsn"},
 		},
 		"Redis is silent": {

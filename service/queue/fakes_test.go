@@ -176,7 +176,7 @@ func (t *table) countLoads() (n int) {
 	return n
 }
 
-// lists is a memstore whose calls can be looked at and broken.
+// lists is a memstore whose calls can be looked at and broken, with the locks of replicas that share it.
 type lists struct {
 	*memstore.Store
 	mu       sync.Mutex
@@ -184,11 +184,12 @@ type lists struct {
 	readOnly error                                                       // every write does
 	onPop    func(model.Popped) model.Popped                             // changes an answer
 	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
+	locks    map[string]time.Time                                        // until when each is held
 	// sees that the state of so many lists is asked for
 	onState func(n int)
 }
 
-func newLists() *lists { return &lists{Store: memstore.New()} }
+func newLists() *lists { return &lists{Store: memstore.New(), locks: map[string]time.Time{}} }
 
 func (l *lists) set(f func(*lists)) {
 	l.mu.Lock()
@@ -204,7 +205,7 @@ func (l *lists) depth(key model.ListKey) int64 {
 }
 
 // restart forgets everything, as an empty Redis does.
-func (l *lists) restart() { l.set(func(l *lists) { l.Store = memstore.New() }) }
+func (l *lists) restart() { l.set(func(l *lists) { l.Store = memstore.New(); clear(l.locks) }) }
 
 func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
 	l.mu.Lock()
@@ -256,19 +257,28 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	return push(ctx, reqs)
 }
 
-func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
+func (l *lists) TryLock(_ context.Context, names []string, _ string, ttl time.Duration) ([]bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := cmp.Or(l.err, l.readOnly); err != nil {
 		return nil, err
 	}
-	return l.Store.TryLock(ctx, names, token, ttl)
+	got := make([]bool, len(names))
+	for i, name := range names {
+		if got[i] = !time.Now().Before(l.locks[name]); got[i] {
+			l.locks[name] = time.Now().Add(ttl)
+		}
+	}
+	return got, nil
 }
 
-func (l *lists) Unlock(ctx context.Context, names []string, token string) error {
+func (l *lists) Unlock(_ context.Context, names []string, _ string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Store.Unlock(ctx, names, token)
+	for _, name := range names {
+		delete(l.locks, name)
+	}
+	return nil
 }
 
 // refused are pushes of which none arrives.
