@@ -37,7 +37,7 @@ func fullStatus(context.Context) Status {
 			ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: lifetime,
 			Error: "away"},
 		UID: &uid.Status{Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000,
-			AheadSeconds: 7, LastSecond: uid.Second(loaded.Unix()), MarkedUntil: uid.Second(loaded.Unix() + 3600),
+			AheadSeconds: 7, LastSecond: loaded, MarkedUntil: loaded.Add(time.Hour),
 			RemainingSeconds: lifetime},
 	}
 }
