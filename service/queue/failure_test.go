@@ -72,7 +72,7 @@ func TestStoresAreAway(t *testing.T) {
 		asked := db.asks()
 		check.Is(t, check.Err(r.one(1, passOf(0))), errAway)
 		check.Is(t, r.Reload(t.Context()), errAway)
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Minute)
 		conditions := []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload}
 		for _, c := range conditions {
 			check.Is(t, r.reports.Of(c), errAway, c)

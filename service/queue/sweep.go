@@ -43,7 +43,7 @@ func (s *Service) schedule() error {
 		return fmt.Errorf("%w: reload cron %q %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
 	s.cron.Schedule(when, cron.FuncJob(func() { s.sweepInTurn(when) }))
-	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(func() { s.reloadSoon() }))
+	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(s.reloadOnSchedule))
 	return nil
 }
 
