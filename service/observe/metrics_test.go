@@ -51,8 +51,9 @@ func full() Sources {
 	watch.Alarms()
 	issuer.NewTraffic(registry, access.Queue)
 	httpapi.New(httpapi.Options{Registry: registry})
-	flakes, _ := snowflake.NewGenerator(snowflake.Options{
-		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
+	leafs := model.SnowflakeLayout{WorkerBits: model.LeafWorkerBits, SeqBits: model.LeafSeqBits}
+	now := func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }
+	flakes, _ := snowflake.NewGenerator(leafs, now) // a layout that is good
 	snowflake.NewService(flakes, 0, nil, registry)
 	sequence.New(sequence.Options{Registry: registry})
 	segment.New(segment.Options{Registry: registry})
