@@ -161,9 +161,6 @@ func (s *Service) Stop(ctx context.Context) error {
 		for _, l := range c.all() {
 			l.close(background.ErrStopping)
 		}
-		if n := s.countPools().Dropped; n > 0 {
-			s.opts.Log.Info("indices taken ahead of demand were given up; they are gaps", "indices", n)
-		}
 	})
 }
 
