@@ -30,7 +30,7 @@ func fullStatus(context.Context) Status {
 		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4",
 			Facts: []string{"a"}, Since: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
-		Queue: &queue.Status{Issued: 7, Held: 3, Apps: []queue.View{app}},
+		Queue:   &queue.Status{Issued: 7, Held: 3, Apps: []queue.View{app}},
 		Segment: &segment.Status{Issued: 8, Tags: heldOf(fakeViews()...).Used()},
 		Snowflake: &SnowflakeStatus{Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving",
 			ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: lifetime,

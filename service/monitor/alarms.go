@@ -196,8 +196,7 @@ func rows() []row {
 				"this fails each time that it is tried: %s", strings.Join(other, "; "))
 		}},
 		{"ShardidStarved", Critical, func(s *sight) message {
-			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
-				"shardid_sequence_starved_total"),
+			return when(s.rose(starves, `shardid_refused_total{code="-4"}`),
 				"look at the stores, and at how long refills take. Callers got -4, because no new IDs arrived in time")
 		}},
 		{"ShardidStarved", Warning, func(s *sight) message {

@@ -135,11 +135,9 @@ func TestRows(t *testing.T) {
 		"something else":      {fails("uid node"), "ShardidConditionFailing", Warning, "uid node"},
 		"the lease's failure": {fails("snowflake worker ID"), none, "", ""},
 
-		"starved of indices":  {rose("shardid_queue_starved_total"), "ShardidStarved", Critical, "-4"},
-		"starved of numbers":  {rose("shardid_sequence_starved_total"), "ShardidStarved", Critical, "-4"},
-		"starved of segments": {rose("shardid_segment_starved_total"), "ShardidStarved", Critical, "-4"},
-		"a fault":             {rose("shardid_faults_total"), "ShardidInternalErrors", Warning, "-11"},
-		"ring was empty":      {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
+		"starved":        {rose(`shardid_refused_total{code="-4"}`), "ShardidStarved", Critical, "-4"},
+		"a fault":        {rose("shardid_faults_total"), "ShardidInternalErrors", Warning, "-11"},
+		"ring was empty": {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
 		"ring empty": {counts(map[string]float64{"shardid_uid_issued_total": 1, "shardid_uid_ring_fill": 0}),
 			"ShardidStarved", Warning, "uid.boost_power"},
 
@@ -208,13 +206,13 @@ func TestSince(t *testing.T) {
 	look(0)
 	r.seen.Worker.State = worker.StateOffline
 	look(1, "warning WorkerID since 1")
-	counts(map[string]float64{"shardid_queue_starved_total": 1})(r)
+	counts(map[string]float64{`shardid_refused_total{code="-4"}`: 1})(r)
 	look(2, "critical Starved since 2", "warning WorkerID since 1")
 	r.seen.Worker.State = worker.StateServing
 	look(61, "critical Starved since 2")
 	look(62)
 	r.seen.Worker.State = worker.StateOffline
-	counts(map[string]float64{"shardid_queue_starved_total": 3, "shardid_queue_lifts_total": 1})(r)
+	counts(map[string]float64{`shardid_refused_total{code="-4"}`: 3, "shardid_queue_lifts_total": 1})(r)
 	look(70, "critical Starved since 70", "warning DatabaseWentBack since 70", "warning WorkerID since 70")
 	r.seen.Worker.State = worker.StateServing
 	look(129, "critical Starved since 70", "warning DatabaseWentBack since 70")

@@ -120,11 +120,7 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	if err != nil {
 		return dst, err
 	}
-	ids, err := l.held().Take(ctx, count, dst)
-	if err != nil && errors.Is(err, model.ErrQueueEmpty) {
-		s.stats.starved.Inc()
-	}
-	return ids, err
+	return l.held().Take(ctx, count, dst)
 }
 
 // Start begins to initialise in the background and returns at once: the service

@@ -16,10 +16,9 @@ import (
 
 // counters are the metrics that the service counts.
 type counters struct {
-	pops, refills, starved, failedPasses prometheus.Counter
-	repeated, lifts, farLifts, jumps     prometheus.Counter
-	wasted                               map[string]prometheus.Counter // indices that no caller will get, by reason
-	issued, dropped                      atomic.Int64                  // of lists that were removed, as pools count
+	refills, repeated, lifts, farLifts, jumps prometheus.Counter
+	wasted                                    map[string]prometheus.Counter // indices that no caller will get, by reason
+	issued, dropped                           atomic.Int64                  // of lists that were removed, as pools count
 }
 
 // count makes the counters, and exports what pools count. They start at 0 with the process.
@@ -30,12 +29,7 @@ func (s *Service) count() {
 	}
 	metric.Sum(registry, "shardid_queue_issued_total", "IDs given to callers.",
 		func() int64 { return s.countPools().Issued })
-	c.pops = counter("pops", "Pops sent to the lists.")
 	c.refills = counter("refills", "Segments pushed.")
-	c.starved = counter("starved", "Callers that got -4, because no index arrived in time.")
-	// A list at its limit, or that another replica refills, is no failure.
-	c.failedPasses = counter("failed_passes",
-		"Passes over up to 64 lists in which one could not be looked at or refilled.")
 	c.repeated = counter("repeated_indices", "Indices refused because the list gave them before: must stay 0.")
 	c.lifts = counter("lifts", "Times max_id was below what had been issued: the database went back in time.")
 	c.farLifts = counter("lift_alarms", "Lifts by more than 100000 indices.")

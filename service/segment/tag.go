@@ -143,21 +143,18 @@ func (t *Tag) takeIDs(ctx context.Context, count int, dst []int64) ([]int64, err
 	return ids, nil
 }
 
-// refuse says why a call got nothing, and counts it if it starved.
+// refuse says why a call got nothing.
 func (t *Tag) refuse(err error) error {
-	switch starved := errors.Is(err, model.ErrSegmentEmpty); {
+	switch {
 	case t.svc.background.Context().Err() != nil:
 		return background.ErrStopping
-	case !starved && (ofRow(err) || errors.Is(err, context.Canceled)):
+	case errors.Is(err, model.ErrSegmentEmpty), ofRow(err), errors.Is(err, context.Canceled):
 		return err
-	case !starved:
-		t.mu.Lock()
-		err = cmp.Or(t.supply.lastErr, errNoAnswer)
-		t.mu.Unlock()
-		err = fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, err)
 	}
-	t.svc.stats.starved.Inc()
-	return err
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name,
+		cmp.Or(t.supply.lastErr, errNoAnswer))
 }
 
 // runOf is a segment as the IDs that callers get: the region joins the numbers of a plain tag, those
@@ -262,13 +259,9 @@ func ofRow(err error) bool {
 		errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed)
 }
 
-// noteLoad counts a load, reports whether the database works, and says what callers get for the error of the load. What
-// is wrong with one row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
+// noteLoad reports whether the database works, and says what callers get for the error of a load. What is wrong with one
+// row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
 func (t *Tag) noteLoad(err error) error {
-	t.svc.stats.loads.Inc()
-	if err != nil {
-		t.svc.stats.failedLoads.Inc()
-	}
 	t.supply.lastErr = err
 	switch {
 	case t.svc.background.Context().Err() != nil:

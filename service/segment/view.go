@@ -142,8 +142,8 @@ func (r *rate) runway(held int64) time.Duration {
 
 // counters are the metrics that the service counts.
 type counters struct {
-	loads, failedLoads, starved, repeated, lifts, jumps, jumped prometheus.Counter
-	wasted                                                      atomic.Int64 // beside what pools give up
+	repeated, lifts, jumps, jumped prometheus.Counter
+	wasted                         atomic.Int64 // beside what pools give up
 }
 
 // count makes the counters, and exports what pools count. They start at 0 with the process.
@@ -166,9 +166,6 @@ func (s *Service) count() {
 			}
 			return least
 		})
-	s.stats.loads = counter("loads_total", "Segments asked for.")
-	s.stats.failedLoads = counter("failed_loads_total", "Segments that were not had, or whose answer was lost.")
-	s.stats.starved = counter("starved_total", "Calls that got -4, because no segment arrived in time.")
 	s.stats.repeated = counter("repeated_total",
 		"Segments refused because IDs of them were issued before: must stay 0.")
 	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be issued: "+
