@@ -48,7 +48,6 @@ type Tag struct {
 	rate     rate
 	beside   int64  // IDs issued in runs, less those that the pool issued and Numbers gave up
 	segments []span // those that are held, in order
-	leftOut  int64  // IDs, as it is unknown how far the database went back
 }
 
 // span is a segment [first, end) of IDs, before a region joins them.
@@ -305,9 +304,7 @@ func (t *Tag) noteJumps(s model.TagSegment) {
 			"tag", t.name, "by", s.Lifted)
 	}
 	if s.Jumped > 0 {
-		t.svc.stats.jumps.Inc()
 		t.svc.stats.jumped.Add(float64(s.Jumped))
-		t.leftOut += s.Jumped
 		t.svc.events.Log(slog.LevelError, "IDs skipped: another database server, or an earlier state of it, and "+
 			"Redis cannot tell what was issued",
 			"tag", t.name, "ids", s.Jumped)
