@@ -57,7 +57,8 @@ func full() Sources {
 	snowflake.NewService(flakes, 0, nil, registry)
 	sequence.New(sequence.Options{Registry: registry})
 	segment.New(segment.Options{Registry: registry})
-	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry})
+	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry,
+		Log: slog.New(slog.DiscardHandler)})
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)
 	stores.failed.WithLabelValues("redis", "pop").Inc()
