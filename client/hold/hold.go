@@ -373,11 +373,9 @@ func (p *Pool) setRuns(runs []Run) {
 }
 
 // dropRuns gives up what is held. Callers hold mu, and no part is open.
-func (p *Pool) dropRuns() []Run {
-	left := p.runs
+func (p *Pool) dropRuns() {
 	p.counts.Dropped += p.behind
 	p.setRuns(nil)
-	return left
 }
 
 // sleepUnlocked waits until Retry, Close or the end of a time. Callers hold mu.
@@ -451,16 +449,15 @@ func (p *Pool) keepRuns(runs []Run, keep func(Run) Run) (kept []Run) {
 	return kept
 }
 
-// Close ends the pool: who waits and who comes gets err, which is not nil. It returns what was held.
-func (p *Pool) Close(err error) []Run {
+// Close ends the pool: who waits and who comes gets err, which is not nil. What is held is given up.
+func (p *Pool) Close(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end() // under mu, or the source could be called once more that has heard of it
 	p.closePart()
-	left := p.dropRuns()
+	p.dropRuns()
 	p.closed = err
 	p.serveWaiters(err)
-	return left
 }
 
 // Counts are those of this moment.

@@ -63,7 +63,7 @@ func pool(t testing.TB, c *counter, change func(*Options)) *Pool {
 }
 
 // Goroutines take one and many at a time while what is held is shown again and again, dropped in part,
-// and given up at the end. Each ID is taken once, or dropped, or returned by Close; and a batch rises.
+// and given up at the end. Each ID is taken once, or dropped; and a batch rises.
 func TestNoIDTwice(t *testing.T) {
 	c := &counter{most: 1000}
 	p := pool(t, c, func(o *Options) { o.Least, o.Most = 200, 5000 })
@@ -93,18 +93,15 @@ func TestNoIDTwice(t *testing.T) {
 	for i := 0; p.Counts().Issued < 200_000; i++ {
 		p.Drop(func(r Run) Run { return Run{r.First, r.Count * int64(i%100) / 99, r.Stride} })
 	}
-	var ids []int64
-	for _, r := range p.Close(errEnd) {
-		ids = appendRun(ids, r)
-	}
+	p.Close(errEnd)
 	all.Wait()
-	ids = append(ids, slices.Concat(taken[:]...)...)
+	ids := slices.Concat(taken[:]...)
 	for busy := true; busy; time.Sleep(time.Millisecond) { // a call under way may bring more, which is dropped
 		p.mu.Lock()
 		busy = p.asking
 		p.mu.Unlock()
 	}
-	got, issued := p.Counts(), int64(len(slices.Concat(taken[:]...)))
+	got, issued := p.Counts(), int64(len(ids))
 	if got.Issued != issued || issued+got.Dropped != c.last.Load() || got.Held != 0 || got.Waiting != 0 {
 		t.Errorf("%+v, %d were taken of %d", got, issued, c.last.Load())
 	}
@@ -192,13 +189,10 @@ func TestClose(t *testing.T) {
 		waits := make(chan error)
 		go func() { _, err := p.Take(t.Context(), 1000, nil); waits <- err }()
 		synctest.Wait()
-		held := p.Counts().Held
-		left := int64(0)
-		for _, r := range p.Close(errEnd) {
-			left += r.Count
-		}
-		if err := <-waits; !errors.Is(err, errEnd) || left != held {
-			t.Errorf("%v, %d of %d IDs are returned", err, left, held)
+		before := p.Counts()
+		p.Close(errEnd)
+		if err, got := <-waits, p.Counts(); !errors.Is(err, errEnd) || got.Dropped-before.Dropped != before.Held {
+			t.Errorf("%v, %+v after %+v", err, got, before)
 		}
 		if n := found.taken.Add(1); n <= found.Count {
 			t.Errorf("the ID %d of %d of a closed part is taken", n, found.Count)

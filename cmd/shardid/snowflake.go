@@ -99,7 +99,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	now := idgen.SystemClock() // one for both, as they compare its readings
 	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
-	m.generator, err = snowflake.NewGenerator(snowflake.Options{Layout: layout, Now: now})
+	m.generator, err = snowflake.NewGenerator(layout, now)
 	if err != nil {
 		return err
 	}

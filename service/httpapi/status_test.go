@@ -30,14 +30,13 @@ func fullStatus(context.Context) Status {
 		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4",
 			Facts: []string{"a"}, Since: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
-		Queue: &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9},
-			Apps: []queue.View{app}},
+		Queue:   &queue.Status{Issued: 7, Held: 3, Apps: []queue.View{app}},
 		Segment: &segment.Status{Issued: 8, Tags: heldOf(fakeViews()...).Used()},
 		Snowflake: &SnowflakeStatus{Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving",
 			ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: lifetime,
 			Error: "away"},
 		UID: &uid.Status{Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000,
-			AheadSeconds: 7, LastSecond: uid.Second(loaded.Unix()), MarkedUntil: uid.Second(loaded.Unix() + 3600),
+			AheadSeconds: 7, LastSecond: loaded, MarkedUntil: loaded.Add(time.Hour),
 			RemainingSeconds: lifetime},
 	}
 }

@@ -135,12 +135,11 @@ func rows() []row {
 					"and was raised, so no ID repeats")
 		}},
 		{"ShardidIndicesLeftOut", Warning, func(s *sight) message {
-			jumped := s.rose(happened, "shardid_queue_incarnation_jumps_total",
-				"shardid_segment_incarnation_jumps_total")
-			return when(jumped,
+			indices, ids := `shardid_queue_wasted_indices_total{reason="jumped"}`, "shardid_segment_jumped_ids_total"
+			return when(s.rose(happened, indices, ids),
 				"find out what happened to the database, and why Redis could not vouch for it: %.0f indices of "+
 					"lists and %.0f IDs of tags were skipped to be safe",
-				s.sum(`shardid_queue_wasted_indices_total{reason="jumped"}`), s.sum("shardid_segment_jumped_ids_total"))
+				s.sum(indices), s.sum(ids))
 		}},
 		{"ShardidConfirmationNeeded", Critical, func(s *sight) message {
 			waits := func(v queue.View) bool { return v.Unconfirmed > 0 }
@@ -196,8 +195,7 @@ func rows() []row {
 				"this fails each time that it is tried: %s", strings.Join(other, "; "))
 		}},
 		{"ShardidStarved", Critical, func(s *sight) message {
-			return when(s.rose(starves, "shardid_queue_starved_total", "shardid_segment_starved_total",
-				"shardid_sequence_starved_total"),
+			return when(s.rose(starves, `shardid_refused_total{code="-4"}`),
 				"look at the stores, and at how long refills take. Callers got -4, because no new IDs arrived in time")
 		}},
 		{"ShardidStarved", Warning, func(s *sight) message {

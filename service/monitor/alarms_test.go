@@ -106,11 +106,10 @@ func TestRows(t *testing.T) {
 		"lift":             {rose("shardid_queue_lifts_total"), "ShardidDatabaseWentBack", Warning, "no ID repeats"},
 		"far lift": {counts(map[string]float64{"shardid_queue_lifts_total": 1, "shardid_queue_lift_alarms_total": 1}),
 			"ShardidDatabaseWentBack", Critical, "100000 indices"},
-		"jump": {counts(map[string]float64{"shardid_queue_incarnation_jumps_total": 1,
-			`shardid_queue_wasted_indices_total{reason="jumped"}`: 60_000}), "ShardidIndicesLeftOut", Warning,
-			"60000 indices"},
-		"jump of a tag": {counts(map[string]float64{"shardid_segment_incarnation_jumps_total": 1,
-			"shardid_segment_jumped_ids_total": 66_927_002}), "ShardidIndicesLeftOut", Warning, "66927002 IDs of tags"},
+		"jump": {counts(map[string]float64{`shardid_queue_wasted_indices_total{reason="jumped"}`: 60_000}),
+			"ShardidIndicesLeftOut", Warning, "60000 indices"},
+		"jump of a tag": {counts(map[string]float64{"shardid_segment_jumped_ids_total": 66_927_002}),
+			"ShardidIndicesLeftOut", Warning, "66927002 IDs of tags"},
 
 		"confirmation": {app(func(v *queue.View) { v.Unconfirmed = 64 }), "ShardidConfirmationNeeded", Critical,
 			"app 7 (users): lists wait for an operator, as max_id may have gone back: check it against the IDs in " +
@@ -135,11 +134,9 @@ func TestRows(t *testing.T) {
 		"something else":      {fails("uid node"), "ShardidConditionFailing", Warning, "uid node"},
 		"the lease's failure": {fails("snowflake worker ID"), none, "", ""},
 
-		"starved of indices":  {rose("shardid_queue_starved_total"), "ShardidStarved", Critical, "-4"},
-		"starved of numbers":  {rose("shardid_sequence_starved_total"), "ShardidStarved", Critical, "-4"},
-		"starved of segments": {rose("shardid_segment_starved_total"), "ShardidStarved", Critical, "-4"},
-		"a fault":             {rose("shardid_faults_total"), "ShardidInternalErrors", Warning, "-11"},
-		"ring was empty":      {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
+		"starved":        {rose(`shardid_refused_total{code="-4"}`), "ShardidStarved", Critical, "-4"},
+		"a fault":        {rose("shardid_faults_total"), "ShardidInternalErrors", Warning, "-11"},
+		"ring was empty": {rose("shardid_uid_refused_total"), "ShardidStarved", Warning, "uid.boost_power"},
 		"ring empty": {counts(map[string]float64{"shardid_uid_issued_total": 1, "shardid_uid_ring_fill": 0}),
 			"ShardidStarved", Warning, "uid.boost_power"},
 
@@ -208,13 +205,13 @@ func TestSince(t *testing.T) {
 	look(0)
 	r.seen.Worker.State = worker.StateOffline
 	look(1, "warning WorkerID since 1")
-	counts(map[string]float64{"shardid_queue_starved_total": 1})(r)
+	counts(map[string]float64{`shardid_refused_total{code="-4"}`: 1})(r)
 	look(2, "critical Starved since 2", "warning WorkerID since 1")
 	r.seen.Worker.State = worker.StateServing
 	look(61, "critical Starved since 2")
 	look(62)
 	r.seen.Worker.State = worker.StateOffline
-	counts(map[string]float64{"shardid_queue_starved_total": 3, "shardid_queue_lifts_total": 1})(r)
+	counts(map[string]float64{`shardid_refused_total{code="-4"}`: 3, "shardid_queue_lifts_total": 1})(r)
 	look(70, "critical Starved since 70", "warning DatabaseWentBack since 70", "warning WorkerID since 70")
 	r.seen.Worker.State = worker.StateServing
 	look(129, "critical Starved since 70", "warning DatabaseWentBack since 70")

@@ -51,12 +51,14 @@ func full() Sources {
 	watch.Alarms()
 	issuer.NewTraffic(registry, access.Queue)
 	httpapi.New(httpapi.Options{Registry: registry})
-	flakes, _ := snowflake.NewGenerator(snowflake.Options{
-		Now: func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }}) // its options are good
+	leafs := model.SnowflakeLayout{WorkerBits: model.LeafWorkerBits, SeqBits: model.LeafSeqBits}
+	now := func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }
+	flakes, _ := snowflake.NewGenerator(leafs, now) // a layout that is good
 	snowflake.NewService(flakes, 0, nil, registry)
 	sequence.New(sequence.Options{Registry: registry})
 	segment.New(segment.Options{Registry: registry})
-	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry})
+	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry,
+		Log: slog.New(slog.DiscardHandler)})
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)
 	stores.failed.WithLabelValues("redis", "pop").Inc()

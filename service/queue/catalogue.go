@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"shardid/model"
@@ -19,10 +18,8 @@ const (
 	// time, one part in so many, that they may take.
 	reloadEvery = 10 * time.Millisecond
 	reloadShare = 5
-	// failedReload is how long after a reload that failed the next one is, and unconfirmedReload
-	// after one that met a list which awaits an operator's word.
-	failedReload      = 2 * time.Second
-	unconfirmedReload = 10 * time.Second
+	// failedReload is how long after a reload of the schedule that failed the next one is.
+	failedReload = 2 * time.Second
 	// reloadLock names the lock for deleting the lists of removed apps.
 	reloadLock = "reload"
 )
@@ -39,13 +36,6 @@ type app struct {
 	lists  [model.Shards]*list // nil where the shard is not provisioned
 	// refused says why the rows of some other shards cannot be used.
 	refused map[uint8]error
-}
-
-// reloads is how the configuration is read again, by one goroutine at a time: on the schedule, after a change,
-// for who asks for what is not known, and a while after a reading that failed.
-type reloads struct {
-	waiting background.Batcher[chan error] // each gets the outcome of a reload that begins later
-	later   atomic.Bool                    // one is to come anyway
 }
 
 // find returns a list, model.ErrUnknownApp or model.ErrUnknownShard.
@@ -117,8 +107,10 @@ func (s *Service) Reload(ctx context.Context) error {
 	if _, err := s.current(); err != nil {
 		return err
 	}
+	outcome := make(chan error, 1)
+	s.reloads.Add(outcome, false)
 	select {
-	case err := <-s.reloadSoon():
+	case err := <-outcome:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -127,20 +119,17 @@ func (s *Service) Reload(ctx context.Context) error {
 	}
 }
 
-// reloadSoon gives the outcome of a reload that begins after the call.
-func (s *Service) reloadSoon() <-chan error {
-	outcome := make(chan error, 1)
-	s.reloads.waiting.Add(outcome, false)
-	return outcome
-}
-
-// reloadLater reads the configuration after a while, unless it is to be read anyway.
-func (s *Service) reloadLater(after time.Duration) {
-	if s.reloads.later.CompareAndSwap(false, true) {
-		time.AfterFunc(after, func() {
-			s.reloads.later.Store(false)
-			s.reloadSoon()
-		})
+// reloadOnSchedule reads the configuration until that succeeds.
+func (s *Service) reloadOnSchedule() {
+	for {
+		err := s.Reload(s.background.Context())
+		if s.background.Context().Err() != nil {
+			return
+		}
+		s.opts.Reporter.Report(ConditionReload, err)
+		if err == nil || !s.background.Sleep(failedReload) {
+			return
+		}
 	}
 }
 
@@ -148,12 +137,6 @@ func (s *Service) reloadLater(after time.Duration) {
 func (s *Service) reloadFor(waiting []chan error) {
 	began := time.Now()
 	err := s.reload()
-	if s.background.Context().Err() == nil {
-		s.opts.Reporter.Report(ConditionReload, err)
-	}
-	if err != nil {
-		s.reloadLater(failedReload)
-	}
 	for _, outcome := range waiting {
 		outcome <- err
 	}
@@ -179,15 +162,11 @@ func (s *Service) reload() error {
 	if old == nil {
 		old = &catalogue{}
 	}
-	next, unconfirmed := &catalogue{}, false
+	next := &catalogue{}
 	for _, cfg := range configs {
 		next.add(s, old, cfg)
-		unconfirmed = unconfirmed || cfg.Unconfirmed
 	}
 	s.catalogue.Store(next)
-	if unconfirmed {
-		s.reloadLater(unconfirmedReload)
-	}
 	var gone []model.ListKey
 	for _, l := range old.all() {
 		if _, err := next.find(l.key); err != nil {

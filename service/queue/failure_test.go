@@ -44,7 +44,6 @@ func TestStoresAreAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		check.OK(t, r.Ready())
 		check.Equal(t, r.counted("refills_total"), 2, "refills")
-		check.Equal(t, r.counted("failed_passes_total"), 0, "passes that failed")
 
 		db.fail(errAway)
 		for range 30 { // one after the other is a hot list
@@ -64,15 +63,13 @@ func TestStoresAreAway(t *testing.T) {
 		db.set(func(db *table) { db.delay = 300 * time.Millisecond })
 		check.Is(t, check.Err(r.one(1, passOf(0))), errAway, "while the next try is under way")
 		check.Equal(t, r.counted("issued_total"), 200, "issued")
-		check.Equal(t, r.counted("starved_total"), 3, "starved")
-		check.Equal(t, r.counted("failed_passes_total") > 0, true, "passes failed")
 
 		l.fail(errAway)
 		time.Sleep(10 * time.Second)
 		asked := db.asks()
 		check.Is(t, check.Err(r.one(1, passOf(0))), errAway)
 		check.Is(t, r.Reload(t.Context()), errAway)
-		time.Sleep(time.Minute)
+		time.Sleep(3 * time.Minute)
 		conditions := []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload}
 		for _, c := range conditions {
 			check.Is(t, r.reports.Of(c), errAway, c)
@@ -179,7 +176,7 @@ func TestListsTakeTurns(t *testing.T) {
 		r := ready(t, l, db, firstSweepOnly, timeout(10*time.Second))
 		time.Sleep(10 * time.Second)
 		check.Equal(t, r.counted("refills_total"), model.Shards, "refills")
-		check.Equal(t, r.wasted("failed")+r.counted("failed_passes_total"), 0, "failures")
+		check.Equal(t, r.wasted("failed"), 0, "what was given up")
 	})
 }
 
@@ -264,7 +261,6 @@ func TestAnUnvouchedDatabase(t *testing.T) {
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("nobody is to wait, it took %v", took)
 		}
-		check.Equal(t, r.counted("starved_total"), 3, "callers that got nothing")
 		for range 200 { // lists that work hide none that fails
 			check.Must(t, check.Err(r.one(1, "hello")))
 		}
@@ -280,7 +276,7 @@ func TestAnUnvouchedDatabase(t *testing.T) {
 // The sweep refills what is low. Of three replicas one sweeps each time, and while the store fails all do.
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const period, apps = 2 * time.Minute, 10
+		const period, apps = 2 * time.Minute, 2
 		db, l := newTable(), newLists()
 		for app := range uint8(apps) {
 			db.provision(app, 100, reject(0))

@@ -183,7 +183,6 @@ func (l *list) More(ctx context.Context, n int64) ([]hold.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, popTimeout)
 	defer cancel()
 	n = min(n, model.MaxBatch)
-	l.svc.stats.pops.Inc()
 	p, err := l.svc.opts.Lists.Pop(ctx, l.key, int(n))
 	l.svc.purged(l.key, p.Purged)
 	l.mu.Lock()

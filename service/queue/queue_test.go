@@ -204,7 +204,6 @@ func TestReload(t *testing.T) {
 	check.Equal(t, r.counted("issued_total"), 2, "issued")
 	db.fail(errAway)
 	check.Is(t, r.Reload(t.Context()), errAway)
-	check.Is(t, r.reports.Of(queue.ConditionReload), errAway, "reported")
 	stop(t, r.Service)
 	check.Is(t, r.Reload(t.Context()), model.ErrNotReady, "after the end")
 	at := time.Date(2026, 11, 20, 16, 0, 31, 0, time.Local)

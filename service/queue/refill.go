@@ -303,7 +303,6 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 // report tells how the jobs ended: a list that is not low works as well as one that was refilled, and one at
 // its limit is no failure. What another replica is refilling stays as it was.
 func (s *Service) report(jobs []*job) {
-	failed := false
 	for _, j := range jobs {
 		j.mu.Lock()
 		switch {
@@ -313,13 +312,9 @@ func (s *Service) report(jobs []*job) {
 			j.note(s.failedRefills, nil)
 			j.note(s.failedPops, nil) // the store has answered for it
 		default:
-			failed = true
 			j.note(s.failedRefills, fmt.Errorf("list %s: %w", j.key, j.err))
 		}
 		j.mu.Unlock()
-	}
-	if failed && s.background.Context().Err() == nil {
-		s.stats.failedPasses.Inc()
 	}
 }
 

@@ -67,9 +67,9 @@ type Service struct {
 	background *background.Group
 	cron       *cron.Cron
 	reloadJob  cron.EntryID
-	catalogue  atomic.Pointer[catalogue] // nil until the first reload
-	reloads    reloads
-	due        background.Batcher[*list] // to be refilled
+	catalogue  atomic.Pointer[catalogue]      // nil until the first reload
+	reloads    background.Batcher[chan error] // each gets the outcome of a reading of the apps that begins later
+	due        background.Batcher[*list]      // to be refilled
 	// failedPops and failedRefills are of the lists for which the latest one failed.
 	failedPops, failedRefills *background.Failing[*list]
 	stats                     counters
@@ -86,7 +86,7 @@ func New(opts Options) (*Service, error) {
 		rare:   background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
 	}
 	s.due = background.Batcher[*list]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.pass}
-	s.reloads.waiting = background.Batcher[chan error]{
+	s.reloads = background.Batcher[chan error]{
 		Group: s.background, Max: math.MaxInt, AtOnce: 1, Do: s.reloadFor,
 	}
 	s.failedPops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
@@ -120,11 +120,7 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	if err != nil {
 		return dst, err
 	}
-	ids, err := l.held().Take(ctx, count, dst)
-	if err != nil && errors.Is(err, model.ErrQueueEmpty) {
-		s.stats.starved.Inc()
-	}
-	return ids, err
+	return l.held().Take(ctx, count, dst)
 }
 
 // Start begins to initialise in the background and returns at once: the service
@@ -160,9 +156,6 @@ func (s *Service) Stop(ctx context.Context) error {
 		}
 		for _, l := range c.all() {
 			l.close(background.ErrStopping)
-		}
-		if n := s.countPools().Dropped; n > 0 {
-			s.opts.Log.Info("indices taken ahead of demand were given up; they are gaps", "indices", n)
 		}
 	})
 }

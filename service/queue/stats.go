@@ -16,10 +16,9 @@ import (
 
 // counters are the metrics that the service counts.
 type counters struct {
-	pops, refills, starved, failedPasses prometheus.Counter
-	repeated, lifts, farLifts, jumps     prometheus.Counter
-	wasted                               map[string]prometheus.Counter // indices that no caller will get, by reason
-	issued, dropped                      atomic.Int64                  // of lists that were removed, as pools count
+	refills, repeated, lifts, farLifts prometheus.Counter
+	wasted                             map[string]prometheus.Counter // indices that no caller will get, by reason
+	issued, dropped                    atomic.Int64                  // of lists that were removed, as pools count
 }
 
 // count makes the counters, and exports what pools count. They start at 0 with the process.
@@ -30,17 +29,10 @@ func (s *Service) count() {
 	}
 	metric.Sum(registry, "shardid_queue_issued_total", "IDs given to callers.",
 		func() int64 { return s.countPools().Issued })
-	c.pops = counter("pops", "Pops sent to the lists.")
 	c.refills = counter("refills", "Segments pushed.")
-	c.starved = counter("starved", "Callers that got -4, because no index arrived in time.")
-	// A list at its limit, or that another replica refills, is no failure.
-	c.failedPasses = counter("failed_passes",
-		"Passes over up to 64 lists in which one could not be looked at or refilled.")
 	c.repeated = counter("repeated_indices", "Indices refused because the list gave them before: must stay 0.")
 	c.lifts = counter("lifts", "Times max_id was below what had been issued: the database went back in time.")
 	c.farLifts = counter("lift_alarms", "Lifts by more than 100000 indices.")
-	c.jumps = counter("incarnation_jumps",
-		"Times the database server changed and the lists could not tell what was issued.")
 
 	wasted := func(reason string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "shardid_queue_wasted_indices_total",
@@ -135,7 +127,6 @@ func (s *Service) jumped(key model.ListKey, n int64) {
 	if n == 0 {
 		return
 	}
-	s.stats.jumps.Inc()
 	s.stats.wasted["jumped"].Add(float64(n))
 	s.event(slog.LevelError, "indices skipped: another database server, or an earlier state of it, and the lists "+
 		"cannot tell what was issued", key, "indices", n)

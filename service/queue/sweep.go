@@ -31,9 +31,9 @@ const (
 // schedule builds the cron jobs. SkipIfStillRunning must be outside Recover: the
 // other way round one panic would keep a job from ever running again.
 func (s *Service) schedule() error {
-	logger := cronLog{s.opts.Log}
-	s.cron = cron.New(cron.WithSeconds(), cron.WithLogger(logger),
-		cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger), cron.Recover(logger)))
+	failures := cron.PrintfLogger(slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelError)) // of panics, with a stack
+	s.cron = cron.New(cron.WithLogger(cron.DiscardLogger),
+		cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger), cron.Recover(failures)))
 	when, err := ParseCron(s.opts.RefillCron)
 	if err != nil {
 		return fmt.Errorf("%w: refill cron %q %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
@@ -43,7 +43,7 @@ func (s *Service) schedule() error {
 		return fmt.Errorf("%w: reload cron %q %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
 	s.cron.Schedule(when, cron.FuncJob(func() { s.sweepInTurn(when) }))
-	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(func() { s.reloadSoon() }))
+	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(s.reloadOnSchedule))
 	return nil
 }
 
@@ -110,14 +110,4 @@ func (s *Service) sweep() {
 			return
 		}
 	}
-}
-
-// cronLog shows cron's own messages: a recovered panic is an error, the rest is
-// for debugging.
-type cronLog struct{ log *slog.Logger }
-
-func (c cronLog) Info(msg string, kv ...any) { c.log.Debug("cron: "+msg, kv...) }
-
-func (c cronLog) Error(err error, msg string, kv ...any) {
-	c.log.Error("cron: "+msg, append(kv, "error", err)...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"shardid/model"
-	"shardid/service/metric"
 )
 
 // View is an app and what this process knows of its lists, counted since the start
@@ -49,25 +48,15 @@ func (v View) MarshalJSON() ([]byte, error) {
 
 // Status is the queue mode in /api/status, counted since the start of the process.
 type Status struct {
-	Issued  int64            `json:"issued"`  // IDs given to callers
-	Pops    int64            `json:"pops"`    // sent to the lists
-	Refills int64            `json:"refills"` // segments pushed
-	Held    int64            `json:"held"`    // IDs held ahead of callers
-	Wasted  map[string]int64 `json:"wasted"`  // indices that no caller will get, by reason
-	Apps    []View           `json:"apps"`    // never nil
+	Issued int64  `json:"issued"` // IDs given to callers
+	Held   int64  `json:"held"`   // IDs held ahead of callers
+	Apps   []View `json:"apps"`   // never nil
 }
 
 // Status returns the counters and, as Seen does, the apps.
 func (s *Service) Status() Status {
 	c := s.countPools()
-	out := Status{
-		Issued: c.Issued, Pops: metric.Value(s.stats.pops), Refills: metric.Value(s.stats.refills), Held: c.Held,
-		Wasted: map[string]int64{"dropped": c.Dropped}, Apps: append([]View{}, s.Seen()...),
-	}
-	for reason, counter := range s.stats.wasted {
-		out.Wasted[reason] = metric.Value(counter)
-	}
-	return out
+	return Status{Issued: c.Issued, Held: c.Held, Apps: append([]View{}, s.Seen()...)}
 }
 
 // Seen returns the apps in order of their IDs, as this process last saw their lists:

@@ -77,7 +77,6 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
-	s.stats.starved.Inc()
 	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty,
 		name, why)
 }

@@ -132,7 +132,7 @@ func TestRuns(t *testing.T) {
 }
 
 // The first buffer of a view has the segment in use, the second the next one. What was loaded after an outage, when
-// no caller waits any more, is in the first. What a jump left out is shown of its tag.
+// no caller waits any more, is in the first.
 func TestTheViewIsLeafs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newTable(100, "orders", "a")
@@ -173,15 +173,13 @@ func TestTheViewIsLeafs(t *testing.T) {
 				return s
 			}
 		})
-		loads := r.counted("loads")
+		loads := len(db.asked())
 		check.Is(t, check.Err(r.Next(t.Context(), "orders", 100, nil)), model.ErrSegmentEmpty, "during the outage")
 		r.mustTake(t, "orders", 102, 99)
 		time.Sleep(time.Second)
 		want("after an outage", 200, 5201, 200, 5401, 0, 0, 0)
-		check.Equal(t, r.counted("incarnation_jumps"), 1, "jumps")
 		check.Equal(t, r.counted("jumped_ids"), 5000, "IDs skipped")
-		check.Equal(t, r.counted("loads"), loads+1, "loads")
-		check.Equal(t, r.view("orders").Jumped, 5000, "IDs skipped of the tag")
+		check.Equal(t, len(db.asked()), loads+1, "loads")
 	})
 }
 

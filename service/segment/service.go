@@ -221,14 +221,8 @@ func (s *Service) Start() {
 // after it. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.background.Stop(ctx, func() {
-		left := int64(0)
 		for _, t := range s.allTags() { // one that is read right now holds nothing, and can load nothing
-			for _, r := range t.pool.Close(background.ErrStopping) {
-				left += r.Count
-			}
-		}
-		if left > 0 {
-			s.opts.Log.Info("IDs held ahead of demand were given up; they are gaps", "ids", left)
+			t.pool.Close(background.ErrStopping)
 		}
 	})
 }

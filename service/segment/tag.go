@@ -48,7 +48,6 @@ type Tag struct {
 	rate     rate
 	beside   int64  // IDs issued in runs, less those that the pool issued and Numbers gave up
 	segments []span // those that are held, in order
-	leftOut  int64  // IDs, as it is unknown how far the database went back
 }
 
 // span is a segment [first, end) of IDs, before a region joins them.
@@ -143,21 +142,18 @@ func (t *Tag) takeIDs(ctx context.Context, count int, dst []int64) ([]int64, err
 	return ids, nil
 }
 
-// refuse says why a call got nothing, and counts it if it starved.
+// refuse says why a call got nothing.
 func (t *Tag) refuse(err error) error {
-	switch starved := errors.Is(err, model.ErrSegmentEmpty); {
+	switch {
 	case t.svc.background.Context().Err() != nil:
 		return background.ErrStopping
-	case !starved && (ofRow(err) || errors.Is(err, context.Canceled)):
+	case errors.Is(err, model.ErrSegmentEmpty), ofRow(err), errors.Is(err, context.Canceled):
 		return err
-	case !starved:
-		t.mu.Lock()
-		err = cmp.Or(t.supply.lastErr, errNoAnswer)
-		t.mu.Unlock()
-		err = fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, err)
 	}
-	t.svc.stats.starved.Inc()
-	return err
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name,
+		cmp.Or(t.supply.lastErr, errNoAnswer))
 }
 
 // runOf is a segment as the IDs that callers get: the region joins the numbers of a plain tag, those
@@ -262,13 +258,9 @@ func ofRow(err error) bool {
 		errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed)
 }
 
-// noteLoad counts a load, reports whether the database works, and says what callers get for the error of the load. What
-// is wrong with one row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
+// noteLoad reports whether the database works, and says what callers get for the error of a load. What is wrong with one
+// row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
 func (t *Tag) noteLoad(err error) error {
-	t.svc.stats.loads.Inc()
-	if err != nil {
-		t.svc.stats.failedLoads.Inc()
-	}
 	t.supply.lastErr = err
 	switch {
 	case t.svc.background.Context().Err() != nil:
@@ -312,9 +304,7 @@ func (t *Tag) noteJumps(s model.TagSegment) {
 			"tag", t.name, "by", s.Lifted)
 	}
 	if s.Jumped > 0 {
-		t.svc.stats.jumps.Inc()
 		t.svc.stats.jumped.Add(float64(s.Jumped))
-		t.leftOut += s.Jumped
 		t.svc.events.Log(slog.LevelError, "IDs skipped: another database server, or an earlier state of it, and "+
 			"Redis cannot tell what was issued",
 			"tag", t.name, "ids", s.Jumped)

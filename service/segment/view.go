@@ -39,7 +39,6 @@ type View struct {
 	Held     int64     `json:"held"`              // IDs that can be issued without the database
 	Rate     float64   `json:"rate"`              // IDs a second, the average of half a minute
 	Runway   float64   `json:"runwaySeconds"`     // for which Held lasts at that rate, at most a year
-	Jumped   int64     `json:"jumped,omitempty"`  // IDs skipped since the start, as both stores had changed
 	LastLoad time.Time `json:"lastLoad,omitzero"` // when the last segment was taken
 }
 
@@ -92,7 +91,7 @@ func (t *Tag) view() View {
 	held, next := counts.Held, t.nextNumber(counts)
 	v := View{
 		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.row, t.supply.tuned), Held: held,
-		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.supply.takenAt,
+		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), LastLoad: t.supply.takenAt,
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern
@@ -142,8 +141,8 @@ func (r *rate) runway(held int64) time.Duration {
 
 // counters are the metrics that the service counts.
 type counters struct {
-	loads, failedLoads, starved, repeated, lifts, jumps, jumped prometheus.Counter
-	wasted                                                      atomic.Int64 // beside what pools give up
+	repeated, lifts, jumped prometheus.Counter
+	wasted                  atomic.Int64 // beside what pools give up
 }
 
 // count makes the counters, and exports what pools count. They start at 0 with the process.
@@ -166,16 +165,12 @@ func (s *Service) count() {
 			}
 			return least
 		})
-	s.stats.loads = counter("loads_total", "Segments asked for.")
-	s.stats.failedLoads = counter("failed_loads_total", "Segments that were not had, or whose answer was lost.")
-	s.stats.starved = counter("starved_total", "Calls that got -4, because no segment arrived in time.")
 	s.stats.repeated = counter("repeated_total",
 		"Segments refused because IDs of them were issued before: must stay 0.")
 	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be issued: "+
 		"the table went back in time.")
-	s.stats.jumps = counter("incarnation_jumps_total", "Times the database server changed and Redis could not tell "+
-		"what was issued of a tag.")
-	s.stats.jumped = counter("jumped_ids_total", "IDs of tags skipped for that: gaps.")
+	s.stats.jumped = counter("jumped_ids_total", "IDs of tags skipped, as the database server changed and Redis "+
+		"could not tell what was issued: gaps.")
 }
 
 // countPools adds up what the pools of all tags count, and what was issued and given up beside them.

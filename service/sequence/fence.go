@@ -58,8 +58,9 @@ func (s *Service) renewLeases(more map[string]bool) error {
 	l, began := &s.lane, time.Now()
 	servers := slices.Collect(maps.Keys(more))
 	l.mu.Lock()
-	for server, lease := range l.leases {
-		if began.Sub(lease.used) < idleAfter && !more[server] {
+	maps.DeleteFunc(l.leases, func(_ string, lease *serverLease) bool { return began.Sub(lease.used) >= idleAfter })
+	for server := range l.leases {
+		if !more[server] {
 			servers = append(servers, server)
 		}
 	}
@@ -86,7 +87,6 @@ func (s *Service) renewLeases(more map[string]bool) error {
 			lease.number, lease.changes, lease.began = number, f.Changes, began
 		}
 	}
-	maps.DeleteFunc(l.leases, func(_ string, lease *serverLease) bool { return began.Sub(lease.used) > 2*idleAfter })
 	return nil
 }
 

@@ -241,13 +241,12 @@ func (l *lane) leaveUnanswered(items []*item, r *request, err error) {
 		if !i.waits() {
 			continue
 		}
-		if i.ask.Err = err; err == nil { // a caller who has gone did not wait in vain
+		if i.ask.Err = err; err == nil {
 			why := errSlow
 			if s := l.sections[i.key]; s != nil {
 				why = cmp.Or(s.err, errSlow)
 			}
 			i.ask.Err = fmt.Errorf("%w: %w", model.ErrNoNumber, why)
-			l.svc.starved.Inc()
 		}
 	}
 	r.left = 0

@@ -84,7 +84,6 @@ type Service struct {
 	failing    *background.Failing[model.SectionKey]
 	events     background.RateLimitedLog
 	issued     prometheus.Counter
-	starved    prometheus.Counter
 }
 
 // New starts nothing.
@@ -94,8 +93,6 @@ func New(opts Options) *Service {
 		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},
 		issued: metric.Counter(opts.Registry, "shardid_sequence_issued_total",
 			"Numbers of sequences that were given to callers."),
-		starved: metric.Counter(opts.Registry, "shardid_sequence_starved_total",
-			"Requests that got -4, because no number arrived in time."),
 	}
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })

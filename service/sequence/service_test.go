@@ -132,7 +132,6 @@ func TestDeadline(t *testing.T) {
 		defer leave()
 		r.Ask(ctx, []*model.SequenceAsk{a})
 		check.Is(t, a.Err, context.DeadlineExceeded)
-		check.Equal(t, r.counted("starved"), 2, "asks that waited in vain, but for the one whose caller left")
 	})
 }
 

@@ -21,14 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options of a generator.
-type Options struct {
-	// Layout of the IDs; without widths it has Leaf's.
-	Layout model.SnowflakeLayout
-	// Now is the clock; nil means idgen.SystemClock.
-	Now idgen.Clock
-}
-
 const (
 	// sequenceStart bounds the random sequence that a new millisecond starts at, as Leaf has it; less where a
 	// millisecond has few IDs.
@@ -40,19 +32,16 @@ const (
 	catchUp = 100 * time.Millisecond
 )
 
-// NewGenerator makes a generator of snowflakes that refuses until Begin and Extend. The error
-// is model.ErrInvalidArgument.
-func NewGenerator(o Options) (*idgen.Generator, error) {
-	if o.Layout.WorkerBits == 0 && o.Layout.SeqBits == 0 {
-		o.Layout.WorkerBits, o.Layout.SeqBits = model.LeafWorkerBits, model.LeafSeqBits
-	}
-	if err := o.Layout.Check(); err != nil {
+// NewGenerator makes a generator of snowflakes that refuses until Begin and Extend, on a clock; nil is
+// idgen.SystemClock. The error is model.ErrInvalidArgument.
+func NewGenerator(layout model.SnowflakeLayout, now idgen.Clock) (*idgen.Generator, error) {
+	if err := layout.Check(); err != nil {
 		return nil, err
 	}
 	return idgen.New(idgen.Options{
-		Unit: time.Millisecond, Epoch: o.Layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
-		WorkerBits: o.Layout.WorkerBits, SeqBits: o.Layout.SeqBits,
-		SequenceStart: min(sequenceStart, o.Layout.Sequences()/8), Tolerance: tolerance, CatchUp: catchUp, Now: o.Now,
+		Unit: time.Millisecond, Epoch: layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
+		WorkerBits: layout.WorkerBits, SeqBits: layout.SeqBits,
+		SequenceStart: min(sequenceStart, layout.Sequences()/8), Tolerance: tolerance, CatchUp: catchUp, Now: now,
 	})
 }
 

@@ -17,11 +17,13 @@ const (
 
 // term is a worker ID between Begin and End.
 type term struct {
-	node int64 // row of WORKER_NODE
+	node  int64 // row of WORKER_NODE
+	after int64 // IDs carry a later second
 	// mark: IDs carry at most this second; the row holds it.
-	mark atomic.Int64
-	rate atomic.Int64 // seconds of the IDs' time used in a second, at least 1
-	woke atomic.Bool  // the keeper was woken, and has not extended the term since
+	mark   atomic.Int64
+	filled atomic.Bool  // a second of the term was put into the ring
+	rate   atomic.Int64 // seconds of the IDs' time used in a second, at least 1
+	woke   atomic.Bool  // the keeper was woken, and has not extended the term since
 
 	// Of the keeper's goroutine: where the IDs' time was when the mark was raised last, and when that was, by the
 	// monotonic clock.
@@ -32,17 +34,21 @@ type term struct {
 // lead is how far the mark is kept ahead.
 func (t *term) lead() int64 { return max(leadHour, leadRate*t.rate.Load()) }
 
+// firstWorker is the first worker ID of the region.
+func (s *Service) firstWorker() int64 {
+	from, _ := s.opts.Region.Workers(s.opts.Layout.WorkerBits)
+	return from
+}
+
 // Begin implements worker.Generator.
 func (s *Service) Begin(worker int, after int64) {
-	t := &term{node: int64(worker)}
+	t := &term{node: int64(worker), after: after / 1000}
 	t.rate.Store(1)
-	after /= 1000
-	t.mark.Store(after)
-	from, _ := s.opts.Region.Workers(s.opts.Layout.WorkerBits)
+	t.mark.Store(t.after)
 	if s.ring != nil {
-		s.ring.begin(from+t.node, after)
+		s.ring.begin(t)
 	} else {
-		s.byClock.Begin(int(from)+worker, after)
+		s.byClock.Begin(int(s.firstWorker())+worker, t.after)
 	}
 	s.term.Store(t)
 	s.nodes.Add(1)
@@ -65,12 +71,12 @@ func (s *Service) Extend(until int64, trust time.Duration) {
 	until /= 1000
 	if until > t.mark.Load() {
 		_, t.raisedAt = s.opts.Now()
-		t.raisedFrom = s.position()
+		t.raisedFrom = s.position(t)
 	}
 	t.mark.Store(until)
 	t.woke.Store(false)
 	if s.ring != nil {
-		s.ring.extend(until)
+		s.ring.extend(t)
 	} else {
 		s.byClock.Extend(until, trust)
 	}
@@ -96,8 +102,12 @@ func (s *Service) LastIssued() int64 {
 
 // Reserve is worker.Options.Reserve: what is reserved as long as that lasts, and else what the rate of use calls for.
 func (s *Service) Reserve(_, reserved int64) int64 {
-	t, position := s.term.Load(), s.position()
-	if t == nil || !s.isLow(t, position) {
+	t := s.term.Load()
+	if t == nil {
+		return reserved
+	}
+	position := s.position(t)
+	if !s.isLow(t, position) {
 		return reserved
 	}
 	if _, now := s.opts.Now(); s.ring != nil && t.raisedFrom > 0 {
@@ -115,16 +125,20 @@ func (s *Service) isLow(t *term, position int64) bool {
 
 // put wakes the keeper when IDs up to a second were put into the ring and the mark is to be raised: in a burst it is
 // used up before the keeper looks. A keeper whose call fails tries again by itself.
-func (s *Service) put(second int64) {
-	if t := s.term.Load(); t != nil && s.isLow(t, second) && !t.woke.Swap(true) {
+func (s *Service) put(t *term, second int64) {
+	if s.isLow(t, second) && !t.woke.Swap(true) {
 		s.opts.Keeper.Wake()
 	}
 }
 
 // position is the second that the mark must stay ahead of: the last one used, and the clock's where that comes next.
-func (s *Service) position() int64 {
-	if s.ring != nil {
-		return s.ring.position(s.second())
+func (s *Service) position(t *term) int64 {
+	switch now := s.second(); {
+	case s.ring == nil:
+		return max(s.byClock.LastIssued(), now)
+	case t.filled.Load():
+		return s.ring.last.Load()
+	default:
+		return max(s.ring.last.Load(), t.after, now-1)
 	}
-	return max(s.byClock.LastIssued(), s.second())
 }

@@ -237,7 +237,12 @@ func (s *Service) explain(err error) error {
 // Stop ends all background work and fails all callers that still wait. What is left in
 // the ring is a gap. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
-	return s.background.Stop(ctx, func() { s.End(background.ErrStopping) })
+	return s.background.Stop(ctx, func() {
+		s.End(background.ErrStopping)
+		if s.ring != nil {
+			s.ring.pool.Close(background.ErrStopping)
+		}
+	})
 }
 
 // second is the clock's, in Unix seconds.

@@ -3,6 +3,7 @@ package uid
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -158,9 +159,15 @@ func TestBoundsOfTerms(t *testing.T) {
 			now := s.second()
 			switch rng.IntN(10) {
 			case 0:
-				s.End(model.ErrNoLease)
-				if ids, err := s.take(t.Context(), 1, nil); err == nil {
-					t.Fatalf("%d was issued after the end", ids)
+				if rng.IntN(2) == 0 {
+					s.End(model.ErrNoLease)
+					ids, err := s.take(t.Context(), 1, nil)
+					if err == nil || s.Status().RingFill > 0 { // who is about to take one finds none
+						t.Fatalf("%d was issued after the end, or %d may be", ids, s.Status().RingFill)
+					}
+					if s.ring != nil {
+						check.Is(t, check.Err(s.ring.More(t.Context(), 16)), model.ErrNoLease, "a fill after the end")
+					}
 				}
 				worker, after = 1+rng.Int64N(2), now-10+rng.Int64N(20)
 				until = after
@@ -193,31 +200,42 @@ func TestBoundsOfTerms(t *testing.T) {
 	})
 }
 
-// Whoever waits when the service stops is told so.
+// Whoever waits when the worker ID is lost, or the service stops, is told so.
 func TestStopEndsWaiting(t *testing.T) {
-	inBothModes(t, func(t *testing.T, mode func(*Options)) {
-		s := serving(t, &table{}, func(o *Options) {
-			mode(o)
-			o.RejectTake, o.Timeout = TakeWait, time.Hour
+	for name, c := range map[string]struct {
+		end  func(*Service) error
+		want error
+	}{
+		"lost": {func(s *Service) error { s.End(fmt.Errorf("%w: it is another's", model.ErrNoLease)); return nil },
+			model.ErrNoLease},
+		"stopped": {func(s *Service) error { return s.Stop(context.Background()) }, model.ErrNotReady},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBothModes(t, func(t *testing.T, mode func(*Options)) {
+				s := serving(t, &table{}, func(o *Options) {
+					mode(o)
+					o.RejectTake, o.Timeout = TakeWait, time.Hour
+				})
+				synctest.Wait()
+				s.term.Load().mark.Store(0) // the ring has too few IDs for the batch
+				got := make(chan error)
+				go func() { got <- check.Err(s.Next(t.Context(), model.MaxBatch, nil)) }()
+				time.Sleep(1500 * time.Millisecond)
+				began := time.Now()
+				check.OK(t, c.end(s))
+				check.Is(t, <-got, c.want)
+				if took := time.Since(began); took > 0 && s.ring != nil || took > 500*time.Millisecond { // the next second
+					t.Errorf("told after %v", took)
+				}
+				check.OK(t, s.Stop(t.Context()))
+				mustFail(t, s, 1, model.ErrNotReady, "shutting down")
+				check.Is(t, s.Ready(), model.ErrNotReady)
+				if status := s.Status(); status.Dropped == 0 {
+					t.Errorf("%+v", status)
+				}
+			})
 		})
-		synctest.Wait()
-		if s.ring != nil {
-			s.ring.held.Load().until.Store(0) // it has too few IDs for the batch
-		}
-		got := make(chan error)
-		go func() { got <- check.Err(s.Next(t.Context(), model.MaxBatch, nil)) }()
-		time.Sleep(time.Second)
-		began := time.Now()
-		check.OK(t, s.Stop(t.Context()))
-		check.Is(t, <-got, model.ErrNotReady)
-		check.Equal(t, time.Since(began), 0, "time after Stop")
-		check.OK(t, s.Stop(t.Context()))
-		mustFail(t, s, 1, model.ErrNotReady, "shutting down")
-		check.Is(t, s.Ready(), model.ErrNotReady)
-		if status := s.Status(); status.Dropped == 0 {
-			t.Errorf("%+v", status)
-		}
-	})
+	}
 }
 
 // The ring begins with the clock's second and continues with whole seconds when less
@@ -290,7 +308,7 @@ func TestRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, &table{}, nil)
 		synctest.Wait()
-		s.ring.held.Load().until.Store(0)
+		s.term.Load().mark.Store(0)
 		mustNext(t, s, 13)
 		mustFail(t, s, 8, model.ErrRingEmpty, "")
 		check.Equal(t, time.Now().Unix(), second0, "time")
@@ -346,7 +364,7 @@ func TestMarkFollowsTheRate(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		status := s.Status()
-		if ahead := int64(status.MarkedUntil - status.LastSecond); ahead < leadRate*rate*9/10 ||
+		if ahead := int64(status.MarkedUntil.Sub(status.LastSecond).Seconds()); ahead < leadRate*rate*9/10 ||
 			status.RunwaySeconds < leadRate*9/10 {
 			t.Errorf("the mark is %d s ahead at %d s a second, runway %d s", ahead, rate, status.RunwaySeconds)
 		}

@@ -313,7 +313,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 	m.Helper()
 	l := &life{m: m, reports: &check.Reports{}, log: &bytes.Buffer{}}
 	var err error
-	if l.gen, err = snowflake.NewGenerator(snowflake.Options{Now: now}); err != nil {
+	if l.gen, err = snowflake.NewGenerator(model.SnowflakeLayout{WorkerBits: 10, SeqBits: 12}, now); err != nil {
 		m.Fatal(err)
 	}
 	o := m.options(l, now)

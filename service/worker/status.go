@@ -19,12 +19,11 @@ type Status struct {
 	Address  string // of this instance
 	State    string
 	WorkerID int // -1 without one
-	// After: IDs carry a later time. Reserved: IDs carry at most this time.
-	// Expires: from when on another may follow. All by this machine's clock.
-	After, Reserved, Expires time.Time
-	Trust                    time.Duration // how long the worker ID is trusted without a renewal
-	ClockOffset              time.Duration // how far this clock is ahead of the registry's; 0 when that has none
-	Error                    string        // the latest failure
+	// After: IDs carry a later time. Reserved: IDs carry at most this time. Both by this machine's clock.
+	After, Reserved time.Time
+	Trust           time.Duration // how long the worker ID is trusted without a renewal
+	ClockOffset     time.Duration // how far this clock is ahead of the registry's; 0 when that has none
+	Error           string        // the latest failure
 }
 
 // Status returns the present state.
@@ -56,7 +55,7 @@ func (k *Keeper) note(err error) {
 		ClockOffset: k.clock.offset}
 	if k.held {
 		s.State, s.WorkerID = StateServing, k.lease.WorkerID
-		s.After, s.Reserved, s.Expires = at(k.lease.After), at(k.lease.Reserved), at(k.lease.Expires)
+		s.After, s.Reserved = at(k.lease.After), at(k.lease.Reserved)
 		if k.offline || err != nil {
 			s.State = StateOffline
 		}
