@@ -121,6 +121,8 @@ func (r Record) Released(l model.Lease) Record {
 type Slot struct {
 	Record
 	ID int
+	// Path is where the store keeps the worker ID, or is to keep it; the store alone reads it.
+	Path string
 	// Ended says that the store knows that nobody holds the worker ID, whatever the record says: its
 	// holder's session has ended. That holder, too, has to take it anew.
 	Ended bool

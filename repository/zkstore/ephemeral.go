@@ -56,7 +56,7 @@ func (e ephemeral) choices(ctx context.Context, o model.Owner, _ int64, among in
 	}
 	slots, err = e.read(ctx, o, free[rand.IntN(min(among, len(free)))])
 	if err == nil && !slots[0].Ended {
-		err = again(slots[0].Read.(seat).holder.path)
+		err = again(slots[0].Path)
 	}
 	return slots, err
 }
@@ -69,7 +69,7 @@ func (e ephemeral) put(slot workerid.Slot, next workerid.Record) (changes []any)
 	next = own(next)
 	switch data := encode(reportOf(next)); {
 	case taken:
-		changes = append(changes, create(read.holder.path, data, zk.FlagEphemeral))
+		changes = append(changes, create(slot.Path, data, zk.FlagEphemeral))
 	case !released:
 		changes = append(changes, read.holder.put(data))
 	}
@@ -98,9 +98,13 @@ func (e ephemeral) read(ctx context.Context, owner model.Owner, ids ...int) ([]w
 	slots := make([]workerid.Slot, len(ids))
 	for i, id := range ids {
 		read := seat{nodes[2*i], nodes[2*i+1]}
-		slots[i] = workerid.Slot{ID: id, Read: read}
-		if slots[i].Record, err = recordIn(read.reserved); err != nil {
-			return nil, err
+		slots[i] = workerid.Slot{ID: id, Path: read.holder.path, Read: read}
+		if read.reserved.found {
+			rec, err := decode[record](read.reserved)
+			if err != nil {
+				return nil, err
+			}
+			slots[i].Record = rec.record()
 		}
 		slots[i].Ended = !read.holder.found ||
 			slots[i].HeldBy(owner) && read.holder.stat.EphemeralOwner != e.sessionID()

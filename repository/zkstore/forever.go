@@ -32,11 +32,8 @@ const (
 	leafTrust = int64(10 * time.Second / time.Millisecond)
 )
 
-// leafNode is Leaf's node, the one below it, and the path that the first one is to have.
-type leafNode struct {
-	leaf, child node
-	path        string
-}
+// leafNode is Leaf's node, and the one below it.
+type leafNode struct{ leaf, child node }
 
 // choices gives the worker IDs of the owner's address, and the one that its folder had at another, lowest first. An
 // address from which a Java Leaf reports is taken. If nothing is left for the owner, it makes a node: calls that race
@@ -99,12 +96,12 @@ func (f forever) choices(ctx context.Context, o model.Owner, now int64, among in
 func (f forever) put(slot workerid.Slot, next workerid.Record) []any {
 	read, record := slot.Read.(leafNode), encode(recordOf(next))
 	switch {
-	case read.path != read.leaf.path:
+	case slot.Path != read.leaf.path:
 		// It moves with its owner: a Java Leaf at the old address must not find it. Its
 		// number is below those that ZooKeeper will append, so none appears twice.
-		return []any{read.child.remove(), read.leaf.remove(), create(read.path, encode(reportOf(next)),
+		return []any{read.child.remove(), read.leaf.remove(), create(slot.Path, encode(reportOf(next)),
 			zk.FlagPersistent),
-			create(path.Join(read.path, ownChild), record, zk.FlagPersistent)}
+			create(path.Join(slot.Path, ownChild), record, zk.FlagPersistent)}
 	case next.Reported != slot.Reported:
 		return []any{read.leaf.put(encode(reportOf(next))), read.child.put(record)}
 	}
@@ -146,11 +143,15 @@ func (f forever) slotOf(leaf, child node, address string) (slot workerid.Slot, e
 	if err != nil {
 		return slot, err
 	}
-	if slot.Record, err = recordIn(child); err != nil {
-		return slot, err
+	if child.found {
+		rec, err := decode[record](child)
+		if err != nil {
+			return slot, err
+		}
+		slot.Record = rec.record()
 	}
 	slot.ID, _ = workerOfLeaf(path.Base(leaf.path))
-	slot.Read = leafNode{leaf, child, path.Join(f.holders, nodeName(address, slot.ID))}
+	slot.Path, slot.Read = path.Join(f.holders, nodeName(address, slot.ID)), leafNode{leaf, child}
 	slot.Address = addressOf(leaf.path)
 	if leaf.stat.Mzxid > child.stat.Mzxid && (child.found || rep.Timestamp != 0) {
 		slot.Record = slot.OfOthers(slot.Address, rep.Timestamp, leafTrust, leaf.stat.Mtime+leafTrust)

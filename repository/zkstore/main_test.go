@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 
 const (
 	second = int64(1000)
-	hour   = 3600 * second
+	minute = 60 * second
+	hour   = 60 * minute
 )
 
 // world is one name on a server, with the nodes below it.

@@ -73,15 +73,12 @@ func (l *link) get(ctx context.Context, at string) (node, error) {
 // readers is how many requests of one getAll are under way.
 const readers = 32
 
-// getAll reads many nodes, in order; one without a path is not there.
+// getAll reads many nodes, in order.
 func (l *link) getAll(ctx context.Context, paths []string) ([]node, error) {
 	nodes := make([]node, len(paths))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for i, at := range paths {
-		if at == "" {
-			continue
-		}
 		group.Go(func() (err error) { nodes[i], err = l.get(ctx, at); return err })
 	}
 	return nodes, group.Wait()

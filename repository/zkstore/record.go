@@ -41,14 +41,11 @@ func recordOf(r workerid.Record) record {
 	return record{reportOf(r), r.Identity, r.Token, r.Reserved, r.Expires, r.Acquired}
 }
 
-// recordIn is the record of a node; the zero one without a node.
-func recordIn(n node) (workerid.Record, error) {
-	if !n.found {
-		return workerid.Record{}, nil
-	}
-	r, err := decode[record](n)
-	return workerid.Record{Address: net.JoinHostPort(r.IP, r.Port), Identity: r.Identity, Token: r.Token,
-		Reserved: r.Reserved, Expires: r.Expires, Acquired: r.Acquired, Reported: r.Timestamp}, err
+func (r report) address() string { return net.JoinHostPort(r.IP, r.Port) }
+
+func (r record) record() workerid.Record {
+	return workerid.Record{Address: r.address(), Identity: r.Identity, Token: r.Token,
+		Reserved: r.Reserved, Expires: r.Expires, Acquired: r.Acquired, Reported: r.Timestamp}
 }
 
 // own is the record without the report of another holder, or of another life: a replica of 0.3 compares its clock with
@@ -69,7 +66,7 @@ func encode(v any) []byte {
 
 // decode reads a report or a record. Fields it does not know are left alone: another
 // version may have written them.
-func decode[T report | record](n node) (T, error) {
+func decode[T report | record | forkReport](n node) (T, error) {
 	var v T
 	if err := json.Unmarshal(n.data, &v); err != nil {
 		return v, fmt.Errorf("%s %w: %w", n.path, errForeign, err)

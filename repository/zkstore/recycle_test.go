@@ -63,20 +63,6 @@ func TestRecycleSlowFirst(t *testing.T) {
 	}
 }
 
-// A tree of NotFound9's fork of Leaf is refused while one of its nodes is there: an instance of the fork may issue IDs
-// with any worker ID.
-func TestForkTreeIsRefused(t *testing.T) {
-	w, c, s := recycled(t)
-	w.allow(c.Delete(path.Join(w.pool("inuse"), "7"), -1))
-	for _, pool := range []string{"inuse", "notuse"} {
-		at := path.Join(w.pool(pool), "workId:3")
-		w.write(c, at, `{"workId":3,"lastUsedIp":"10.9.9.9","lastUsedPort":"3","lastUsedTimestamp":1567733700834}`)
-		wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), at, "stop all instances", "snowflake.name")
-		w.allow(c.Delete(at, -1))
-	}
-	check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 7, "once they are gone")
-}
-
 func (w world) locks() string { return path.Join("/lock", w.name) }
 
 // The smallest free worker ID, among nodes that are nothing but numbers.

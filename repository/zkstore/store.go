@@ -23,6 +23,7 @@
 //	/snowflake/<name>/forever/<ip:port>-<N>/shardid  its record as JSON
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
+//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf, until the worker ID is taken
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
 //	/lock/<name>/reserved/<id>                       its record, stays
 //	/lock/<name>/clock                               written for the time
@@ -139,9 +140,6 @@ func advice(err error) string {
 		return ""
 	case errors.Is(err, errForeign):
 		return "give shardid a snowflake.name of its own: something else writes below /snowflake or /lock"
-	case errors.Is(err, errFork):
-		return "stop all instances of the fork and never start them again, then delete its nodes, whose names begin " +
-			"with workId:, or give shardid a snowflake.name of its own"
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
 		return "allow world:anyone:cdrwa below /snowflake and /lock (setAcl), or use another snowflake.name"
 	case errors.Is(err, zk.ErrSessionExpired):
