@@ -46,7 +46,7 @@ func (c *Client) addBuffer(path string) *hold.Pool {
 		Least: min(firstFetch, int64(c.opts.MaxHeld)) - 1, Most: int64(c.opts.MaxHeld) - 1,
 		// A caller waits for a fetch, whose error it gets. It may have begun while another was under way.
 		Timeout: min(c.opts.Timeout, math.MaxInt64/4) * 4, Empty: ErrTimeout,
-		Final: func(error) bool { return true }, Go: c.goFetch,
+		Final: func(error) bool { return true }, Go: c.start,
 	})
 	if c.closed {
 		p.Close(ErrClosed)
@@ -56,12 +56,12 @@ func (c *Client) addBuffer(path string) *hold.Pool {
 	return p
 }
 
-// goFetch runs a fetch, which Close waits for.
-func (c *Client) goFetch(fetch func()) bool {
+// start runs a function on another goroutine, which Close waits for; false: the client is closed.
+func (c *Client) start(run func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		c.fetches.Go(fetch)
+		c.running.Go(run)
 	}
 	return !c.closed
 }

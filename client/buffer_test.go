@@ -23,7 +23,7 @@ func TestHeldIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.fetches.Wait()
+	c.running.Wait()
 	next, err := other.UID().Next(t.Context())
 	if held := next - 1 - used; held > 25_000 || err != nil || s.Requests() > 200 {
 		t.Errorf("%d IDs are held, %d requests for %d IDs, %v", held, s.Requests(), used, err)

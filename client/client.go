@@ -30,12 +30,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,9 +120,9 @@ type Client struct {
 	opts    Options
 	http    *http.Client
 	own     *http.Transport // of http; nil when it is the caller's
-	base    context.Context // of every fetch, until Close
+	base    context.Context // of every fetch and renewal, until Close
 	cancel  context.CancelFunc
-	fetches sync.WaitGroup
+	running sync.WaitGroup // fetches, and the goroutines that renew leases
 
 	replicas []*replica
 	turn     atomic.Uint64 // whose turn it is
@@ -137,8 +135,7 @@ type Client struct {
 	segments map[string]*Source
 	buffers  []*hold.Pool
 	closed   bool
-	// generators are those that were not closed.
-	generators map[*Generator]struct{}
+	kept     []error // of worker IDs that Close could not release
 }
 
 // New checks the options. It asks no replica and starts no goroutine.
@@ -155,10 +152,7 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	c := &Client{
-		opts: opts, http: opts.HTTPClient,
-		segments: map[string]*Source{}, generators: map[*Generator]struct{}{},
-	}
+	c := &Client{opts: opts, http: opts.HTTPClient, segments: map[string]*Source{}}
 	for _, addr := range opts.Addrs {
 		if err := checkAddr(addr); err != nil {
 			return nil, err
@@ -196,23 +190,16 @@ func checkAddr(addr string) error {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	generators := slices.Collect(maps.Keys(c.generators))
 	c.mu.Unlock()
-	errs := make([]error, len(generators))
-	var all sync.WaitGroup
-	for i, g := range generators {
-		all.Go(func() { errs[i] = g.Close() })
-	}
-	all.Wait()
 	c.cancel()
 	for _, b := range c.buffers { // which do not change any more
 		b.Close(ErrClosed)
 	}
-	c.fetches.Wait()
+	c.running.Wait()
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
-	return errors.Join(errs...)
+	return errors.Join(c.kept...)
 }
 
 // Queue is the source of an app's IDs, 0…255. Keep it, or ask again: it is always the same.

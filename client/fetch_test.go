@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -52,7 +53,11 @@ func TestFailover(t *testing.T) {
 	good, starting, bad := fake(t), fake(t), httptest.NewServer(nil)
 	bad.Close() // refuses connections
 	starting.Refuse(CodeNotReady, "not initialised yet")
-	foreign := httptest.NewServer(http.NotFoundHandler())
+	var asked atomic.Int64
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.NotFound(w, r)
+	}))
 	defer foreign.Close()
 	c := newClient(t, Options{Addrs: []string{bad.URL, starting.URL, foreign.URL, good.URL}, MaxHeld: 1})
 	for range 200 {
@@ -60,8 +65,15 @@ func TestFailover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if down := c.replicas[0].failures.Load(); down > 20 {
-		t.Errorf("a replica that is unreachable was asked %d times", down)
+	if asked.Load() > 20 {
+		t.Errorf("what is no shardid was asked %d times", asked.Load())
+	}
+	hangs, _ := hung(t)
+	c = newClient(t, Options{Addrs: []string{hangs, good.URL}, Timeout: time.Second})
+	for _, tag := range []string{"a", "b"} { // either replica is asked first
+		if _, err := c.Segment(tag).Next(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 	var refused *Error // it is told, and not that another one is unreachable
 	c = newClient(t, Options{Addrs: []string{bad.URL, starting.URL, bad.URL}, Timeout: 200 * time.Millisecond})
