@@ -1,9 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Kinds of ID that a Decoder takes apart.
 const (
@@ -38,8 +35,10 @@ func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
 			return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
 		}
 		if kind == KindUID {
-			_, worker, _ := d.UID.split(id)
-			return d.inRegion(worker, d.UID.WorkerBits, d.decodeUID(id)), nil
+			second, worker, seq := d.UID.split(id)
+			return d.inRegion(worker, d.UID.WorkerBits, []Part{
+				{"timestamp", second}, {"time", utc(second)}, {"workerId", worker}, {"sequence", seq},
+			}), nil
 		}
 		return d.inRegion(d.Snowflake.worker(id), d.Snowflake.WorkerBits, d.Snowflake.decode(id)), nil
 	default:
@@ -68,16 +67,6 @@ func (d Decoder) inRegion(value int64, bits uint, parts []Part) []Part {
 		return parts
 	}
 	return append([]Part{{"region", d.Region.of(value, bits)}}, parts...)
-}
-
-func (d Decoder) decodeUID(id int64) []Part {
-	second, worker, seq := d.UID.split(id)
-	return []Part{
-		{"timestamp", second},
-		{"time", time.Unix(second, 0).UTC().Format(time.RFC3339)},
-		{"workerId", worker},
-		{"sequence", seq},
-	}
 }
 
 // LayoutRecord is the shape of the IDs that a mode has issued, as the database

@@ -39,7 +39,6 @@ func TestArgumentsThatAreNoIDs(t *testing.T) {
 		for _, kind := range []string{model.KindQueue, model.KindSnowflake, model.KindUID, "number"} {
 			check.Is(t, check.Err(d.Decode(kind, id)), model.ErrInvalidArgument, kind, id)
 		}
-		check.Is(t, check.Err(baidu().Parse(id, time.UTC)), model.ErrInvalidArgument, id)
 	}
 	for _, id := range []int64{1, 1<<14 - 1} {
 		check.Is(t, check.Err(d.Decode(model.KindQueue, id)), model.ErrInvalidArgument, id)
@@ -109,12 +108,10 @@ func TestUIDBounds(t *testing.T) {
 		if first <= 0 || last != math.MaxInt64 {
 			t.Errorf("%v: IDs from %d to %d", widths, first, last)
 		}
-		parts, err := l.Parse(last, time.UTC)
+		parts, err := model.Decoder{UID: l}.Decode(model.KindUID, last)
 		check.OK(t, err, widths)
-		check.Equal(t, parts, model.UIDParts{
-			UID: fmt.Sprint(last), Timestamp: time.Unix(l.MaxSecond(), 0).UTC().Format(time.DateTime),
-			WorkerID: fmt.Sprint(l.Workers() - 1), Sequence: fmt.Sprint(l.Sequences() - 1),
-		})
+		check.Equal(t, fmt.Sprint(parts[0], parts[2:]),
+			fmt.Sprintf("{timestamp %d} [{workerId %d} {sequence %d}]", l.MaxSecond(), l.Workers()-1, l.Sequences()-1))
 		for _, second := range []int64{l.MinSecond(), l.MaxSecond()} {
 			check.OK(t, l.CheckSecond(second), widths)
 		}

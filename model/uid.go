@@ -2,15 +2,11 @@ package model
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 )
 
 // uidBits is how many bits a UID has beside its sign: Baidu's BitsAllocator.
 const uidBits = 63
-
-// uidTimeFormat is that of Baidu's parseUID, DateUtils.DATETIME_PATTERN.
-const uidTimeFormat = "2006-01-02 15:04:05"
 
 // UIDLayout is the layout of a Baidu UID: the widths sum to 63, the time is in
 // seconds since Epoch.
@@ -82,30 +78,6 @@ func (l UIDLayout) Compose(second, worker, seq int64) int64 {
 // split takes an ID apart: Unix second, worker ID and sequence number.
 func (l UIDLayout) split(id int64) (second, worker, seq int64) {
 	return id>>(l.WorkerBits+l.SeqBits) + l.Epoch.Unix(), id >> l.SeqBits & (l.Workers() - 1), id & (l.Sequences() - 1)
-}
-
-// UIDParts is a UID taken apart, in the fields of Baidu's parseUID: all strings,
-// the time as 2006-01-02 15:04:05.
-type UIDParts struct {
-	UID       string `json:"UID"`
-	Timestamp string `json:"timestamp"`
-	WorkerID  string `json:"workerId"`
-	Sequence  string `json:"sequence"`
-}
-
-// Parse takes an ID apart, with its time in the zone. The error is
-// ErrInvalidArgument for a number that is no ID: IDs are positive.
-func (l UIDLayout) Parse(id int64, zone *time.Location) (UIDParts, error) {
-	if id <= 0 {
-		return UIDParts{}, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
-	}
-	second, worker, seq := l.split(id)
-	return UIDParts{
-		UID:       strconv.FormatInt(id, 10),
-		Timestamp: time.Unix(second, 0).In(zone).Format(uidTimeFormat),
-		WorkerID:  strconv.FormatInt(worker, 10),
-		Sequence:  strconv.FormatInt(seq, 10),
-	}, nil
 }
 
 func utc(second int64) string { return time.Unix(second, 0).UTC().Format(time.RFC3339) }
