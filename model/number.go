@@ -57,14 +57,39 @@ type Numbers struct {
 	Numbering
 	// Region joins the sequences as they are shown; set before use.
 	Region Region
+	calendar
 	fields []field
-	width  int  // N of {seq:N}
-	bits   uint // of the sequence
+	width  int // N of {seq:N}
 	zone   *time.Location
+	form   func() *regexp.Regexp // of its texts, compiled when it is first needed
+}
 
-	index func(local time.Time) int64  // the period of a time in zone
+// calendar counts the periods since 1970.
+type calendar struct {
+	bits  uint                         // of the sequence
+	shown string                       // date fields of a pattern without which texts would repeat
+	index func(local time.Time) int64  // the period of a time in the zone
 	date  func(period int64) time.Time // its begin, as if the zone were UTC
-	form  func() *regexp.Regexp        // of its texts, compiled when it is first needed
+}
+
+func calendars() map[Reset]calendar {
+	each := func(years, months, days int) func(int64) time.Time {
+		return func(period int64) time.Time {
+			return time.Unix(0, 0).UTC().AddDate(years*int(period), months*int(period), days*int(period))
+		}
+	}
+	day := func(t time.Time) int64 {
+		y, m, d := t.Date()
+		return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60)
+	}
+	month := func(t time.Time) int64 { return int64(t.Year()-1970)*12 + int64(t.Month()) - 1 }
+	year := func(t time.Time) int64 { return int64(t.Year() - 1970) }
+	return map[Reset]calendar{
+		ResetDay:   {47, "yyyyMMdd", day, each(0, 0, 1)},
+		ResetMonth: {51, "yyyyMM", month, each(0, 1, 0)},
+		ResetYear:  {55, "yyyy", year, each(1, 0, 0)},
+		ResetNone:  {63, "", func(time.Time) int64 { return 0 }, each(0, 0, 0)},
+	}
 }
 
 // field is a part of a pattern: literal text, or a number.
@@ -152,7 +177,11 @@ func (n *Numbers) last(period int64) int64 {
 // Append appends the text of an ID that is issued at a time. Date fields finer than
 // the period show that time, as far as it lies in the ID's period.
 func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {
-	y, m, d := n.day(n.PeriodOf(id), at.In(n.zone)).Date()
+	return n.appendAt(dst, id, at.In(n.zone))
+}
+
+func (n *Numbers) appendAt(dst []byte, id int64, local time.Time) []byte {
+	y, m, d := n.day(n.PeriodOf(id), local).Date()
 	for _, f := range n.fields {
 		switch f.part {
 		case 's':
@@ -223,40 +252,23 @@ func (n *Numbers) ID(text string) (int64, error) {
 	if found == nil {
 		return 0, wrong
 	}
-	parts := map[byte]int64{}
+	parts := map[byte]int64{'y': 1970, 'M': 1, 'd': 1} // a period that is longer begins with the first
 	for _, f := range n.fields {
-		if f.part == 0 {
-			continue
+		if f.part != 0 {
+			found = found[1:]
+			parts[f.part], _ = strconv.ParseInt(found[0], 10, 64) // of what is too large another text is written
 		}
-		found = found[1:]
-		value, err := strconv.ParseInt(found[0], 10, 64)
-		if before, twice := parts[f.part]; err != nil || twice && before != value {
-			return 0, wrong
-		}
-		parts[f.part] = value
 	}
 	sequence, err := n.Region.counted(parts['s'])
 	if err != nil {
 		return 0, err
 	}
-	if sequence < 1 || parts['s'] > 1<<n.bits-1 {
+	date := time.Date(int(parts['y']), time.Month(parts['M']), int(parts['d']), 12, 0, 0, 0, time.UTC)
+	id := n.index(date)<<n.bits + sequence
+	if sequence < 1 || id < 1 || string(n.appendAt(nil, id, date)) != text {
 		return 0, wrong
 	}
-	if n.Reset == ResetNone {
-		return sequence, nil
-	}
-	for _, part := range []byte("Md") { // a period that is longer begins with the first
-		if _, shown := parts[part]; !shown {
-			parts[part] = 1
-		}
-	}
-	year, month, day := int(parts['y']), time.Month(parts['M']), int(parts['d'])
-	date := time.Date(year, month, day, 12, 0, 0, 0, time.UTC)
-	period := n.index(date)
-	if date.Month() != month || date.Day() != day || year < 1970 || period > math.MaxInt64>>n.bits {
-		return 0, wrong
-	}
-	return period<<n.bits + sequence, nil
+	return id, nil
 }
 
 // expression has a group for each number of a text. All but the sequence have one width, so a text matches in one way.

@@ -53,35 +53,15 @@ func (n *Numbers) parse() (err error) {
 	if err := n.parsePattern(); err != nil {
 		return err
 	}
-	whole := map[Reset]string{ResetDay: "yyyyMMdd", ResetMonth: "yyyyMM", ResetYear: "yyyy"}[n.Reset]
-	for _, part := range []byte(dateFields()[whole]) {
+	isReset := false
+	if n.calendar, isReset = calendars()[n.Reset]; !isReset {
+		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
+	}
+	for _, part := range []byte(dateFields()[n.shown]) {
 		if !slices.Contains(n.fields, field{part: part}) {
 			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset,
-				whole)
+				n.shown)
 		}
-	}
-	switch n.Reset {
-	case ResetDay:
-		n.bits = 47
-		n.index = func(t time.Time) int64 {
-			y, m, d := t.Date()
-			return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60)
-		}
-		n.date = func(period int64) time.Time { return time.Unix(period*24*60*60, 0).UTC() }
-	case ResetMonth:
-		n.bits = 51
-		n.index = func(t time.Time) int64 { return int64(t.Year()-1970)*12 + int64(t.Month()) - 1 }
-		n.date = func(period int64) time.Time { return time.Date(1970, time.Month(1+period), 1, 0, 0, 0, 0, time.UTC) }
-	case ResetYear:
-		n.bits = 55
-		n.index = func(t time.Time) int64 { return int64(t.Year() - 1970) }
-		n.date = func(period int64) time.Time { return time.Date(1970+int(period), 1, 1, 0, 0, 0, 0, time.UTC) }
-	case ResetNone:
-		n.bits = 63
-		n.index = func(time.Time) int64 { return 0 }
-		n.date = func(int64) time.Time { return time.Unix(0, 0).UTC() }
-	default:
-		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
 	}
 	return nil
 }
