@@ -90,7 +90,8 @@ func TestWhatIsFilled(t *testing.T) {
 	db, ids := open(t)
 	items := []item{{Name: "pen"}, {ID: 7, Name: "ink"}, {Name: "paper"}}
 	o := order{ID: 42, Address: address{City: "Ulm"}, Items: items}
-	if err := db.Create(&o).Error; err != nil || fmt.Sprint(o) != "{42  {1 42 Ulm} [{1 42 pen} {7 42 ink} {2 42 paper}]}" {
+	const want = "{42  {1 42 Ulm} [{1 42 pen} {7 42 ink} {2 42 paper}]}"
+	if err := db.Create(&o).Error; err != nil || fmt.Sprint(o) != want {
 		t.Errorf("with associations: %+v, %v", o, err)
 	}
 	before, seen := ids.Requests(), map[int64]bool{0: true}

@@ -243,11 +243,11 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 		now, at, last, from := wall/g.unit-g.opts.Epoch, number>>bits, (number-1)>>bits, number
 		switch {
 		case now < 0:
-			return 0, 0, 0, g.refuse(ErrTimeExhausted, now, "the clock says %s, before the epoch %s: set the clock or the "+
-				"epoch", g.format(now), g.format(0))
+			return 0, 0, 0, g.refuse(ErrTimeExhausted, now,
+				"the clock says %s, before the epoch %s: set the clock or the epoch", g.format(now), g.format(0))
 		case now > g.maxTime:
-			return 0, 0, 0, g.refuse(ErrTimeExhausted, now, "%d bits of time from %s ended at %s: a later epoch is needed, "+
-				"in a new database or of a new name", g.opts.TimeBits, g.format(0), g.format(g.maxTime))
+			return 0, 0, 0, g.refuse(ErrTimeExhausted, now, "%d bits of time from %s ended at %s: a later epoch is "+
+				"needed, in a new database or of a new name", g.opts.TimeBits, g.format(0), g.format(g.maxTime))
 		case now < last:
 			if wait = g.waitFor(last, wall); wait <= g.opts.Tolerance {
 				return 0, 0, wait, nil
@@ -255,8 +255,8 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 			refusal := g.refuse(ErrClockBack, now, "IDs were issued up to %s, %v from now: nothing is issued before",
 				g.format(last), wait.Round(time.Millisecond))
 			if number == t.start {
-				refusal = g.refuse(ErrTooEarly, now, "the last holder of the worker ID may have issued IDs up to %s, %v "+
-					"from now", g.format(last), wait.Round(time.Millisecond))
+				refusal = g.refuse(ErrTooEarly, now, "the last holder of the worker ID may have issued IDs up to %s, "+
+					"%v from now", g.format(last), wait.Round(time.Millisecond))
 			}
 			refusal.Bound, refusal.Wait = last+g.opts.Epoch, wait
 			return 0, 0, 0, refusal

@@ -278,8 +278,8 @@ type example struct{ needs, run, kept string }
 
 func examples() map[string]example {
 	return map[string]example{
-		"python": {"python3 --version", "python3 $EXAMPLES/python/orders.py",
-			`python3 -c "import sqlite3; print(*(i for i, in sqlite3.connect('orders.db').execute('SELECT id FROM orders ORDER BY id')))"`},
+		"python": {"python3 --version", "python3 $EXAMPLES/python/orders.py", `python3 -c "import sqlite3
+print(*(i for i, in sqlite3.connect('orders.db').execute('SELECT id FROM orders ORDER BY id')))"`},
 		"node": {"node --version", "node $EXAMPLES/node/orders.mjs", `grep -oE "[0-9]{16,}" orders.jsonl`},
 		"java": {"javac -version", "java -cp $CLASSES $EXAMPLES/java/Orders.java", `grep -oE "[0-9]{16,}" orders.csv`},
 	}
