@@ -30,11 +30,11 @@ var (
 	ErrUnknownName  = errors.New("name is not provisioned") // of worker IDs
 	ErrUnknownSpace = errors.New("space is not provisioned")
 
-	// Nothing could be had within the deadline. What is said below to be waited for is in one of these, too.
+	ErrLimitReached = errors.New("app reached its limit") // the next ID would exceed it
+	// Callers get these where nothing could be had within the deadline, also while something else is waited for.
 	ErrQueueEmpty   = errors.New("queue is empty")
 	ErrSegmentEmpty = errors.New("no segment is left")
 	ErrNoNumber     = errors.New("no number of the sequence can be had for now")
-	ErrLimitReached = errors.New("app reached its limit") // the next ID would exceed it
 
 	ErrClockBack     = idgen.ErrClockBack
 	ErrTooEarly      = idgen.ErrTooEarly
