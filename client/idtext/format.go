@@ -14,8 +14,8 @@ import (
 // ErrInvalidArgument is in every error of this package: a text is malformed.
 var ErrInvalidArgument = errors.New("invalid argument")
 
-// Format is a way to write an ID as text. docs/modes.md describes them, with programs in
-// other languages. The zero value is Dec.
+// Format is a way to write an ID as text. docs/modes.md describes them, with a program in
+// Python. The zero value is Dec.
 type Format uint8
 
 // The formats. All but Base62 read both cases of letters.
