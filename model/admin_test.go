@@ -17,62 +17,55 @@ func TestAppChange(t *testing.T) {
 	wrap := Limit{MaxID: key.Compose(5000), Policy: LimitWrap}
 	wrapped := Limit{MaxID: key.Compose(500), Policy: LimitWrap} // its IDs have passed it
 	passed := Limit{MaxID: key.Compose(500), Policy: LimitReject}
-	num := func(n int64) *int64 { return &n }
-	policy := func(p LimitPolicy) *LimitPolicy { return &p }
-	text := func(s string) *string { return &s }
+	invalid, refused := ErrInvalidArgument, ErrRefused
+	named := func(s string) AppChange { return AppChange{Name: &s} }
+	described := func(s string) AppChange { return AppChange{Description: &s} }
+	step := func(n int64) AppChange { return AppChange{Step: &n} }
+	limit := func(n int64) AppChange { return AppChange{MaxLimitID: &n} }
+	floor := func(n int64) AppChange { return AppChange{MinIndex: &n} }
+	policy := func(p LimitPolicy, c AppChange) AppChange { c.LimitPolicy = &p; return c }
+	rejected := func(c AppChange) AppChange { return policy(LimitReject, c) }
+	confirmed := func(c AppChange) AppChange { c.Confirm = "orders"; return policy(LimitWrap, c) }
 	for name, c := range map[string]struct {
 		limit  Limit
 		change AppChange
 		err    error
 		says   string
 	}{
-		"name":    {none, AppChange{Name: text("订单")}, nil, ""},
-		"no name": {none, AppChange{Name: text("")}, ErrInvalidArgument, "name"},
-		"a long description": {none, AppChange{Description: text(strings.Repeat("单", 256))},
-			ErrInvalidArgument, "255"},
-		"a line end in the name":       {none, AppChange{Name: text("a\nb")}, ErrInvalidArgument, "U+000A"},
-		"an escape in the description": {none, AppChange{Description: text("\x1b[31m")}, ErrInvalidArgument, "U+001B"},
-		"not UTF-8":                    {none, AppChange{Description: text("\xff")}, ErrInvalidArgument, "UTF-8"},
-		"step":                         {none, AppChange{Step: num(MaxStep)}, nil, ""},
-		"step 0":                       {none, AppChange{Step: num(0)}, ErrInvalidArgument, "step"},
-		"step too long":                {none, AppChange{Step: num(MaxStep + 1)}, ErrInvalidArgument, "step"},
-		"limit raised":                 {reject, AppChange{MaxLimitID: num(key.Compose(9000))}, nil, ""},
-		"limit taken off":              {reject, AppChange{MaxLimitID: num(0)}, nil, ""},
-		"limit lowered above":          {reject, AppChange{MaxLimitID: num(key.Compose(1001))}, nil, ""},
-		"limit at the last issued ID":  {reject, AppChange{MaxLimitID: num(issued)}, nil, ""},
-		"limit below an issued ID": {reject, AppChange{MaxLimitID: num(issued - 1)}, ErrRefused,
-			"may have been issued"},
-		"negative limit": {reject, AppChange{MaxLimitID: num(-1)}, ErrInvalidArgument, "negative"},
-		"wrap unconfirmed": {reject, AppChange{LimitPolicy: policy(LimitWrap)}, ErrInvalidArgument,
-			`"orders"`},
-		"wrap confirmed": {reject, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil,
-			""},
-		"wrap without a limit": {none, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"},
-			ErrInvalidArgument, "needs a max limit"},
-		"wrap below an issued ID": {none, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(issued - 1),
-			Confirm: "orders"}, ErrRefused, "repeat"},
-		"wrap past the limit": {passed, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil,
-			""},
-		"wrap past it, another fold": {passed,
-			AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(key.Compose(600)), Confirm: "orders"}, ErrRefused,
-			"repeat"},
-		"wrap past it, with a floor": {passed, AppChange{LimitPolicy: policy(LimitWrap), MinIndex: num(2000),
-			Confirm: "orders"}, ErrRefused, "repeat"},
-		"unknown policy": {reject, AppChange{LimitPolicy: policy("what")}, ErrInvalidArgument, "reject"},
-		"back to reject": {wrap, AppChange{LimitPolicy: policy(LimitReject)}, nil, ""},
-		"back, but passed": {wrapped, AppChange{LimitPolicy: policy(LimitReject)}, ErrRefused,
-			"may have been issued"},
-		"back above what was composed": {wrapped, AppChange{LimitPolicy: policy(LimitReject), MaxLimitID: num(issued)},
-			nil, ""},
-		"back without a limit": {wrapped, AppChange{LimitPolicy: policy(LimitReject), MaxLimitID: num(0)}, nil,
-			""},
-		"wrapped, another step":         {wrapped, AppChange{Step: num(5)}, nil, ""},
-		"floor that is reached":         {wrapped, AppChange{MinIndex: num(10)}, nil, ""},
-		"floor":                         {reject, AppChange{MinIndex: num(4999)}, nil, ""},
-		"floor at the limit":            {reject, AppChange{MinIndex: num(5001)}, ErrRefused, "leave no ID"},
-		"floor that would wrap at once": {wrap, AppChange{MinIndex: num(5001)}, ErrRefused, "repeat"},
-		"negative floor":                {none, AppChange{MinIndex: num(-1)}, ErrInvalidArgument, "minIndex"},
-		"floor that leaves nothing":     {none, AppChange{MinIndex: num(MaxIndex)}, ErrInvalidArgument, "minIndex"},
+		"name":                          {none, named("订单"), nil, ""},
+		"no name":                       {none, named(""), invalid, "name"},
+		"a long description":            {none, described(strings.Repeat("单", 256)), invalid, "255"},
+		"a line end in the name":        {none, named("a\nb"), invalid, "U+000A"},
+		"an escape in the description":  {none, described("\x1b[31m"), invalid, "U+001B"},
+		"not UTF-8":                     {none, described("\xff"), invalid, "UTF-8"},
+		"step":                          {none, step(MaxStep), nil, ""},
+		"step 0":                        {none, step(0), invalid, "step"},
+		"step too long":                 {none, step(MaxStep + 1), invalid, "step"},
+		"limit raised":                  {reject, limit(key.Compose(9000)), nil, ""},
+		"limit taken off":               {reject, limit(0), nil, ""},
+		"limit lowered above":           {reject, limit(key.Compose(1001)), nil, ""},
+		"limit at the last issued ID":   {reject, limit(issued), nil, ""},
+		"limit below an issued ID":      {reject, limit(issued - 1), refused, "may have been issued"},
+		"negative limit":                {reject, limit(-1), invalid, "negative"},
+		"wrap unconfirmed":              {reject, policy(LimitWrap, AppChange{}), invalid, `"orders"`},
+		"wrap confirmed":                {reject, confirmed(AppChange{}), nil, ""},
+		"wrap without a limit":          {none, confirmed(AppChange{}), invalid, "needs a max limit"},
+		"wrap below an issued ID":       {none, confirmed(limit(issued - 1)), refused, "repeat"},
+		"wrap past the limit":           {passed, confirmed(AppChange{}), nil, ""},
+		"wrap past it, another fold":    {passed, confirmed(limit(key.Compose(600))), refused, "repeat"},
+		"wrap past it, with a floor":    {passed, confirmed(floor(2000)), refused, "repeat"},
+		"unknown policy":                {reject, policy("what", AppChange{}), invalid, "reject"},
+		"back to reject":                {wrap, rejected(AppChange{}), nil, ""},
+		"back, but passed":              {wrapped, rejected(AppChange{}), refused, "may have been issued"},
+		"back above what was composed":  {wrapped, rejected(limit(issued)), nil, ""},
+		"back without a limit":          {wrapped, rejected(limit(0)), nil, ""},
+		"wrapped, another step":         {wrapped, step(5), nil, ""},
+		"floor that is reached":         {wrapped, floor(10), nil, ""},
+		"floor":                         {reject, floor(4999), nil, ""},
+		"floor at the limit":            {reject, floor(5001), refused, "leave no ID"},
+		"floor that would wrap at once": {wrap, floor(5001), refused, "repeat"},
+		"negative floor":                {none, floor(-1), invalid, "minIndex"},
+		"floor that leaves nothing":     {none, floor(MaxIndex), invalid, "minIndex"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := App{ID: 7, Name: "orders", Step: 1000, Limit: c.limit}
