@@ -128,8 +128,8 @@ type Client struct {
 	turn     atomic.Uint64 // whose turn it is
 
 	queues    [math.MaxUint8 + 1]atomic.Pointer[Queue]
-	snowflake Source
-	uid       Source
+	snowflake *Source
+	uid       *Source
 
 	mu       sync.Mutex // guards what follows
 	segments map[string]*Source
@@ -166,8 +166,8 @@ func New(opts Options) (*Client, error) {
 	}
 	c.turn.Store(rand.Uint64N(uint64(len(c.replicas)))) // not all clients begin with the same
 	c.base, c.cancel = context.WithCancel(context.Background())
-	c.snowflake.buffer = c.addBuffer("/v1/snowflake/ids?") // nobody else knows c yet
-	c.uid.buffer = c.addBuffer("/v1/uid/ids?")
+	c.snowflake = c.addSource("/v1/snowflake/ids?") // nobody else knows c yet
+	c.uid = c.addSource("/v1/uid/ids?")
 	return c, nil
 }
 
@@ -217,7 +217,7 @@ func (c *Client) Segment(tag string) *Source {
 	defer c.mu.Unlock()
 	s := c.segments[tag]
 	if s == nil {
-		s = &Source{buffer: c.addBuffer("/v1/segment/" + url.PathEscape(tag) + "/ids?")}
+		s = c.addSource("/v1/segment/" + url.PathEscape(tag) + "/ids?")
 		c.segments[tag] = s
 	}
 	return s
@@ -237,7 +237,7 @@ func (c *Client) Sequence(space string) *Sequence {
 }
 
 // Snowflake is the source of snowflakes.
-func (c *Client) Snowflake() *Source { return &c.snowflake }
+func (c *Client) Snowflake() *Source { return c.snowflake }
 
 // UID is the source of UIDs.
-func (c *Client) UID() *Source { return &c.uid }
+func (c *Client) UID() *Source { return c.uid }

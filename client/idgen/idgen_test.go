@@ -431,8 +431,8 @@ func TestSystemClock(t *testing.T) {
 	})
 }
 
-// BenchmarkTake is of a layout that has more IDs than one and two goroutines take and, at the cap, how much is had of the
-// 4096 a millisecond of Leaf's. scripts/bench has its goals.
+// BenchmarkTake is of a layout that has more IDs than one and two goroutines take and, at the cap, how much is had of
+// the 4096 a millisecond of Leaf's. scripts/bench has its goals.
 func BenchmarkTake(b *testing.B) {
 	wide := leaf(nil)
 	wide.TimeBits, wide.WorkerBits, wide.SeqBits = 39, 4, 20
