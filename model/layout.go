@@ -70,9 +70,6 @@ func (l SnowflakeLayout) Workers() int { return 1 << l.WorkerBits }
 // Sequences is how many IDs a worker has in a millisecond.
 func (l SnowflakeLayout) Sequences() int { return 1 << l.SeqBits }
 
-// MaxMs is the last Unix millisecond that IDs can carry.
-func (l SnowflakeLayout) MaxMs() int64 { return l.EpochMs + 1<<SnowflakeTimeBits - 1 }
-
 // uidBits is how many bits a UID has beside its sign: Baidu's BitsAllocator.
 const uidBits = 63
 
