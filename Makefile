@@ -21,7 +21,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release bench bench-quick bench-java bench-once fuzz rename clean
+.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release bench bench-quick bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,9 +127,6 @@ bench: test-servers ## compare with bare Gin, a plain design and an atomic add; 
 
 bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-only servers' for a part, or library, or growth
 	go test -count=1 -timeout 20m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
-
-bench-java: build ## the Java client: nanoseconds an ID, a minute; skipped without a JDK
-	scripts/bench-java.sh
 
 bench-once: # each benchmark once, so that none rots
 	go test -short -run '^$$' -bench . -benchtime 1x $(ALL)

@@ -30,12 +30,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,23 +120,22 @@ type Client struct {
 	opts    Options
 	http    *http.Client
 	own     *http.Transport // of http; nil when it is the caller's
-	base    context.Context // of every fetch, until Close
+	base    context.Context // of every fetch and renewal, until Close
 	cancel  context.CancelFunc
-	fetches sync.WaitGroup
+	running sync.WaitGroup // fetches, and the goroutines that renew leases
 
 	replicas []*replica
 	turn     atomic.Uint64 // whose turn it is
 
 	queues    [math.MaxUint8 + 1]atomic.Pointer[Queue]
-	snowflake Source
-	uid       Source
+	snowflake *Source
+	uid       *Source
 
 	mu       sync.Mutex // guards what follows
 	segments map[string]*Source
 	buffers  []*hold.Pool
 	closed   bool
-	// generators are those that were not closed.
-	generators map[*Generator]struct{}
+	kept     []error // of worker IDs that Close could not release
 }
 
 // New checks the options. It asks no replica and starts no goroutine.
@@ -155,10 +152,7 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	c := &Client{
-		opts: opts, http: opts.HTTPClient,
-		segments: map[string]*Source{}, generators: map[*Generator]struct{}{},
-	}
+	c := &Client{opts: opts, http: opts.HTTPClient, segments: map[string]*Source{}}
 	for _, addr := range opts.Addrs {
 		if err := checkAddr(addr); err != nil {
 			return nil, err
@@ -172,8 +166,8 @@ func New(opts Options) (*Client, error) {
 	}
 	c.turn.Store(rand.Uint64N(uint64(len(c.replicas)))) // not all clients begin with the same
 	c.base, c.cancel = context.WithCancel(context.Background())
-	c.snowflake.buffer = c.addBuffer("/v1/snowflake/ids?") // nobody else knows c yet
-	c.uid.buffer = c.addBuffer("/v1/uid/ids?")
+	c.snowflake = c.addSource("/v1/snowflake/ids?") // nobody else knows c yet
+	c.uid = c.addSource("/v1/uid/ids?")
 	return c, nil
 }
 
@@ -196,23 +190,16 @@ func checkAddr(addr string) error {
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
-	generators := slices.Collect(maps.Keys(c.generators))
 	c.mu.Unlock()
-	errs := make([]error, len(generators))
-	var all sync.WaitGroup
-	for i, g := range generators {
-		all.Go(func() { errs[i] = g.Close() })
-	}
-	all.Wait()
 	c.cancel()
 	for _, b := range c.buffers { // which do not change any more
 		b.Close(ErrClosed)
 	}
-	c.fetches.Wait()
+	c.running.Wait()
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
-	return errors.Join(errs...)
+	return errors.Join(c.kept...)
 }
 
 // Queue is the source of an app's IDs, 0…255. Keep it, or ask again: it is always the same.
@@ -230,7 +217,7 @@ func (c *Client) Segment(tag string) *Source {
 	defer c.mu.Unlock()
 	s := c.segments[tag]
 	if s == nil {
-		s = &Source{buffer: c.addBuffer("/v1/segment/" + url.PathEscape(tag) + "/ids?")}
+		s = c.addSource("/v1/segment/" + url.PathEscape(tag) + "/ids?")
 		c.segments[tag] = s
 	}
 	return s
@@ -250,7 +237,7 @@ func (c *Client) Sequence(space string) *Sequence {
 }
 
 // Snowflake is the source of snowflakes.
-func (c *Client) Snowflake() *Source { return &c.snowflake }
+func (c *Client) Snowflake() *Source { return c.snowflake }
 
 // UID is the source of UIDs.
-func (c *Client) UID() *Source { return &c.uid }
+func (c *Client) UID() *Source { return c.uid }

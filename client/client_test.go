@@ -93,3 +93,59 @@ func TestNumbers(t *testing.T) {
 		t.Fatalf("%q, %v, %d requests", texts, err, s.Requests())
 	}
 }
+
+// A buffer begins with a few IDs, and holds no more than Options.MaxHeld however fast they are used.
+func TestHeldIsBounded(t *testing.T) {
+	s := fake(t)
+	take := func(most, n int) (last int64) {
+		source := newClient(t, Options{Addrs: []string{s.URL}, MaxHeld: most}).UID()
+		for range n {
+			var err error
+			if last, err = source.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return last
+	}
+	take(0, 1)
+	if next := take(1, 1); next != firstFetch+1 || s.Requests() != 2 {
+		t.Errorf("the first ID fetched %d, with %d requests", next-1, s.Requests())
+	}
+	if take(100, 10_000); s.Requests() < 102 {
+		t.Errorf("%d requests for 10,000 IDs", s.Requests()-2)
+	}
+}
+
+// BenchmarkNext is refilled over HTTP on loopback, in this process.
+func BenchmarkNext(b *testing.B) {
+	c := newClient(b, Options{Addrs: []string{fake(b).URL}})
+	ctx := context.Background()
+	source, queue := c.Segment("a"), c.Queue(1)
+	b.Run("segment", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := source.Next(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("queue", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := queue.Next(ctx, "alice"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("two goroutines", func(b *testing.B) {
+		b.SetParallelism(1)
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				if _, err := source.Next(ctx); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	})
+}

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"shardid/client"
@@ -44,34 +43,4 @@ func ExampleClient_Sequence() {
 	last, err := chat.Current(context.Background(), "room42")
 	fmt.Println(first, more, other, last, err)
 	// Output: 1 [2 3 4] 1 4 <nil>
-}
-
-func ExampleError() {
-	shardid := clienttest.Start()
-	defer shardid.Close()
-	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
-	defer c.Close()
-
-	shardid.Refuse(client.CodeLimit, "the tag reached its limit")
-	_, err := c.Segment("full").Next(context.Background())
-	var refused *client.Error
-	if errors.As(err, &refused) {
-		fmt.Println(refused.Code, refused.Message)
-	}
-	// Output: -5 the tag reached its limit
-}
-
-func ExampleClient_Generator() {
-	c, _ := client.New(client.Options{Addrs: []string{"http://127.0.0.1:8080"}, Instance: "shop-7"})
-	defer c.Close()
-
-	orders, err := c.Generator(context.Background(), "orders")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer orders.Close() // lets another process have the worker ID at once
-	first, _ := orders.Next()
-	second, err := orders.Next()
-	fmt.Println("worker ID", orders.WorkerID(), first < second, err)
 }

@@ -23,8 +23,8 @@ const (
 	maxBatch = 10_000
 	// maxAnswer bounds an answer, in bytes: one range, or one text, of each ID at most.
 	maxAnswer = 4 << 20
-	// firstPause and lastPause bound the time between rounds in which no replica had IDs,
-	// and for how long a replica that did not answer is left out.
+	// firstPause and lastPause bound the time between rounds in which no replica had IDs.
+	// For lastPause a replica that did not answer is left out.
 	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
 )
 
@@ -34,7 +34,6 @@ var userAgent = "shardid-go-client (" + runtime.Version() + ")"
 // replica is one address. Safe for concurrent use.
 type replica struct {
 	url      string
-	failures atomic.Int64 // since its last answer
 	downTill atomic.Int64 // in nanoseconds since 1970; before, it is asked last
 }
 
@@ -61,8 +60,6 @@ type question struct {
 	form         string // the body, "" for none
 	// within is how long all replicas may take together; 0: Options.Timeout.
 	within time.Duration
-	// patience is how long one replica may take when there are others; 0: as long as the context.
-	patience time.Duration
 }
 
 // askNow is askInTurn within the time of the question, and until Close.
@@ -92,7 +89,6 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 				}
 			}
 			if err == nil {
-				r.failures.Store(0)
 				return nil
 			}
 			if ctx.Err() != nil { // says less than what came before
@@ -110,8 +106,7 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 			if !answered { // an answer says more than a connection that fails
 				last = err
 			}
-			down := min(firstPause<<min(r.failures.Add(1), 10), lastPause)
-			r.downTill.Store(time.Now().Add(down).UnixNano())
+			r.downTill.Store(time.Now().Add(lastPause).UnixNano())
 		}
 		select {
 		case <-time.After(wait):
@@ -152,11 +147,12 @@ func (c *Client) inTurn() []*replica {
 	return append(up, down...)
 }
 
-// askOne asks one replica. A refusal is an *Error, which may say after which time to ask again.
+// askOne asks one replica. One that hangs leaves half of the time to others. A refusal is an *Error, which may say
+// after which time to ask again.
 func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, after time.Duration, err error) {
-	if q.patience > 0 && len(c.replicas) > 1 {
+	if end, _ := ctx.Deadline(); len(c.replicas) > 1 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, q.patience)
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
 		defer cancel()
 	}
 	req, err := http.NewRequestWithContext(ctx, q.method, r.url+q.path, strings.NewReader(q.form))

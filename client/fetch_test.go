@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -52,7 +54,11 @@ func TestFailover(t *testing.T) {
 	good, starting, bad := fake(t), fake(t), httptest.NewServer(nil)
 	bad.Close() // refuses connections
 	starting.Refuse(CodeNotReady, "not initialised yet")
-	foreign := httptest.NewServer(http.NotFoundHandler())
+	var asked atomic.Int64
+	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.NotFound(w, r)
+	}))
 	defer foreign.Close()
 	c := newClient(t, Options{Addrs: []string{bad.URL, starting.URL, foreign.URL, good.URL}, MaxHeld: 1})
 	for range 200 {
@@ -60,8 +66,15 @@ func TestFailover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if down := c.replicas[0].failures.Load(); down > 20 {
-		t.Errorf("a replica that is unreachable was asked %d times", down)
+	if asked.Load() > 20 {
+		t.Errorf("what is no shardid was asked %d times", asked.Load())
+	}
+	hangs, _ := hung(t)
+	c = newClient(t, Options{Addrs: []string{hangs, good.URL}, Timeout: time.Second})
+	for _, tag := range []string{"a", "b"} { // either replica is asked first
+		if _, err := c.Segment(tag).Next(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 	var refused *Error // it is told, and not that another one is unreachable
 	c = newClient(t, Options{Addrs: []string{bad.URL, starting.URL, bad.URL}, Timeout: 200 * time.Millisecond})
@@ -89,5 +102,34 @@ func TestTimeoutIsTheClients(t *testing.T) {
 			t.Errorf("the caller's own: %v", err)
 		}
 		cancel()
+	}
+}
+
+// Each call is one request, in whose body the key is; another replica is asked where one fails.
+func TestSequenceRequests(t *testing.T) {
+	var asked atomic.Pointer[[]string]
+	asked.Store(&[]string{})
+	good := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		all := append(slices.Clone(*asked.Load()), r.Method+" "+r.URL.String()+" "+string(body))
+		asked.Store(&all)
+		_, _ = io.WriteString(w, `{"code":0,"ranges":[{"first":"7","count":1,"stride":"1"}],"current":"7"}`)
+	}))
+	defer good.Close()
+	away := fake(t)
+	away.Refuse(CodeEmpty, "no number")
+	c := newClient(t, Options{Addrs: []string{good.URL, away.URL}})
+	for range 2 {
+		if n, err := c.Sequence("chat").Next(t.Context(), "a&b"); n != 7 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if n, err := c.Sequence("a/b").Current(t.Context(), "a&b"); n != 7 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	const post = "POST /v1/sequence/chat/ids count=1&key=a%26b&ranges=true"
+	if got := *asked.Load(); !slices.Equal(got, []string{post, post, "GET /v1/sequence/a%2Fb/current?key=a%26b "}) ||
+		away.Requests() == 0 {
+		t.Errorf("%q, %d at the other", got, away.Requests())
 	}
 }

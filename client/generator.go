@@ -53,13 +53,11 @@ type Generator struct {
 	name   string
 	layout layout
 
-	base    context.Context // of renewals, until Close
-	cancel  context.CancelFunc
-	keeping sync.WaitGroup
-	closing sync.Once
-	closed  error // of Close
+	cancel context.CancelFunc // ends the goroutine that renews, which releases the worker ID
+	ended  chan struct{}      // closed when it has
+	kept   error              // then: why the worker ID is not released
 
-	mu    sync.Mutex // guards what follows, which the goroutine that renews changes alone, and Close after it
+	mu    sync.Mutex // guards what follows, which the goroutine that renews changes alone
 	lease *lease     // nil while there is none
 	cause error      // of the last request; nil: it succeeded
 }
@@ -89,18 +87,12 @@ func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Cloc
 	if err != nil {
 		return nil, fmt.Errorf("shardid: %w", err)
 	}
-	g := &Generator{gen: gen, client: c, name: name, layout: l.layout}
-	g.base, g.cancel = context.WithCancel(c.base)
+	base, cancel := context.WithCancel(c.base)
+	g := &Generator{gen: gen, client: c, name: name, layout: l.layout, cancel: cancel, ended: make(chan struct{})}
 	g.begin(l)
-	c.mu.Lock()
-	isClosed := c.closed
-	if !isClosed {
-		c.generators[g] = struct{}{}
-		g.keeping.Go(func() { g.keep(l.renew()) })
-	}
-	c.mu.Unlock()
-	if isClosed {
-		return nil, errors.Join(ErrClosed, g.Close())
+	if !c.start(func() { g.keep(base, l.renew()) }) {
+		g.release()
+		return nil, errors.Join(ErrClosed, g.kept)
 	}
 	if err := g.awaitTime(ctx, l); err != nil {
 		return nil, errors.Join(err, g.Close())
@@ -191,33 +183,23 @@ func (g *Generator) WorkerID() int {
 // Close issues nothing more and releases the worker ID, within Options.Timeout. An error says that
 // it stays leased for a while. It may be called twice.
 func (g *Generator) Close() error {
-	g.closing.Do(func() {
-		g.cancel()
-		g.keeping.Wait()
-		l := g.lease
-		g.end(ErrClosed, ErrClosed)
-		if l != nil {
-			// Where no ID was issued, After may still be above Until.
-			used := min(max(g.gen.LastIssued(), l.After), l.Until)
-			g.closed = g.client.release(context.Background(), *l, max(used, 1))
-		}
-		g.client.mu.Lock()
-		defer g.client.mu.Unlock()
-		delete(g.client.generators, g)
-	})
-	return g.closed
+	g.cancel()
+	<-g.ended
+	return g.kept
 }
 
-// keep renews the lease until Close, and replaces it when it is lost.
-func (g *Generator) keep(every time.Duration) {
+// keep renews the lease until the context ends, replaces it when it is lost, and releases it at last.
+func (g *Generator) keep(ctx context.Context, every time.Duration) {
+	defer close(g.ended)
+	defer g.release()
 	wait, retry := every, time.Duration(0)
 	for {
 		select {
 		case <-time.After(wait):
-		case <-g.base.Done():
+		case <-ctx.Done():
 			return
 		}
-		if err := g.renewLease(); err != nil {
+		if err := g.renewLease(ctx); err != nil {
 			retry = min(max(2*retry, firstRetry), lastRetry)
 			wait = min(retry, every/4)
 			continue
@@ -227,10 +209,26 @@ func (g *Generator) keep(every time.Duration) {
 	}
 }
 
+// release ends the lease for good, and gives the worker ID back.
+func (g *Generator) release() {
+	l := g.lease
+	g.end(ErrClosed, ErrClosed)
+	if l != nil {
+		// Where no ID was issued, After may still be above Until.
+		used := min(max(g.gen.LastIssued(), l.After), l.Until)
+		g.kept = g.client.release(context.Background(), *l, max(used, 1))
+	}
+	if g.client.base.Err() != nil {
+		g.client.mu.Lock()
+		defer g.client.mu.Unlock()
+		g.client.kept = append(g.client.kept, g.kept)
+	}
+}
+
 // renewLease renews the lease, or leases anew when there is none.
-func (g *Generator) renewLease() error {
+func (g *Generator) renewLease(ctx context.Context) error {
 	if g.lease != nil {
-		l, err := g.client.renew(g.base, *g.lease)
+		l, err := g.client.renew(ctx, *g.lease)
 		if err == nil {
 			l.Until = max(l.Until, g.lease.Until) // what was granted is not taken back
 			g.setLease(&l, nil)
@@ -243,7 +241,7 @@ func (g *Generator) renewLease() error {
 		}
 		g.loseLease(err)
 	}
-	l, err := g.client.acquire(g.base, g.name)
+	l, err := g.client.acquire(ctx, g.name)
 	if err == nil && l.layout != g.layout {
 		err = fmt.Errorf("shardid: the name has another layout now, %+v: it is not used", l.layout)
 	}

@@ -57,15 +57,17 @@ func (c *Client) acquire(ctx context.Context, name string) (l lease, err error) 
 	if c.opts.Instance != "" {
 		q.form = url.Values{"instance": {c.opts.Instance}}.Encode()
 	}
-	return c.askLease(ctx, q, name, c.opts.Timeout)
+	return c.askLease(ctx, q, name)
 }
 
 // renew is the lease with a later Until. It takes half of the time between renewals at most, so
 // that it can be repeated.
 func (c *Client) renew(ctx context.Context, l lease) (lease, error) {
-	form := url.Values{"secret": {l.Secret}}.Encode()
-	q := question{method: http.MethodPost, path: l.path() + "/renew", form: form}
-	next, err := c.askLease(ctx, q, l.Name, min(c.opts.Timeout, l.renew()/2))
+	q := question{
+		method: http.MethodPost, path: l.path() + "/renew", form: url.Values{"secret": {l.Secret}}.Encode(),
+		within: min(c.opts.Timeout, l.renew()/2),
+	}
+	next, err := c.askLease(ctx, q, l.Name)
 	if err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret || next.layout != l.layout) {
 		err = fmt.Errorf("shardid: worker ID %d was renewed, and the answer is about %d with another secret or layout"+
 			": it is not used", l.WorkerID, next.WorkerID)
@@ -73,9 +75,8 @@ func (c *Client) renew(ctx context.Context, l lease) (lease, error) {
 	return next, err
 }
 
-// askLease asks within a time. A replica that hangs takes half of it: a lease ends.
-func (c *Client) askLease(ctx context.Context, q question, name string, within time.Duration) (l lease, err error) {
-	q.within, q.patience = within, within/2
+// askLease asks for a lease of a name.
+func (c *Client) askLease(ctx context.Context, q question, name string) (l lease, err error) {
 	err = c.askNow(ctx, q, func(a answer) error {
 		if a.Lease == nil {
 			return errors.New("without a lease")
@@ -91,7 +92,7 @@ func (c *Client) release(ctx context.Context, l lease, lastUsed int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
 	defer cancel()
 	query := url.Values{"secret": {l.Secret}, "lastUsed": {strconv.FormatInt(lastUsed, 10)}}
-	q := question{method: http.MethodDelete, path: l.path() + "?" + query.Encode(), patience: c.opts.Timeout / 2}
+	q := question{method: http.MethodDelete, path: l.path() + "?" + query.Encode()}
 	err := c.askInTurn(ctx, q, func(answer) error { return nil })
 	if isLost(err) { // it has ended, perhaps by this request, whose answer was lost
 		return nil

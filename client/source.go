@@ -2,14 +2,28 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"shardid/client/hold"
 	"shardid/client/idtext"
+)
+
+// A Source and a Queue hold IDs ahead, in buffers that fetch them. A Number and a Sequence ask a replica in each call.
+
+const (
+	// firstFetch is how many IDs a buffer fetches that was not in use.
+	firstFetch = 16
+	// heldFor is for how long the IDs of a buffer should last, and below fetchBelow of that more
+	// are fetched.
+	heldFor    = 2 * time.Second
+	fetchBelow = 0.5
 )
 
 // Source is where IDs come from that depend on nothing else. Safe for concurrent use.
@@ -19,49 +33,104 @@ type Source struct{ buffer *hold.Pool }
 func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.Next(ctx) }
 
 // Take is n IDs, 1 to MaxTake, or an error.
-func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return takeOf(ctx, s.buffer, n) }
+func (s *Source) Take(ctx context.Context, n int) ([]int64, error) {
+	if n < 1 || n > MaxTake {
+		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
+	}
+	ids, err := s.buffer.Take(ctx, n, make([]int64, 0, n))
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
 
-// Queue is where the IDs of an app come from: a buffer for each of its 64 shards. Safe for
+// fetcher fetches the IDs of one buffer: it is the source of its pool.
+type fetcher struct {
+	client *Client
+	path   string // to which parameters are added
+}
+
+// More implements hold.Source with one request. It is made at several replicas until one answers or
+// Options.Timeout has passed, so that no error of it is worth a wait.
+func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err error) {
+	count := int(min(n, maxBatch))
+	q := question{method: http.MethodPost, path: f.path + "ranges=true&count=" + strconv.Itoa(count)}
+	err = f.client.askNow(ctx, q, func(a answer) (err error) {
+		ranges, err = a.ranges(count)
+		return err
+	})
+	return ranges, err
+}
+
+// addSource makes a source whose buffer is fetched from a path. Callers hold mu.
+func (c *Client) addSource(path string) *Source {
+	p := hold.New(hold.Options{
+		Source: fetcher{c, path}, Lasts: heldFor, Low: fetchBelow,
+		// The caller for whom IDs are fetched takes one more.
+		Least: min(firstFetch, int64(c.opts.MaxHeld)) - 1, Most: int64(c.opts.MaxHeld) - 1,
+		// A caller waits for a fetch, whose error it gets. It may have begun while another was under way.
+		Timeout: min(c.opts.Timeout, math.MaxInt64/4) * 4, Empty: ErrTimeout,
+		Final: func(error) bool { return true }, Go: c.start,
+	})
+	if c.closed {
+		p.Close(ErrClosed)
+	} else {
+		c.buffers = append(c.buffers, p)
+	}
+	return &Source{p}
+}
+
+// start runs a function on another goroutine, which Close waits for; false: the client is closed.
+func (c *Client) start(run func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.running.Go(run)
+	}
+	return !c.closed
+}
+
+// Queue is where the IDs of an app come from: a Source for each of its 64 shards. Safe for
 // concurrent use.
 type Queue struct {
 	client *Client
 	app    uint8
-	shards [idtext.Shards]atomic.Pointer[hold.Pool]
+	shards [idtext.Shards]atomic.Pointer[Source]
 }
 
 // Next is one ID of the shard of gatePass, as Source.Next.
 func (q *Queue) Next(ctx context.Context, gatePass string) (int64, error) {
-	b, err := q.buffer(gatePass)
+	s, err := q.source(gatePass)
 	if err != nil {
 		return 0, err
 	}
-	return b.Next(ctx)
+	return s.Next(ctx)
 }
 
 // Take is n IDs of the shard of gatePass, as Source.Take.
 func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, error) {
-	b, err := q.buffer(gatePass)
+	s, err := q.source(gatePass)
 	if err != nil {
 		return nil, err
 	}
-	return takeOf(ctx, b, n)
+	return s.Take(ctx, n)
 }
 
-func (q *Queue) buffer(gatePass string) (*hold.Pool, error) {
+func (q *Queue) source(gatePass string) (*Source, error) {
 	n, err := idtext.CheckedShardOf(gatePass)
 	if err != nil {
 		return nil, fmt.Errorf("shardid: %w", err)
 	}
 	shard := &q.shards[n]
-	if b := shard.Load(); b != nil {
-		return b, nil
+	if s := shard.Load(); s != nil {
+		return s, nil
 	}
 	q.client.mu.Lock()
 	defer q.client.mu.Unlock()
 	if shard.Load() == nil {
 		// Any gatePass of the shard gets the shard's IDs.
 		path := "/v1/queue/" + strconv.Itoa(int(q.app)) + "/ids?gatePass=" + url.QueryEscape(gatePass) + "&"
-		shard.Store(q.client.addBuffer(path))
+		shard.Store(q.client.addSource(path))
 	}
 	return shard.Load(), nil
 }
@@ -97,4 +166,67 @@ func (n *Number) Take(ctx context.Context, count int) (texts []string, err error
 		return nil, err
 	}
 	return texts, nil
+}
+
+// Sequence is where the numbers of a space come from, which rise for each key. Safe for concurrent
+// use.
+type Sequence struct {
+	client *Client
+	path   string
+}
+
+// Next is the next number of a key, any 1 to 256 bytes: whoever asks after it was returned gets a
+// higher one, from any replica. Errors are those of Source.Next. A call that fails may leave out
+// numbers.
+func (s *Sequence) Next(ctx context.Context, key string) (int64, error) {
+	numbers, err := s.Take(ctx, key, 1)
+	if err != nil {
+		return 0, err
+	}
+	return numbers[0], nil
+}
+
+// maxRegions is how far apart two numbers are at most: as far as there are regions, 2^6 of them.
+const maxRegions = 64
+
+// Take is the next n numbers of a key, 1 to MaxNumbers without one of this region between them, from
+// one request.
+func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64, err error) {
+	if n < 1 || n > MaxNumbers {
+		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", n, MaxNumbers)
+	}
+	form := url.Values{"key": {key}, "count": {strconv.Itoa(n)}, "ranges": {"true"}}
+	q := question{method: http.MethodPost, path: s.path + "ids", form: form.Encode()}
+	err = s.client.askNow(ctx, q, func(a answer) error {
+		ranges, err := a.ranges(n)
+		if err != nil {
+			return err
+		}
+		if len(ranges) != 1 || ranges[0].Stride > maxRegions {
+			return errors.New("numbers that do not follow each other")
+		}
+		numbers = make([]int64, n)
+		for i := range numbers {
+			numbers[i] = ranges[0].First + int64(i)*ranges[0].Stride
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return numbers, nil
+}
+
+// Current is how far a key has come: at or above every number that was issued for it, below every
+// one to come, and 0 before the first. It issues nothing.
+func (s *Sequence) Current(ctx context.Context, key string) (current int64, err error) {
+	q := question{method: http.MethodGet, path: s.path + "current?key=" + url.QueryEscape(key)}
+	err = s.client.askNow(ctx, q, func(a answer) error {
+		if a.Current == nil || *a.Current < 0 {
+			return errors.New("nothing about how far the key has come")
+		}
+		current = *a.Current
+		return nil
+	})
+	return current, err
 }

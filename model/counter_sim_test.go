@@ -39,8 +39,7 @@ const (
 type counterRow struct {
 	made     bool
 	counter  model.Counter
-	accounts int64  // changes of the server that it accounts for
-	opened   period // of the mutant storedBase of business numbers
+	accounts int64 // changes of the server that it accounts for
 }
 
 // pastCopy is what a copy of the database may hold.

@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Numbering says how the IDs of a tag are shown as texts such as ORD-20261122-00000001. The
@@ -57,20 +62,172 @@ type Numbers struct {
 	Numbering
 	// Region joins the sequences as they are shown; set before use.
 	Region Region
+	calendar
 	fields []field
-	width  int  // N of {seq:N}
-	bits   uint // of the sequence
+	width  int // N of {seq:N}
 	zone   *time.Location
+	form   func() *regexp.Regexp // of its texts, compiled when it is first needed
+}
 
-	index func(local time.Time) int64  // the period of a time in zone
+// calendar counts the periods since 1970.
+type calendar struct {
+	bits  uint                         // of the sequence
+	shown string                       // date fields of a pattern without which texts would repeat
+	index func(local time.Time) int64  // the period of a time in the zone
 	date  func(period int64) time.Time // its begin, as if the zone were UTC
-	form  func() *regexp.Regexp        // of its texts, compiled when it is first needed
+}
+
+func calendars() map[Reset]calendar {
+	each := func(years, months, days int) func(int64) time.Time {
+		return func(period int64) time.Time {
+			return time.Unix(0, 0).UTC().AddDate(years*int(period), months*int(period), days*int(period))
+		}
+	}
+	day := func(t time.Time) int64 {
+		y, m, d := t.Date()
+		return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60)
+	}
+	month := func(t time.Time) int64 { return int64(t.Year()-1970)*12 + int64(t.Month()) - 1 }
+	year := func(t time.Time) int64 { return int64(t.Year() - 1970) }
+	return map[Reset]calendar{
+		ResetDay:   {47, "yyyyMMdd", day, each(0, 0, 1)},
+		ResetMonth: {51, "yyyyMM", month, each(0, 1, 0)},
+		ResetYear:  {55, "yyyy", year, each(1, 0, 0)},
+		ResetNone:  {63, "", func(time.Time) int64 { return 0 }, each(0, 0, 0)},
+	}
 }
 
 // field is a part of a pattern: literal text, or a number.
 type field struct {
 	part byte // of what it is the number: 'y', 'M', 'd', or 's' for the sequence; 0 for literal text
 	text string
+}
+
+// dateFields are those of a pattern, with the parts of a date that each shows.
+func dateFields() map[string]string {
+	return map[string]string{"yyyyMMdd": "yMd", "yyyyMM": "yM", "yyyy": "y", "MM": "M", "dd": "d"}
+}
+
+// Numbers checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
+// for that of a plain tag. Errors: ErrInvalidArgument.
+func (n Numbering) Numbers() (*Numbers, error) {
+	if n == (Numbering{}) {
+		return nil, nil
+	}
+	if n.Zone == "" {
+		n.Zone = "UTC"
+	}
+	if n.Overflow == "" {
+		n.Overflow = OverflowWiden
+	}
+	p := &Numbers{Numbering: n}
+	if err := p.parse(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	}
+	p.form = sync.OnceValue(p.expression)
+	return p, nil
+}
+
+// tokens are the fields of a pattern, the texts between them, and braces that belong to none.
+var tokens = regexp.MustCompile(`\{[^{}]*\}|[^{}]+|.`)
+
+func (n *Numbers) parse() (err error) {
+	if n.Pattern == "" {
+		return fmt.Errorf("reset, zone and overflow need a pattern, such as ORD-{yyyyMMdd}-{seq:8}")
+	}
+	if n.zone, err = parseZone(n.Zone); err != nil {
+		return err
+	}
+	if n.Overflow != OverflowWiden && n.Overflow != OverflowRefuse {
+		return fmt.Errorf("overflow must be %s or %s, not %q", OverflowWiden, OverflowRefuse, n.Overflow)
+	}
+	if err := n.parsePattern(); err != nil {
+		return err
+	}
+	isReset := false
+	if n.calendar, isReset = calendars()[n.Reset]; !isReset {
+		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
+	}
+	for _, part := range []byte(dateFields()[n.shown]) {
+		if !slices.Contains(n.fields, field{part: part}) {
+			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset,
+				n.shown)
+		}
+	}
+	return nil
+}
+
+// parsePattern reads the fields.
+func (n *Numbers) parsePattern() error {
+	const help = "there are {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and {seq:N}"
+	switch {
+	case !utf8.ValidString(n.Pattern) || utf8.RuneCountInString(n.Pattern) > maxPattern:
+		return fmt.Errorf("the pattern is not UTF-8, or longer than %d characters", maxPattern)
+	case strings.TrimSpace(n.Pattern) != n.Pattern:
+		return fmt.Errorf("the pattern begins or ends with a space")
+	}
+	length := 0
+	for _, token := range tokens.FindAllString(n.Pattern, -1) {
+		kind := strings.Trim(token, "{}")
+		date, isDate := dateFields()[kind]
+		digits, isSequence := strings.CutPrefix(kind, "seq:")
+		switch {
+		case token == "{" || token == "}":
+			return fmt.Errorf("the pattern has a brace that belongs to no field: %s", help)
+		case token == kind:
+			for _, r := range token {
+				if !unicode.IsPrint(r) {
+					return fmt.Errorf("the pattern has the character %q, which cannot be printed", r)
+				}
+			}
+			n.fields = append(n.fields, field{text: token})
+			length += utf8.RuneCountInString(token)
+		case isDate:
+			for _, part := range []byte(date) {
+				n.fields = append(n.fields, field{part: part})
+			}
+			length += len(kind)
+		case !isSequence:
+			return fmt.Errorf("the pattern has the field {%s}: %s", kind, help)
+		case n.width > 0:
+			return fmt.Errorf("the pattern has {seq:N} twice: where one ends could not be told")
+		default:
+			width, err := strconv.ParseUint(digits, 10, 8)
+			if err != nil || width < 1 || width > maxSequence || digits != strconv.FormatUint(width, 10) {
+				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind,
+					maxSequence)
+			}
+			n.fields = append(n.fields, field{part: 's'})
+			n.width = int(width)
+		}
+	}
+	switch {
+	case n.width == 0:
+		return fmt.Errorf("the pattern has no {seq:N}: without, all texts of a day would be one")
+	case length+n.width > maxNumber:
+		return fmt.Errorf("a text of the pattern has %d characters, at most %d are allowed", length+n.width, maxNumber)
+	}
+	return nil
+}
+
+// parseZone reads UTC, an offset such as +05:30, or a name of the zone database.
+func parseZone(name string) (*time.Location, error) {
+	if name[0] == '+' || name[0] == '-' {
+		offset, err := time.Parse("15:04", name[1:])
+		seconds := offset.Hour()*3600 + offset.Minute()*60
+		if err != nil || len(name) != len("+05:30") || seconds > 18*3600 {
+			return nil, fmt.Errorf("zone %q is not an offset such as +05:30, up to 18 hours", name)
+		}
+		if name[0] == '-' {
+			seconds = -seconds
+		}
+		return time.FixedZone(name, seconds), nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" || len(name) > 64 {
+		return nil, fmt.Errorf("zone %q is not UTC, an offset such as +05:30, or a name such as Asia/Shanghai", name)
+	}
+	return zone, nil
 }
 
 // Same says whether two show IDs alike; nil is for plain IDs.
@@ -152,7 +309,11 @@ func (n *Numbers) last(period int64) int64 {
 // Append appends the text of an ID that is issued at a time. Date fields finer than
 // the period show that time, as far as it lies in the ID's period.
 func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {
-	y, m, d := n.day(n.PeriodOf(id), at.In(n.zone)).Date()
+	return n.appendAt(dst, id, at.In(n.zone))
+}
+
+func (n *Numbers) appendAt(dst []byte, id int64, local time.Time) []byte {
+	y, m, d := n.day(n.PeriodOf(id), local).Date()
 	for _, f := range n.fields {
 		switch f.part {
 		case 's':
@@ -223,40 +384,23 @@ func (n *Numbers) ID(text string) (int64, error) {
 	if found == nil {
 		return 0, wrong
 	}
-	parts := map[byte]int64{}
+	parts := map[byte]int64{'y': 1970, 'M': 1, 'd': 1} // a period that is longer begins with the first
 	for _, f := range n.fields {
-		if f.part == 0 {
-			continue
+		if f.part != 0 {
+			found = found[1:]
+			parts[f.part], _ = strconv.ParseInt(found[0], 10, 64) // of what is too large another text is written
 		}
-		found = found[1:]
-		value, err := strconv.ParseInt(found[0], 10, 64)
-		if before, twice := parts[f.part]; err != nil || twice && before != value {
-			return 0, wrong
-		}
-		parts[f.part] = value
 	}
 	sequence, err := n.Region.counted(parts['s'])
 	if err != nil {
 		return 0, err
 	}
-	if sequence < 1 || parts['s'] > 1<<n.bits-1 {
+	date := time.Date(int(parts['y']), time.Month(parts['M']), int(parts['d']), 12, 0, 0, 0, time.UTC)
+	id := n.index(date)<<n.bits + sequence
+	if sequence < 1 || id < 1 || string(n.appendAt(nil, id, date)) != text {
 		return 0, wrong
 	}
-	if n.Reset == ResetNone {
-		return sequence, nil
-	}
-	for _, part := range []byte("Md") { // a period that is longer begins with the first
-		if _, shown := parts[part]; !shown {
-			parts[part] = 1
-		}
-	}
-	year, month, day := int(parts['y']), time.Month(parts['M']), int(parts['d'])
-	date := time.Date(year, month, day, 12, 0, 0, 0, time.UTC)
-	period := n.index(date)
-	if date.Month() != month || date.Day() != day || year < 1970 || period > math.MaxInt64>>n.bits {
-		return 0, wrong
-	}
-	return period<<n.bits + sequence, nil
+	return id, nil
 }
 
 // expression has a group for each number of a text. All but the sequence have one width, so a text matches in one way.

@@ -16,7 +16,6 @@ type numberMutant string
 
 const (
 	wholeNumbers numberMutant = ""
-	storedBase   numberMutant = "each period begins at a base that is stored, instead of at a number of its own"
 	shrunkDoubt  numberMutant = "the start of a period counts as a part of a doubt"
 	settledDoubt numberMutant = "a mark of a later period shrinks a doubt"
 	callersClock numberMutant = "numbers are jumped over in the caller's period"
@@ -25,13 +24,6 @@ const (
 	resetLost    numberMutant = "a period continues where the last one ended"
 	noWidth      numberMutant = "a number has more digits than it may"
 )
-
-// period is one that was opened, and the number that it began after. floor is the counter
-// before numbers were last jumped over, or known to be missing, at a time.
-type period struct {
-	index, base, floor int64
-	floorAt            time.Time
-}
 
 // numberWorld is a counterWorld whose numbers are shown with periods of a minute. Its
 // replicas' clocks differ from the database's by up to model.MaxClockApart.
@@ -70,9 +62,6 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 	}
 	w.local = w.Clock().Add(apart)
 	p, _ := w.numbers.Period(w.local)
-	if w.mutant == storedBase {
-		return w.fromBase(row, floor, want, p)
-	}
 	if w.mutant != wholeNumbers && w.mutant != reopened && w.mutant != settledDoubt {
 		return w.mutated(row, floor, want)
 	}
@@ -85,32 +74,6 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 		w.wrong = fmt.Errorf("period %d begins with %d", p, w.numbers.Sequence(s.First))
 	}
 	return s.First, s.End - s.First, next, err
-}
-
-// fromBase keeps for each period the counter of its begin, taken before a jump. A copy that
-// has the period continues with a base that is higher than one that was stored elsewhere.
-func (w *numberWorld) fromBase(row model.Counter, mark, want, p int64) (first, n int64, next model.Counter, err error) {
-	before, o := row.Last, w.row.opened
-	row.PeriodBits = 0
-	if first, n, next, err = row.TakeNumbers(mark, want, 1<<55, w.Clock()); err != nil {
-		return first, n, next, err
-	}
-	relevant := func(p int64) bool { return !w.numbers.Begins(p).After(o.floorAt.Add(10 * time.Second)) }
-	if first-1 > before {
-		floor := before
-		if relevant(p) {
-			floor = min(floor, o.floor)
-		}
-		o.floor, o.floorAt = floor, w.Clock()
-	}
-	if p > o.index {
-		o.index, o.base = p, before
-		if relevant(p) {
-			o.base = min(before, o.floor)
-		}
-	}
-	w.row.opened = o
-	return first, n, next, nil
 }
 
 // mutated is what TagRequest.Next does, but for one thing.
@@ -148,10 +111,7 @@ func (w *numberWorld) mutated(row model.Counter, floor, want int64) (first, n in
 func (w *numberWorld) used(first, n int64) {
 	p, sequence := w.numbers.PeriodOf(first), w.numbers.Sequence(first)
 	now, _ := w.numbers.Period(w.local)
-	switch w.mutant {
-	case storedBase:
-		p, sequence = w.row.opened.index, first-w.row.opened.base
-	case reopened:
+	if w.mutant == reopened {
 		p = now
 	}
 	switch {
@@ -182,7 +142,6 @@ func numberSimulation() simtest.Simulation[numberMutant] {
 	return simtest.Simulation[numberMutant]{
 		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "periods": 5, "jumps": 1},
 		Mutants: map[numberMutant]uint64{
-			storedBase:   10,
 			shrunkDoubt:  1,
 			settledDoubt: 141,
 			callersClock: 1042,

@@ -2,9 +2,6 @@ package model
 
 import "fmt"
 
-// MaxRegionBits bounds Region.Bits, as the configuration does.
-const MaxRegionBits = 6
-
 // Region is the part of IDs that tells deployments apart which share no store: each has its own
 // ID of so many bits, and all have the same number of bits. The zero value is one deployment
 // alone. What is counted stays as it is; the region joins it when an ID is made:
@@ -17,7 +14,7 @@ const MaxRegionBits = 6
 // Region 0 has the queue IDs, and the worker IDs, that a deployment alone has.
 type Region struct {
 	ID   int  `json:"id"`   // 0…2^Bits-1
-	Bits uint `json:"bits"` // 0…MaxRegionBits; 0 is none
+	Bits uint `json:"bits"` // 0…6; 0 is none
 }
 
 // String is "" for a deployment alone, and else such as "1/2": ID and bits.

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"hash/fnv"
 	"strings"
 	"testing"
@@ -10,162 +11,116 @@ import (
 	"shardid/scripts/check"
 )
 
-// held is a row of a section whose numbers up to 100 are taken, the last of them a minute ago.
-func held(life string, change func(*model.SectionRow)) model.SectionRow {
+// held is an open row of a section whose numbers up to 100 are taken, the last of them a minute ago, with changes.
+func held(life string, changes ...func(*model.SectionRow)) model.SectionRow {
 	r := model.SectionRow{Counter: model.Counter{Last: 100, At: noon.Add(-time.Minute)}, Life: life, Term: 91,
 		Open: true}
-	if change != nil {
+	for _, change := range changes {
 		change(&r)
 	}
 	return r
 }
 
-// sectionCase is a request to a row: fenced, with a step of 10, at noon, and above floor.
-type sectionCase struct {
-	row      model.SectionRow
-	req      model.SectionRequest
-	floor    int64
-	unfenced bool
-
-	term        int64 // answered, and stored
-	open        bool
-	first, last int64 // 0 for no segment
-	err         error
-}
-
-func (c sectionCase) run(t *testing.T) {
-	t.Helper()
-	grant, next, err := c.row.Next(c.req, c.floor, 10, model.MaxSequence, !c.unfenced, noon)
-	check.Is(t, err, c.err)
-	if err != nil {
-		check.Equal(t, next, c.row, "the row of a request that was refused")
-		check.Equal(t, grant.Segment, model.Segment{}, "numbers of a request that was refused")
-		return
-	}
-	check.Equal(t, grant.Term, c.term, "term")
-	check.Equal(t, grant.Open, c.open, "open")
-	check.Equal(t, next.Term, c.term, "stored term")
-	check.Equal(t, next.Open, c.open, "stored open")
-	check.Equal(t, next.Life, c.req.Life, "stored life")
-	check.Equal(t, grant.Segment, model.Segment{First: c.first, Last: c.last}, "numbers")
-	check.Equal(t, next.Last, max(c.last, c.row.Last), "highest number")
-}
-
-// unsure is a row that may be a copy's, with a doubt of so many numbers.
-func unsure(doubt int64) func(*model.SectionRow) {
-	return func(r *model.SectionRow) { r.Unsure, r.Doubt = true, doubt }
-}
-
-// A section goes to another life of Redis only where it may, each time under a higher term, and is
-// open only where no lease of an earlier term can live.
-func TestSectionIsClaimed(t *testing.T) {
-	req := func(life string, term, bound, want int64) model.SectionRequest {
+// A section goes to another life of Redis only where it may, each time under a higher term, and is open only where no
+// lease of an earlier term can live. The life that has it gets its term, numbers where it wants some, and has it opened
+// for the term that it has known.
+func TestSections(t *testing.T) {
+	ask := func(life string, term, bound, want int64) model.SectionRequest {
 		return model.SectionRequest{Life: life, Term: term, Bound: bound, Want: want}
 	}
-	claim := func(r model.SectionRequest) model.SectionRequest { r.Claim = true; return r }
-	none := model.SectionRow{}
-	for name, c := range map[string]sectionCase{
-		"the first claim opens at once": {row: none, req: req("a-1", 0, 0, 1), term: 1, open: true, first: 1,
-			last: 10},
-		"the first claim takes numbers anyway": {row: none, req: req("a-1", 0, 0, 0), term: 1, open: true, first: 1,
-			last: 10},
-		"the first claim is above the floor": {row: none, req: req("a-1", 0, 0, 1), floor: 500, term: 501, open: true,
-			first: 501, last: 510},
-		"it takes more than a step": {row: none, req: req("a-1", 0, 0, 25), term: 1, open: true, first: 1,
-			last: 25},
-		"another server is refused": {row: held("a-1", nil), req: req("b-1", 0, 0, 1), err: model.ErrFence},
-		"and is refused its term": {row: held("a-1", nil), req: req("b-1", 91, 100, 0),
-			err: model.ErrFence},
-		"another server that claims waits": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), term: 101,
-			first: 101, last: 110},
-		"a claim does not open by itself": {row: held("a-1", nil), req: model.SectionRequest{Life: "b-1", Claim: true,
-			Open: 91, Want: 1},
-			term: 101, first: 101, last: 110},
-		"another life on the server needs no claim": {row: held("a-1", nil), req: req("a-2", 0, 0, 1), term: 101,
-			first: 101, last: 110},
-		"a server whose name has a hyphen": {row: held("a-x-1", nil), req: req("a-y-1", 0, 0, 1),
-			err: model.ErrFence},
-		"who had it is not known": {row: held(model.UnknownLife, nil), req: req("b-1", 0, 0, 1),
-			term: 101, first: 101, last: 110},
-		"unfenced opens at once": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)),
-			unfenced: true, term: 101, open: true, first: 101, last: 110},
-		"a claim takes no heed of one a moment ago": {row: held("a-1", func(r *model.SectionRow) { r.At = noon }),
-			req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
-		"a claim asks for the highest number too": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)),
-			floor: model.MaxSequence, err: model.ErrLimitReached},
-		"a copy that lacks numbers": {row: held("a-1", unsure(50)), req: req("a-1", 91, 100, 0),
-			term: 151, first: 151, last: 160},
-		"a copy whose floor is higher": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0),
-			floor: 130, term: 131, first: 131, last: 140},
-		"a copy that lacks numbers, and another server": {row: held("a-1", unsure(50)), req: req("b-1", 0, 0, 1),
-			term:  151,
-			first: 151, last: 160},
-		"a copy that knew nobody is not open": {row: held("",
-			func(r *model.SectionRow) { *r = model.SectionRow{Unsure: true} }), req: req("a-1", 0, 0, 1),
-			floor: 20, term: 21, first: 21, last: 30},
-		"a copy that lacks nothing keeps its term": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0),
-			floor: 100, term: 91, open: true},
-		"and refuses another server": {row: held("a-1", unsure(0)), req: req("b-1", 0, 0, 1), floor: 100,
-			err: model.ErrFence},
-		"a sure row with a higher floor keeps it": {row: held("a-1", nil), req: req("a-1", 91, 100, 1), floor: 130,
-			term: 91, open: true, first: 131, last: 140},
-		"a doubt is too large": {row: held("a-1", unsure(model.UnknownDoubt)), req: req("a-1", 91, 100, 1),
-			err: model.ErrUnconfirmed},
-	} {
-		t.Run(name, c.run)
+	own := func(want int64) model.SectionRequest { return ask("a-1", 91, 100, want) }
+	claim := func(life string, open int64) model.SectionRequest {
+		return model.SectionRequest{Life: life, Claim: true, Open: open, Want: 1}
 	}
-}
-
-// The life that has a section gets its term, numbers where it wants some, and has it opened for
-// the term that it has known.
-func TestSectionGoesOn(t *testing.T) {
+	open := func(term int64) model.SectionRequest {
+		return model.SectionRequest{Life: "a-1", Term: 91, Bound: 100, Open: term}
+	}
+	unsure := func(doubt int64) func(*model.SectionRow) { // perhaps a copy's, which may lack so many numbers
+		return func(r *model.SectionRow) { r.Unsure, r.Doubt = true, doubt }
+	}
+	used := func(after time.Duration) func(*model.SectionRow) {
+		return func(r *model.SectionRow) { r.At = noon.Add(after) }
+	}
+	left := func(n int64) func(*model.SectionRow) {
+		return func(r *model.SectionRow) { r.Last = model.MaxSequence - n }
+	}
 	shut := func(r *model.SectionRow) { r.Open = false }
-	now := func(r *model.SectionRow) { r.At = noon }
-	before := func(d time.Duration) func(*model.SectionRow) {
-		return func(r *model.SectionRow) { r.At = noon.Add(-d) }
-	}
-	end := func(left int64) func(*model.SectionRow) {
-		return func(r *model.SectionRow) { r.Last = model.MaxSequence - left }
-	}
-	for name, c := range map[string]sectionCase{
-		"it wants nothing": {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100},
-			term: 91, open: true},
-		"it wants numbers": {row: held("a-1", nil),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"it wants more than a step": {row: held("a-1", nil),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 11}, term: 91, open: true, first: 101, last: 111},
-		"numbers of a term that waits": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, first: 101, last: 110},
-		"the term is opened": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 91}, term: 91, open: true},
-		"an earlier term is not": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 90}, term: 91},
-		"a later term is not": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 92}, term: 91},
-		"an open term stays open": {row: held("a-1", nil),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 7}, term: 91, open: true},
-		"numbers are on their way": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1},
-			err: model.ErrSectionBusy},
-		"the term is on its way": {row: held("a-1", now), req: model.SectionRequest{Term: 0, Bound: 100, Want: 1},
-			err: model.ErrSectionBusy},
-		"they arrived at once": {row: held("a-1", now),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"only the term while they are": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90},
-			term: 91, open: true},
-		"they are lost": {row: held("a-1", before(time.Second)),
-			req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"a clock that was set back": {row: held("a-1", before(-time.Second)),
-			req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"the last numbers": {row: held("a-1", end(3)),
-			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence - 3, Want: 1}, term: 91, open: true,
-			first: model.MaxSequence - 2, last: model.MaxSequence},
-		"none are left": {row: held("a-1", end(0)),
-			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence, Want: 1}, err: model.ErrLimitReached},
-		"none are left, only the term": {row: held("a-1", end(0)),
-			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence}, term: 91, open: true},
+	const most = int64(model.MaxSequence)
+	none := model.SectionRow{}
+	for name, c := range map[string]struct {
+		row   model.SectionRow
+		req   model.SectionRequest
+		floor int64
+		want  any // the term, whether it is open, and the numbers; or an error
+	}{
+		"the first claim opens at once":             {none, ask("a-1", 0, 0, 1), 0, "1 open 1…10"},
+		"the first claim takes numbers anyway":      {none, ask("a-1", 0, 0, 0), 0, "1 open 1…10"},
+		"the first claim is above the floor":        {none, ask("a-1", 0, 0, 1), 500, "501 open 501…510"},
+		"it takes more than a step":                 {none, ask("a-1", 0, 0, 25), 0, "1 open 1…25"},
+		"another server is refused":                 {held("a-1"), ask("b-1", 0, 0, 1), 0, model.ErrFence},
+		"and is refused its term":                   {held("a-1"), ask("b-1", 91, 100, 0), 0, model.ErrFence},
+		"another server that claims waits":          {held("a-1"), claim("b-1", 0), 0, "101 shut 101…110"},
+		"a claim does not open by itself":           {held("a-1"), claim("b-1", 91), 0, "101 shut 101…110"},
+		"another life on the server needs no claim": {held("a-1"), ask("a-2", 0, 0, 1), 0, "101 shut 101…110"},
+		"a server whose name has a hyphen":          {held("a-x-1"), ask("a-y-1", 0, 0, 1), 0, model.ErrFence},
+		"who had it is not known":                   {held("?"), ask("b-1", 0, 0, 1), 0, "101 shut 101…110"},
+		"a claim takes no heed of one a moment ago": {held("a-1", used(0)), claim("b-1", 0), 0, "101 shut 101…110"},
+		"a claim asks for the highest number too":   {held("a-1"), claim("b-1", 0), most, model.ErrLimitReached},
+
+		"a copy that lacks numbers":    {held("a-1", unsure(50)), own(0), 0, "151 shut 151…160"},
+		"a copy whose floor is higher": {held("a-1", unsure(0)), own(0), 130, "131 shut 131…140"},
+		"and for another server": {held("a-1", unsure(50)), ask("b-1", 0, 0, 1), 0,
+			"151 shut 151…160"},
+		"a copy that knew nobody is shut": {model.SectionRow{Unsure: true}, ask("a-1", 0, 0, 1), 20,
+			"21 shut 21…30"},
+		"a copy that lacks nothing keeps its term": {held("a-1", unsure(0)), own(0), 100, "91 open"},
+		"and refuses another server":               {held("a-1", unsure(0)), ask("b-1", 0, 0, 1), 100, model.ErrFence},
+		"a sure row with a higher floor keeps it":  {held("a-1"), own(1), 130, "91 open 131…140"},
+		"a doubt is too large": {held("a-1", unsure(model.UnknownDoubt)), own(1), 0,
+			model.ErrUnconfirmed},
+
+		"it wants nothing":              {held("a-1"), own(0), 0, "91 open"},
+		"it wants numbers":              {held("a-1"), own(1), 0, "91 open 101…110"},
+		"it wants more than a step has": {held("a-1"), own(11), 0, "91 open 101…111"},
+		"numbers of a term that waits":  {held("a-1", shut), own(1), 0, "91 shut 101…110"},
+		"the term is opened":            {held("a-1", shut), open(91), 0, "91 open"},
+		"an earlier term is not":        {held("a-1", shut), open(90), 0, "91 shut"},
+		"a later term is not":           {held("a-1", shut), open(92), 0, "91 shut"},
+		"an open term stays open":       {held("a-1"), open(7), 0, "91 open"},
+		"numbers are on their way":      {held("a-1", used(0)), ask("a-1", 91, 90, 1), 0, model.ErrSectionBusy},
+		"the term is on its way":        {held("a-1", used(0)), ask("a-1", 0, 100, 1), 0, model.ErrSectionBusy},
+		"they arrived at once":          {held("a-1", used(0)), own(1), 0, "91 open 101…110"},
+		"only the term while they are":  {held("a-1", used(0)), ask("a-1", 91, 90, 0), 0, "91 open"},
+		"they are lost":                 {held("a-1", used(-time.Second)), ask("a-1", 91, 90, 1), 0, "91 open 101…110"},
+		"a clock that was set back":     {held("a-1", used(time.Second)), ask("a-1", 91, 90, 1), 0, "91 open 101…110"},
+		"the last numbers": {held("a-1", left(3)), ask("a-1", 91, most-3, 1), 0,
+			"91 open 9007199254740989…9007199254740991"},
+		"none are left":                {held("a-1", left(0)), ask("a-1", 91, most, 1), 0, model.ErrLimitReached},
+		"none are left, only the term": {held("a-1", left(0)), ask("a-1", 91, most, 0), 0, "91 open"},
 	} {
-		c.req.Life = "a-1"
-		t.Run(name, c.run)
+		t.Run(name, func(t *testing.T) {
+			grant, next, err := c.row.Next(c.req, c.floor, 10, model.MaxSequence, true, noon)
+			if refusal, isRefused := c.want.(error); isRefused {
+				check.Is(t, err, refusal)
+				check.Equal(t, next, c.row, "the row")
+				check.Equal(t, grant.Segment, model.Segment{}, "numbers")
+				return
+			}
+			check.Must(t, err)
+			got := fmt.Sprint(grant.Term, map[bool]string{true: " open", false: " shut"}[grant.Open])
+			if grant.Segment.Len() > 0 {
+				got += fmt.Sprintf(" %d…%d", grant.Segment.First, grant.Segment.Last)
+			}
+			check.Equal(t, got, fmt.Sprint(c.want))
+			stored := model.SectionRow{Counter: next.Counter, Life: c.req.Life, Term: grant.Term, Open: grant.Open,
+				Unsure: c.row.Unsure}
+			check.Equal(t, next, stored, "stored")
+			check.Equal(t, next.Last, max(grant.Segment.Last, c.row.Last), "highest number")
+		})
+	}
+	grant, _, err := held("a-1").Next(claim("b-1", 0), 0, 10, model.MaxSequence, false, noon)
+	if err != nil || !grant.Open {
+		t.Errorf("where nothing is fenced a claim opens at once: %+v, %v", grant, err)
 	}
 }
 

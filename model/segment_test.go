@@ -2,10 +2,12 @@ package model_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func state(last, step int64) model.AllocState {
@@ -16,81 +18,67 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestNextSegment(t *testing.T) {
 	key := model.ListKey{App: 1, Shard: 2}
-	none := model.Limit{}
-	reject := func(last int64) model.Limit {
-		return model.Limit{MaxID: key.Compose(last), Policy: model.LimitReject}
-	}
-	wrap := model.Limit{MaxID: key.Compose(10), Policy: model.LimitWrap}
 	const most = model.MaxIndex
-	never, ago := time.Time{}, func(d time.Duration) time.Time { return noon.Add(-d) }
-	plain := model.AllocRequest{MaxStep: 1e6}
-	grow := model.AllocRequest{MaxStep: 1e6, Grow: true}
+	up := func(last int64) model.Limit { return model.Limit{MaxID: key.Compose(last), Policy: model.LimitReject} }
+	none, wrap := model.Limit{}, model.Limit{MaxID: key.Compose(10), Policy: model.LimitWrap}
+	never := time.Time{}
+	plain, grow := model.AllocRequest{MaxStep: 1e6}, model.AllocRequest{MaxStep: 1e6, Grow: true}
+	bounded := model.AllocRequest{Grow: true, MaxStep: 5000}
+	floor := func(n int64) model.AllocRequest { return model.AllocRequest{Floor: n, MaxStep: 1e6} }
+	row := func(last int64, at time.Time, step, current int64, limit model.Limit) model.AllocState {
+		return model.AllocState{Counter: model.Counter{Last: last, At: at}, Key: key, Step: step, CurrentStep: current,
+			Limit: limit}
+	}
+	at := func(last int64) model.AllocState { return row(last, never, 1000, 0, none) }
+	aged := func(age time.Duration, current int64) model.AllocState {
+		return row(0, noon.Add(-age), 1000, current, none)
+	}
+	region := at(0)
+	region.Region = model.Region{ID: 2, Bits: 2}
+	region.Last = region.Region.MaxIndex()
 	for name, c := range map[string]struct {
-		last          int64 // max_id
-		at            time.Time
-		step, current int64 // of the table, and of the last segment
-		limit         model.Limit
-		req           model.AllocRequest
-		first, end    int64 // of the segment
-		next          int64 // step
+		row  model.AllocState // max_id, when it was, the table's step and that of the last segment, the limit
+		req  model.AllocRequest
+		want any // the segment and the step to store, or an error
 	}{
-		"first":                  {0, never, 1000, 0, none, plain, 1, 1000, 1000},
-		"continues after max_id": {5000, never, 1000, 0, none, plain, 5001, 6000, 1000},
-		"lifted above the floor": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 25_000, MaxStep: 1e6}, 25_001,
-			26_000, 1000},
-		"a floor below max_id changes nothing": {5000, never, 1000, 0, none,
-			model.AllocRequest{Floor: 4999, MaxStep: 1e6},
-			5001, 6000, 1000},
-		"a negative max_id counts as 0":    {-7, never, 10, 0, none, plain, 1, 10, 10},
-		"demand doubles the step":          {0, ago(14 * time.Minute), 1000, 4000, none, grow, 1, 8000, 8000},
-		"a segment that vanished does not": {0, ago(time.Second), 1000, 4000, none, plain, 1, 4000, 4000},
-		"up to the bound": {0, ago(time.Second), 1000, 4000, none, model.AllocRequest{Grow: true, MaxStep: 5000},
-			1, 5000, 5000},
-		"15 to 30 minutes keep it": {0, ago(20 * time.Minute), 1000, 4000, none, grow, 1, 4000, 4000},
-		"30 minutes halve it":      {0, ago(30 * time.Minute), 1000, 4000, none, grow, 1, 2000, 2000},
-		"never below the table's":  {0, ago(time.Hour), 1000, 1000, none, plain, 1, 1000, 1000},
-		"but for the bound": {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 10,
-			10},
-		"a hundredth of what is left under a limit": {7, never, 1000, 0, reject(10), plain, 8, 8, 1},
-		"a small space is not taken by doubling":    {0, noon, 10, 1000, reject(10_000), grow, 1, 100, 100},
-		"wrap continues past the limit":             {10, never, 5, 0, wrap, plain, 11, 15, 5},
-		"cut at the last index":                     {most - 2, never, 1000, 0, none, plain, most - 1, most, 1000},
+		"first":                                     {at(0), plain, "1…1000 of 1000"},
+		"continues after max_id":                    {at(5000), plain, "5001…6000 of 1000"},
+		"lifted above the floor":                    {at(5000), floor(25_000), "25001…26000 of 1000"},
+		"a floor below max_id changes nothing":      {at(5000), floor(4999), "5001…6000 of 1000"},
+		"a negative max_id counts as 0":             {row(-7, never, 10, 0, none), plain, "1…10 of 10"},
+		"demand doubles the step":                   {aged(14*time.Minute, 4000), grow, "1…8000 of 8000"},
+		"a segment that vanished does not":          {aged(time.Second, 4000), plain, "1…4000 of 4000"},
+		"up to the bound":                           {aged(time.Second, 4000), bounded, "1…5000 of 5000"},
+		"15 to 30 minutes keep it":                  {aged(20*time.Minute, 4000), grow, "1…4000 of 4000"},
+		"30 minutes halve it":                       {aged(30*time.Minute, 4000), grow, "1…2000 of 2000"},
+		"never below the table's":                   {aged(time.Hour, 1000), plain, "1…1000 of 1000"},
+		"but for the bound":                         {at(0), model.AllocRequest{MaxStep: 10}, "1…10 of 10"},
+		"a hundredth of what is left under a limit": {row(7, never, 1000, 0, up(10)), plain, "8…8 of 1"},
+		"a small space is not taken by doubling":    {row(0, noon, 10, 1000, up(10_000)), grow, "1…100 of 100"},
+		"wrap continues past the limit":             {row(10, never, 5, 0, wrap), plain, "11…15 of 5"},
+		"cut at the last index":                     {at(most - 2), plain, fmt.Sprintf("%d…%d of 1000", most-1, most)},
+
+		"at the limit":           {row(10, never, 1000, 0, up(10)), plain, model.ErrLimitReached},
+		"beyond the limit":       {row(99, never, 1000, 0, up(10)), plain, model.ErrLimitReached},
+		"limit too small":        {row(0, never, 1000, 0, up(0)), plain, model.ErrLimitReached},
+		"last index":             {at(most), plain, model.ErrLimitReached},
+		"wrap, last index":       {row(most, never, 1000, 0, wrap), plain, model.ErrLimitReached},
+		"last index of a region": {region, plain, model.ErrLimitReached},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := model.AllocState{Counter: model.Counter{Last: c.last, At: c.at}, Key: key, Step: c.step,
-				CurrentStep: c.current, Limit: c.limit}
-			a, after, err := before.Next(c.req, noon)
-			if err != nil || a.Segment != (model.Segment{First: c.first, Last: c.end}) {
-				t.Fatalf("Next = %v, %v, want %d…%d", a.Segment, err, c.first, c.end)
+			a, after, err := c.row.Next(c.req, noon)
+			if refusal, isRefused := c.want.(error); isRefused {
+				check.Is(t, err, refusal)
+				check.Equal(t, a, model.Allocation{})
+				return
 			}
-			if after.Last != c.end || after.CurrentStep != c.next || !after.At.Equal(noon) {
-				t.Fatalf("state to store: %+v, want max_id %d, step %d", after, c.end, c.next)
+			check.Must(t, err)
+			got := fmt.Sprintf("%d…%d of %d", a.Segment.First, a.Segment.Last, after.CurrentStep)
+			check.Equal(t, got, fmt.Sprint(c.want))
+			if after.Last != a.Segment.Last || !after.At.Equal(noon) {
+				t.Errorf("state to store: %+v", after)
 			}
 		})
-	}
-}
-
-func TestNextAtTheLimit(t *testing.T) {
-	key := model.ListKey{App: 1, Shard: 2}
-	region := model.Region{ID: 2, Bits: 2}
-	for name, c := range map[string]struct {
-		last   int64
-		limit  model.Limit
-		region model.Region
-	}{
-		"limit":                  {10, model.Limit{MaxID: key.Compose(10), Policy: model.LimitReject}, model.Region{}},
-		"beyond the limit":       {99, model.Limit{MaxID: key.Compose(10), Policy: model.LimitReject}, model.Region{}},
-		"limit too small":        {0, model.Limit{MaxID: 5, Policy: model.LimitReject}, model.Region{}},
-		"last index":             {model.MaxIndex, model.Limit{}, model.Region{}},
-		"wrap, last index":       {model.MaxIndex, model.Limit{MaxID: 7, Policy: model.LimitWrap}, model.Region{}},
-		"last index of a region": {region.MaxIndex(), model.Limit{}, region},
-	} {
-		s := state(c.last, 1000)
-		s.Key, s.Limit, s.Region = key, c.limit, c.region
-		if seg, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon); !errors.Is(err, model.ErrLimitReached) ||
-			seg != (model.Allocation{}) {
-			t.Errorf("%s: Next = %v, %v", name, seg, err)
-		}
 	}
 }
 

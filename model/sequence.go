@@ -1,9 +1,6 @@
 package model
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Bounds of sequences.
 const (
@@ -19,20 +16,6 @@ const (
 	MaxSequence = 1<<53 - 1
 	// MaxSequenceKey bounds a key, in bytes.
 	MaxSequenceKey = 256
-)
-
-// Errors of sequences; each has a code of the public error table.
-var (
-	// ErrUnknownSpace: there are no sequences of that name (code -2).
-	ErrUnknownSpace = errors.New("space is not provisioned")
-	// ErrNoNumber: no number of a sequence could be had within the deadline (code -4).
-	ErrNoNumber = errors.New("no number of the sequence can be had for now")
-	// ErrFence: a Redis that was replaced may still answer, or it is not known that none
-	// does. Callers get ErrNoNumber.
-	ErrFence = errors.New("what Redis knew before may still give numbers")
-	// ErrSectionBusy: another replica has taken numbers for the section a moment ago, which
-	// have not arrived yet.
-	ErrSectionBusy = errors.New("another replica is filling the section")
 )
 
 // Space is a set of sequences, one for each key. Its keys are spread over sections.

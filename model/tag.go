@@ -116,3 +116,27 @@ func CheckTag(name string) error {
 	}
 	return nil
 }
+
+// TagChange is what to change of a tag; nil stays as it is.
+type TagChange struct {
+	Step        *int64
+	Description *string
+	MaxID       *int64 // the first ID to hand out; it only rises
+}
+
+// Apply gives the tag as it is after the change, which is still to be checked for
+// what the table can hold. tag.MaxID must be read under the row's lock. Errors:
+// ErrRefused, ErrInvalidArgument.
+func (c TagChange) Apply(tag Tag) (Tag, error) {
+	if c.MaxID != nil && *c.MaxID < tag.MaxID {
+		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued",
+			ErrRefused, tag.Name, tag.MaxID)
+	}
+	if err := checkText(c.Description); err != nil {
+		return Tag{}, err
+	}
+	set(&tag.Step, c.Step)
+	set(&tag.Description, c.Description)
+	set(&tag.MaxID, c.MaxID)
+	return tag, nil
+}

@@ -76,3 +76,24 @@ type ClaimGrant struct {
 	// Kept is for how long the database has forgotten no claim.
 	Kept time.Duration
 }
+
+// WorkerState says what is with a worker ID that a registry has a row for.
+type WorkerState string
+
+// The states.
+const (
+	WorkerLeased  WorkerState = "leased"  // its instance may issue IDs
+	WorkerExpired WorkerState = "expired" // its bounds have passed
+)
+
+// WorkerEntry is a worker ID as the database's registry has it. All times are Unix
+// ms, 0 for never.
+type WorkerEntry struct {
+	WorkerID int
+	Address  string // "" for one that is free
+	Foreign  bool   // another program reports for it
+	State    WorkerState
+	Reported int64 // last report, by the instance's clock
+	Reserved int64 // IDs up to this time may have been issued
+	Expires  int64 // from then on it may go to another address
+}

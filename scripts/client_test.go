@@ -1,5 +1,4 @@
-// Package scripts tests the client as programs of other modules use it, and client/gormid on a real database, whose
-// driver its module does not need.
+// Package scripts tests the client as programs of other modules use it.
 package scripts
 
 import (
@@ -10,19 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"shardid/client"
-	"shardid/client/gormid"
 	"shardid/scripts/check"
-	"shardid/scripts/testserver"
-
-	"gorm.io/driver/mysql"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 )
 
 // outside is a program's module elsewhere, which no network helps.
@@ -108,96 +98,4 @@ func TestClientLiftsNothing(t *testing.T) {
 		o.run(strings.ReplaceAll(edit, "MODULE", "shardid/"+c.module))
 		check.Equal(t, strings.Join(strings.Fields(o.run("go list -m -f {{.Path}} all")), " "), c.brings, c.module)
 	}
-}
-
-func TestMain(m *testing.M) { testserver.Main(m) }
-
-type order struct {
-	ID      int64 `gorm:"primaryKey" shardid:"segment:orders"`
-	Buyer   string
-	Address address
-	Items   []item
-}
-
-type item struct {
-	ID      uint64 `gorm:"primaryKey" shardid:"segment:items"`
-	OrderID int64
-	Name    string
-}
-
-type address struct {
-	ID      string `gorm:"primaryKey;size:32" shardid:"uid"`
-	OrderID int64
-	City    string
-}
-
-type account struct {
-	ID    int64 `gorm:"primaryKey" shardid:"queue:7:Email"`
-	Email string
-}
-
-// open is a new database, with a service that issues 1001, 1002… for each path.
-func open(t *testing.T) (db *gorm.DB, requests *atomic.Int64) {
-	t.Helper()
-	requests = new(atomic.Int64)
-	var last atomic.Int64
-	last.Store(1000)
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
-		if strings.HasPrefix(r.URL.Path, "/v1/queue/") && r.FormValue("gatePass") == "" {
-			t.Error("no gatePass")
-		}
-		n, _ := strconv.ParseInt(r.FormValue("count"), 10, 64)
-		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, last.Add(n)-n+1, n)
-	}))
-	t.Cleanup(service.Close)
-	ids, err := client.New(client.Options{Addrs: []string{service.URL}})
-	check.Must(t, err)
-	t.Cleanup(func() { _ = ids.Close() })
-	config := mysql.Config{DSN: testserver.SharedMariaDB(t).NewDatabase(t)}
-	db, err = gorm.Open(mysql.New(config), &gorm.Config{Logger: logger.Discard})
-	check.Must(t, err)
-	pool, err := db.DB()
-	check.Must(t, err)
-	t.Cleanup(func() { _ = pool.Close() })
-	check.Must(t, db.Use(gormid.New(ids)))
-	check.Must(t, db.AutoMigrate(&order{}, &item{}, &address{}, &account{}))
-	return db, requests
-}
-
-// count is how many rows a model has where something holds.
-func count(t *testing.T, db *gorm.DB, model any, where string) (n int64) {
-	t.Helper()
-	check.Must(t, db.Model(model).Where(where).Count(&n).Error)
-	return n
-}
-
-// TestCreate: each row that a Create inserts gets an ID unless it has one, whatever the row is made of.
-func TestCreate(t *testing.T) {
-	db, requests := open(t)
-	t.Run("with associations", func(t *testing.T) {
-		items := []item{{Name: "pen"}, {ID: 7, Name: "ink"}, {Name: "paper"}}
-		o := order{ID: 42, Buyer: "alice", Address: address{City: "Ulm"}, Items: items}
-		check.Must(t, db.Create(&o).Error)
-		check.Equal(t, count(t, db, &order{}, "id = 42"), 1, "an ID that was given")
-		check.Equal(t, count(t, db, &item{}, "order_id = 42 AND (id = 7 OR id > 1000)"), 3, "items")
-		check.Equal(t, count(t, db, &address{}, "order_id = 42 AND length(id) >= 4"), 1, "addresses with a text")
-	})
-	t.Run("in batches", func(t *testing.T) {
-		before := requests.Load()
-		orders := make([]*order, 3000)
-		for i := range orders {
-			orders[i] = &order{Buyer: "bulk"}
-		}
-		check.Must(t, db.CreateInBatches(orders, 1000).Error)
-		check.Equal(t, count(t, db, &order{}, "buyer = 'bulk' AND id > 1000"), 3000, "rows")
-		if got := requests.Load() - before; got > 30 {
-			t.Errorf("%d requests for 3000 rows, want 30 at most", got)
-		}
-	})
-	t.Run("by a gatePass twice", func(t *testing.T) {
-		accounts := []account{{Email: "a@x"}, {Email: "b@x"}, {Email: "a@x"}}
-		check.Must(t, db.Create(&accounts).Error)
-		check.Equal(t, count(t, db, &account{}, "id > 1000"), 3, "rows")
-	})
 }

@@ -1,12 +1,14 @@
 package gormid_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"shardid/client"
 	"shardid/client/clienttest"
 	"shardid/client/gormid"
+	"shardid/client/idtext"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -14,6 +16,22 @@ import (
 )
 
 type (
+	order struct {
+		ID      int64 `shardid:"segment:orders"`
+		Buyer   string
+		Address address
+		Items   []item
+	}
+	item struct {
+		ID      uint64 `shardid:"segment:items"`
+		OrderID int64
+		Name    string
+	}
+	address struct {
+		ID      string `shardid:"uid"`
+		OrderID int64
+		City    string
+	}
 	signed struct {
 		ID    int64 `shardid:"uid"`
 		Other string
@@ -65,6 +83,38 @@ func open(t *testing.T) (*gorm.DB, *clienttest.Server) {
 		t.Fatal(err)
 	}
 	return db, ids
+}
+
+// Each row that a Create inserts gets an ID unless it has one, whatever the row is made of.
+func TestWhatIsFilled(t *testing.T) {
+	db, ids := open(t)
+	items := []item{{Name: "pen"}, {ID: 7, Name: "ink"}, {Name: "paper"}}
+	o := order{ID: 42, Address: address{City: "Ulm"}, Items: items}
+	const want = "{42  {1 42 Ulm} [{1 42 pen} {7 42 ink} {2 42 paper}]}"
+	if err := db.Create(&o).Error; err != nil || fmt.Sprint(o) != want {
+		t.Errorf("with associations: %+v, %v", o, err)
+	}
+	before, seen := ids.Requests(), map[int64]bool{0: true}
+	orders := make([]*order, 3000)
+	for i := range orders {
+		orders[i] = &order{Buyer: "bulk"}
+	}
+	if err := db.CreateInBatches(orders, 1000).Error; err != nil || ids.Requests() > before+30 {
+		t.Errorf("in batches: %v, %d requests", err, ids.Requests()-before)
+	}
+	for _, o := range orders {
+		if seen[o.ID] {
+			t.Fatalf("%d came twice, or is none", o.ID)
+		}
+		seen[o.ID] = true
+	}
+	accounts := []sharded{{Email: "a@x"}, {Email: "b@x"}, {Email: "a@x"}}
+	err := db.Create(&accounts).Error
+	for i, a := range accounts {
+		if a.ID&255 != 7 || a.ID>>8&63 != int64(idtext.ShardOf(a.Email)) || a.ID>>14 != int64(1+i/2) {
+			t.Errorf("by a gatePass: %+v, %v", a, err)
+		}
+	}
 }
 
 func TestWhatIsNotFilled(t *testing.T) {

@@ -33,6 +33,32 @@ var (
 	ErrTimeExhausted = errors.New("the time does not fit into the ID")
 )
 
+// Clock tells the wall clock in nanoseconds since 1970-01-01 UTC, which an operator or NTP may set, and a
+// monotonic clock that counts from an arbitrary point and cannot be set. Safe for concurrent use.
+type Clock func() (wall int64, mono time.Duration)
+
+// resync is how old the difference between the two clocks may be: a clock that is set shows that late.
+const resync = time.Millisecond
+
+// SystemClock is the machine's clock. Reading the monotonic clock alone costs half of reading both, so the
+// wall clock is read once a millisecond.
+func SystemClock() Clock {
+	start := time.Now()
+	var offset, read atomic.Int64 // wall minus monotonic, and when that was read
+	read.Store(-int64(resync))
+	return func() (int64, time.Duration) {
+		mono := time.Since(start)
+		if int64(mono)-read.Load() < int64(resync) {
+			return int64(mono) + offset.Load(), mono
+		}
+		now := time.Now()
+		mono = now.Sub(start)
+		offset.Store(now.UnixNano() - int64(mono))
+		read.Store(int64(mono))
+		return now.UnixNano(), mono
+	}
+}
+
 // Options of a Generator.
 type Options struct {
 	// Unit of the time in an ID: a millisecond for snowflakes, a second for UIDs. It divides a second.
@@ -43,7 +69,7 @@ type Options struct {
 	// each, and 63 together at most.
 	TimeBits, WorkerBits, SeqBits uint
 	// SequenceStart bounds the random sequence that a new unit starts at: 0…SequenceStart-1, so that IDs
-	// of a low rate are not all even. 0 and 1 start at 0. At most 2^SeqBits.
+	// of a low rate are not all even. 0 and 1 start at 0.
 	SequenceStart int
 	// Tolerance is how far the clock may be behind the last ID and still be waited for.
 	Tolerance time.Duration
@@ -91,19 +117,12 @@ type term struct {
 // it leaves alone, and no number that a call has read equals it.
 const closed = -1
 
-// New makes a generator that refuses until Begin and Extend. It refuses options beyond their ranges.
+// New makes a generator that refuses until Begin and Extend. The error is that of widths beyond their ranges.
 func New(opts Options) (*Generator, error) {
 	widths := []uint{opts.TimeBits, opts.WorkerBits, opts.SeqBits}
 	if slices.Min(widths) < 1 || slices.Max(widths) > 61 || widths[0]+widths[1]+widths[2] > 63 {
 		return nil, fmt.Errorf("IDs of %d bits of time, %d of the worker ID and %d of the sequence",
 			opts.TimeBits, opts.WorkerBits, opts.SeqBits)
-	}
-	if opts.Unit < 1 || time.Second%opts.Unit != 0 {
-		return nil, fmt.Errorf("the time of IDs in units of %v: a second is none", opts.Unit)
-	}
-	if opts.SequenceStart < 0 || int64(opts.SequenceStart) > 1<<opts.SeqBits {
-		return nil, fmt.Errorf("the bound of the sequence's start is %d, not in 0…%d",
-			opts.SequenceStart, int64(1)<<opts.SeqBits)
 	}
 	if opts.Now == nil {
 		opts.Now = SystemClock()
@@ -249,19 +268,24 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 		// last is the time of the last ID or, at the start, the last that an earlier holder may have used.
 		now, at, last, from := wall/g.unit-g.opts.Epoch, number>>bits, (number-1)>>bits, number
 		switch {
-		case now < 0 || now > g.maxTime:
-			return 0, 0, 0, &RefusalError{Reason: ErrTimeExhausted, generator: g, Now: now + g.opts.Epoch}
+		case now < 0:
+			return 0, 0, 0, g.refuse(ErrTimeExhausted, now,
+				"the clock says %s, before the epoch %s: set the clock or the epoch", g.format(now), g.format(0))
+		case now > g.maxTime:
+			return 0, 0, 0, g.refuse(ErrTimeExhausted, now, "%d bits of time from %s ended at %s: a later epoch is "+
+				"needed, in a new database or of a new name", g.opts.TimeBits, g.format(0), g.format(g.maxTime))
 		case now < last:
 			if wait = g.waitFor(last, wall); wait <= g.opts.Tolerance {
 				return 0, 0, wait, nil
 			}
-			reason := ErrClockBack
+			refusal := g.refuse(ErrClockBack, now, "IDs were issued up to %s, %v from now: nothing is issued before",
+				g.format(last), wait.Round(time.Millisecond))
 			if number == t.start {
-				reason = ErrTooEarly
+				refusal = g.refuse(ErrTooEarly, now, "the last holder of the worker ID may have issued IDs up to %s, "+
+					"%v from now", g.format(last), wait.Round(time.Millisecond))
 			}
-			return 0, 0, 0, &RefusalError{
-				Reason: reason, generator: g, Now: now + g.opts.Epoch, Bound: last + g.opts.Epoch, Wait: wait,
-			}
+			refusal.Bound, refusal.Wait = last+g.opts.Epoch, wait
+			return 0, 0, 0, refusal
 		case now < at:
 			return 0, 0, g.waitFor(at, wall), nil // the last unit is used up
 		case at < now && wall >= t.lag.Load():
@@ -270,10 +294,16 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 		}
 		until := t.until.Load()
 		if at > until || int64(mono) >= t.trust.Load() {
-			return 0, 0, 0, &RefusalError{
-				Reason: ErrNoLease, generator: g, Now: now + g.opts.Epoch, Bound: until + g.opts.Epoch,
-				unreserved: until < 0, untrusted: at <= until,
+			refusal := g.refuse(ErrNoLease, now, "time is reserved up to %s only and the reservation was not renewed",
+				g.format(until))
+			switch {
+			case until < 0:
+				refusal.why = "its time has not been reserved yet"
+			case at <= until:
+				refusal.why = "its lease was not renewed in time"
 			}
+			refusal.Bound = until + g.opts.Epoch
+			return 0, 0, 0, refusal
 		}
 		if n == 0 {
 			return 0, 0, 0, nil
@@ -328,41 +358,20 @@ type RefusalError struct {
 	// Wait is how long the clock takes to Bound, for ErrTooEarly and ErrClockBack.
 	Wait time.Duration
 
-	generator             *Generator
-	unreserved, untrusted bool
+	why string
+}
+
+// refuse is a refusal at a time since the epoch, for a reason.
+func (g *Generator) refuse(reason error, now int64, why string, args ...any) *RefusalError {
+	return &RefusalError{Reason: reason, Now: now + g.opts.Epoch, why: fmt.Sprintf(why, args...)}
 }
 
 // Unwrap is the reason.
 func (r *RefusalError) Unwrap() error { return r.Reason }
 
-func (r *RefusalError) Error() string {
-	g := r.generator
-	bound, left := g.format(r.Bound), r.Wait.Round(time.Millisecond)
-	switch {
-	case errors.Is(r.Reason, ErrTimeExhausted):
-		if r.Now < g.opts.Epoch {
-			return fmt.Sprintf("%v: the clock says %s, before the epoch %s: set the clock or the epoch",
-				r.Reason, g.format(r.Now), g.format(g.opts.Epoch))
-		}
-		return fmt.Sprintf("%v: %d bits of time from %s ended at %s: a later epoch is needed, in a new database or "+
-			"of a new name",
-			r.Reason, g.opts.TimeBits, g.format(g.opts.Epoch), g.format(g.opts.Epoch+g.maxTime))
-	case errors.Is(r.Reason, ErrTooEarly):
-		return fmt.Sprintf("%v: the last holder of the worker ID may have issued IDs up to %s, %v from now",
-			r.Reason, bound, left)
-	case errors.Is(r.Reason, ErrClockBack):
-		return fmt.Sprintf("%v: IDs were issued up to %s, %v from now: nothing is issued before", r.Reason, bound, left)
-	}
-	if r.unreserved {
-		return fmt.Sprintf("%v: its time has not been reserved yet", r.Reason)
-	}
-	if r.untrusted {
-		return fmt.Sprintf("%v: its lease was not renewed in time", r.Reason)
-	}
-	return fmt.Sprintf("%v: time is reserved up to %s only and the reservation was not renewed", r.Reason, bound)
-}
+func (r *RefusalError) Error() string { return r.Reason.Error() + ": " + r.why }
 
-// format writes a time in units since 1970.
+// format writes a time since the epoch.
 func (g *Generator) format(at int64) string {
-	return g.timeOf(at - g.opts.Epoch).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return g.timeOf(at).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }

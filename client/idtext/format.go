@@ -14,8 +14,8 @@ import (
 // ErrInvalidArgument is in every error of this package: a text is malformed.
 var ErrInvalidArgument = errors.New("invalid argument")
 
-// Format is a way to write an ID as text. docs/modes.md describes them, with programs in
-// other languages. The zero value is Dec.
+// Format is a way to write an ID as text. docs/modes.md describes them, with a program in
+// Python. The zero value is Dec.
 type Format uint8
 
 // The formats. All but Base62 read both cases of letters.
@@ -42,32 +42,6 @@ var notations = [formats]struct {
 	Crockford: {"crockford", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 13},
 }
 
-const (
-	noDigit = 0xff
-	skipped = 0xfe // a hyphen in Crockford's base 32
-)
-
-// digitValues are what the characters of a text count, by format.
-var digitValues = func() (values [formats][256]byte) {
-	for f := range values {
-		for c := range values[f] {
-			values[f][c] = noDigit
-		}
-		for v, c := range []byte(notations[f].digits) {
-			values[f][c] = byte(v)
-			if Format(f) != Base62 {
-				values[f][strings.ToLower(string(c))[0]] = byte(v)
-				values[f][strings.ToUpper(string(c))[0]] = byte(v)
-			}
-		}
-	}
-	crockford := &values[Crockford]
-	for alias, v := range map[byte]byte{'i': 1, 'I': 1, 'l': 1, 'L': 1, 'o': 0, 'O': 0, '-': skipped} {
-		crockford[alias] = v
-	}
-	return values
-}()
-
 // formatNames are what ParseFormat reads.
 const formatNames = "dec, hex, base36, base62 or crockford"
 
@@ -87,9 +61,6 @@ func (f Format) Padded() Format { return f | padded }
 
 // String is the name, which ParseFormat reads.
 func (f Format) String() string { return notations[f&^padded].name }
-
-// Width is how many characters a padded text has.
-func (f Format) Width() int { return notations[f&^padded].width }
 
 // Text is an ID, 0…2^63-1, as text.
 func (f Format) Text(id int64) string {
@@ -116,15 +87,14 @@ func (f Format) Append(b []byte, id int64) []byte {
 // Parse reads an ID as Append writes it, padded or not. The error is ErrInvalidArgument.
 func (f Format) Parse(text string) (int64, error) {
 	f &^= padded
-	values, base := &digitValues[f], int64(len(notations[f].digits))
-	var id int64
-	read := false
+	base, id, read := int64(len(notations[f].digits)), int64(0), false
 	for i := range len(text) {
-		v := int64(values[text[i]])
-		switch {
-		case v == skipped && read && i < len(text)-1:
+		if f == Crockford && text[i] == '-' && read && i < len(text)-1 {
 			continue
-		case v >= base:
+		}
+		v := f.digitOf(text[i])
+		switch {
+		case v < 0:
 			return 0, fmt.Errorf("%w: %s is no ID in the format %s: it has the digits %s", ErrInvalidArgument,
 				quoteText(text), f, notations[f].digits)
 		case id > (math.MaxInt64-v)/base:
@@ -138,40 +108,34 @@ func (f Format) Parse(text string) (int64, error) {
 	return id, nil
 }
 
-// ParseID reads an ID whose format is named, or "" where the text must tell: digits that
-// do not begin with 0 are decimal, any other text must be as exactly one of the formats
-// writes it, where decimals may have any number of zeros before them. The error is
-// ErrInvalidArgument; it names the formats of a text that is several numbers.
-func ParseID(text, format string) (int64, error) {
-	if format != "" {
-		f, err := ParseFormat(format)
-		if err != nil {
-			return 0, err
-		}
-		return f.Parse(text)
-	}
-	if id, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(id, 10) == text {
-		return id, nil
-	}
-	var found int64
-	var names []string
-	same := true
-	for f := range Format(formats) {
-		id, err := f.Parse(text)
-		if err == nil && (f == Dec || f.Text(id) == text || f.Padded().Text(id) == text) {
-			same = same && (len(names) == 0 || id == found)
-			found, names = id, append(names, f.String())
-		}
-	}
+// digitOf is what a character counts, in both cases of letters but for Base62; -1 for one that is no digit.
+func (f Format) digitOf(c byte) int64 {
+	isLower, isUpper := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z'
 	switch {
-	case len(names) == 0:
-		return 0, fmt.Errorf("%w: an ID must be a whole number below 2^63, not %s; name its format, %s, "+
-			"unless it is decimal", ErrInvalidArgument, quoteText(text), formatNames)
-	case !same:
-		return 0, fmt.Errorf("%w: %s can be %s: name its format",
-			ErrInvalidArgument, quoteText(text), strings.Join(names, " or "))
+	case f == Crockford && strings.IndexByte("iIlL", c) >= 0:
+		return 1
+	case f == Crockford && (c == 'o' || c == 'O'):
+		return 0
+	case f == Crockford && isLower || f != Crockford && f != Base62 && isUpper:
+		c ^= 'a' - 'A'
 	}
-	return found, nil
+	return int64(strings.IndexByte(notations[f].digits, c))
+}
+
+// ParseID reads an ID in the format of that name; "" is dec. The error is ErrInvalidArgument.
+func ParseID(text, format string) (int64, error) {
+	if format == "" {
+		id, err := Dec.Parse(text)
+		if err != nil {
+			err = fmt.Errorf("%w: name the format, %s, of an ID that is not decimal", err, formatNames)
+		}
+		return id, err
+	}
+	f, err := ParseFormat(format)
+	if err != nil {
+		return 0, err
+	}
+	return f.Parse(text)
 }
 
 // quoteText shows a text of a client, cut so that a message stays short.

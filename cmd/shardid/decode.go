@@ -26,14 +26,10 @@ image of the index is shown: only a server knows its secret, and /decode has the
 		Args: cobra.MinimumNArgs(1),
 	}
 	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, snowflake or uid")
-	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford; empty: what only one of them "+
-		"writes, digits are decimal")
+	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford (default dec)")
 	return c.command(cmd, func(cmd *cobra.Command, words []string, cfg Config) error {
 		for i, word := range words {
 			id, err := idtext.ParseID(word, format)
-			if err == nil && id < 0 {
-				err = fmt.Errorf("%w: %d is not an ID: IDs are positive", model.ErrInvalidArgument, id)
-			}
 			if err != nil {
 				return err
 			}

@@ -123,11 +123,11 @@ func (c *comparison) libraries() {
 	var contenders []contender
 	for _, l := range []struct{ folder, benchmarks string }{
 		{"service/segment", "Issue/(atomic_add|key)$"},
-		{"service/snowflake", "Batch"},
 		{"service/uid", "Cached/one"},
 		{"service/httpapi", "Modes/(get|snowflake)$"},
 		{"service/resp", "Commands/INCR$"},
-		{"client", "Next|Generator/(one|parallel)$"},
+		{"client", "Next"},
+		{"client/idgen", "Take"},
 	} {
 		folder, name := filepath.Join("..", "..", l.folder), filepath.Base(l.folder)
 		binary := filepath.Join(c.t.TempDir(), name+".test")

@@ -188,19 +188,17 @@ func badParameters() (all []exchange) {
 		add("the tag is not valid UTF-8", fmt.Sprintf(form, "%ff"))
 	}
 
-	add(`an ID must be a whole number below 2^63, not ""`, "/decode", "/decode?id=")
-	add(`not "a_b"`, "/decode?id=a_b")
-	add(`"abc" is no ID in the format dec`, "/decode?id=abc&format=dec")
+	add("the ID is empty", "/decode", "/decode?id=", "/api/uid/parse/", "/decodeSnowflakeId")
+	add(`"abc" is no ID in the format dec`, "/decode?id=abc", "/decode?id=abc&format=dec")
 	add(`not "base64"`, "/decode?id=4GH&format=base64")
-	add(`not "+16385"`, "/decode?id=%2B16385")
-	add("not a queue ID", "/decode?id=16383", "/decode?id=-16385")
+	add(`"+16385" is no ID`, "/decode?id=%2B16385")
+	add("not a queue ID", "/decode?id=16383")
 	add("none of queue, snowflake, uid", "/decode?id=16385&kind=", "/decode?id=16385&kind=%22%7D")
-	add("the ID is empty", "/api/uid/parse/", "/decodeSnowflakeId")
 	add(`"+5" is no ID in the format dec`, "/api/uid/parse/+5", "/decodeSnowflakeId?snowflakeId=%2B5")
 	add(`"/" is no ID in the format dec`, "/api/uid/parse/%2F")
 	add("below 2^63", "/decode?id=8000000000000000&format=hex", "/decode?id=9223372036854775808",
 		"/api/uid/parse/9223372036854775808")
-	add("IDs are positive", "/decode?id=0&kind=snowflake", "/decode?id=-5&kind=uid", "/api/uid/parse/0",
+	add("IDs are positive", "/decode?id=0&kind=snowflake", "/decode?id=0&kind=uid", "/api/uid/parse/0",
 		"/decodeSnowflakeId?snowflakeId=0")
 	return all
 }
