@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"shardid/model"
 	"shardid/service/loadgen"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
@@ -30,12 +28,10 @@ func (c *cli) bench() *cobra.Command {
 		Example: `  shardid bench --url http://127.0.0.1:8080
   shardid bench --url http://127.0.0.1:8080 --mode segment --tag orders --count 100
   shardid bench --url https://ids.example.com --rate 5000 --duration 1m --json
-  shardid bench --url redis://127.0.0.1:6380 --mode segment --tag orders --count 100
   shardid bench --url http://127.0.0.1:8080 --mode sequence --space chat --passes 1000`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd, 5*time.Second,
-		"`URL` of the server, http:// or redis:// (default that of the configured server.addr)")
+	ask.register(cmd, 5*time.Second, ownServer)
 	f := cmd.Flags()
 	f.StringVar(&o.Mode, "mode", "queue", "queue, segment, snowflake, uid or sequence")
 	f.IntVar(&o.App, "app", 1, "app `ID` of the queue mode, 0…255")
@@ -59,13 +55,6 @@ func (c *cli) bench() *cobra.Command {
 		if o.TLS, err = tlsTo(ask.caFile, ask.insecure); err != nil {
 			return fmt.Errorf("--ca-file: %w", err)
 		}
-		if isTerminal(os.Stderr) {
-			o.Progress = func(r loadgen.Report) {
-				fmt.Fprintf(os.Stderr, "\r\x1b[K%.0fs: %d requests, %d IDs, %d failed", r.Duration, r.Requests, r.IDs,
-					r.Failed)
-			}
-			defer fmt.Fprint(os.Stderr, "\r\x1b[K")
-		}
 		return c.runBench(cmd, o)
 	})
 }
@@ -73,7 +62,6 @@ func (c *cli) bench() *cobra.Command {
 // runBench runs until the time is up or Ctrl-C, reports, and fails when an ID came twice, an answer
 // was not what it must be, or nothing was answered.
 func (c *cli) runBench(cmd *cobra.Command, o loadgen.Options) error {
-	redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // from here on a signal kills

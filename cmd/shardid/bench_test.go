@@ -2,16 +2,12 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"shardid/scripts/check"
-	"shardid/scripts/testserver"
 )
 
 // What fails a run: IDs that came twice, answers that must never be, and none at all.
@@ -39,27 +35,20 @@ func TestBenchVerdict(t *testing.T) {
 	}
 }
 
-// Every mode is asked over HTTP and RESP, for single IDs and for batches. A Redis that was named by mistake is not.
+// Every mode is asked, for single IDs and for batches.
 func TestBenchOfAServer(t *testing.T) {
 	t.Chdir(t.TempDir())
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	check.Must(t, free.Close())
-	url, _ := served(t, "--set=resp.addr="+free.Addr().String())
+	url, _ := served(t)
 	var lines []line
-	for _, at := range []string{url, "redis://" + free.Addr().String()} {
-		for _, mode := range []string{"queue", "segment", "snowflake", "uid", "sequence --space chat"} {
-			compared := `[1-9]\d*`
-			if strings.HasPrefix(mode, "sequence") {
-				compared = "0"
-			}
-			for _, count := range []string{"", " --count 3"} {
-				args := "bench --duration 100ms --concurrency 4 --url " + at + " --mode " + mode + count
-				says := `^(?s).*\nerrors +0\nduplicates +0 among ` + compared + ` IDs\n$`
-				lines = append(lines, line{args, 0, says})
-			}
+	for _, mode := range []string{"queue", "segment", "snowflake", "uid", "sequence --space chat"} {
+		compared := `[1-9]\d*`
+		if strings.HasPrefix(mode, "sequence") {
+			compared = "0"
+		}
+		for _, count := range []string{"", " --count 3"} {
+			args := "bench --duration 100ms --concurrency 4 --url " + url + " --mode " + mode + count
+			lines = append(lines, line{args, 0, `^(?s).*\nerrors +0\nduplicates +0 among ` + compared + ` IDs\n$`})
 		}
 	}
-	redis := testserver.Redis(t).Addr
-	types(t, append(lines, line{"bench --url redis://" + redis, 1, "what answers there is no shardid"}))
+	types(t, lines)
 }

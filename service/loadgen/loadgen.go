@@ -1,6 +1,5 @@
-// Package loadgen puts an ID service under load over HTTP or RESP, and reports how fast and how late
-// it answers, with which errors, and whether an ID came twice. Any server that answers like shardid
-// can be measured.
+// Package loadgen puts an ID service under load over HTTP, and reports how fast and how late it answers,
+// with which errors, and whether an ID came twice. Any server that answers like shardid can be measured.
 //
 // In a closed loop each connection sends its next request when the last answer has come. At a
 // constant rate requests are due by a schedule that nothing delays: a connection that is free takes
@@ -12,9 +11,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +32,7 @@ import (
 
 // Options of a run.
 type Options struct {
-	URL         string        // http or https with host and perhaps a path, or redis or rediss with host
+	URL         string        // http or https with host and perhaps a path
 	Mode        string        // queue, segment, snowflake, uid or sequence
 	App         int           // the app of the queue mode
 	Tag         string        // the key of the segment mode
@@ -39,8 +44,7 @@ type Options struct {
 	Duration    time.Duration // how long requests are sent
 	Timeout     time.Duration // how long an answer may take
 	Concurrency int           // connections
-	TLS         *tls.Config   // of https and rediss; nil for the defaults
-	Progress    func(Report)  // is called about once a second with the counts so far; may be nil
+	TLS         *tls.Config   // of https; nil for the defaults
 }
 
 // Report is the result of a run, in JSON too.
@@ -71,25 +75,27 @@ const maxCompared = 1 << 26
 // run is one execution of a load.
 type run struct {
 	Options
-	ask   asker
-	begun time.Time
-	turns atomic.Int64 // requests that connections took
+	client *http.Client
+	begun  time.Time
+	turns  atomic.Int64 // requests that connections took
 
 	mu      sync.Mutex // guards the rest
 	out     Report
-	told    time.Time // when the progress was told
 	latency *hdrhistogram.Histogram
 }
 
 // Run puts a server under load and reports. When ctx ends early, the report is about the time until
 // then. It fails when the first request does.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	ask, hangUp, err := newAsker(o)
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
 	}
-	defer hangUp()
-	r := &run{Options: o, ask: ask, latency: hdrhistogram.New(1, time.Hour.Microseconds(), 3)}
+	o.URL = strings.TrimSuffix(o.URL, "/")
+	transport := &http.Transport{TLSClientConfig: o.TLS, MaxIdleConnsPerHost: o.Concurrency}
+	defer transport.CloseIdleConnections()
+	r := &run{Options: o, latency: hdrhistogram.New(1, time.Hour.Microseconds(), 3)}
+	r.client = &http.Client{Transport: transport, Timeout: o.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r.out = Report{URL: o.URL, Mode: o.Mode, IntendedRate: o.Rate, Errors: map[string]int64{}}
 	first, err := r.request(ctx, 0)
 	if err != nil {
@@ -107,6 +113,47 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r.out.Interrupted = ctx.Err() != nil
 	r.summarize(slices.Concat(append(seen, first)...))
 	return &r.out, nil
+}
+
+// check says which option to change.
+func (o Options) check() error {
+	u, err := url.Parse(o.URL)
+	switch {
+	case o.path(0) == "":
+		return errors.New("give --mode queue, segment, snowflake, uid or sequence")
+	case o.Concurrency < 1 || o.Duration <= 0 || o.Rate < 0:
+		return errors.New("give --concurrency and --duration above 0, and no negative --rate")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		u.RawQuery != "":
+		return fmt.Errorf("give --url like http://127.0.0.1:8080, not %q", o.URL)
+	}
+	return nil
+}
+
+// path is what a request asks for, with its query. Values of gatePass end in 64 characters that follow each other, so
+// all shards get as many requests.
+func (o Options) path(turn int) (path string) {
+	turn %= max(1, o.Passes)
+	name := fmt.Sprintf("bench-%d-%c", turn/model.Shards, '?'+turn%model.Shards)
+	query := url.Values{}
+	switch o.Mode {
+	case "queue":
+		path, query = "/get", url.Values{"appId": {strconv.Itoa(o.App)}, "gatePass": {name}}
+	case "segment":
+		path = "/api/segment/get/" + url.PathEscape(o.Tag)
+	case "snowflake":
+		path = "/api/snowflake/get/bench"
+	case "uid":
+		path = "/api/uid/get"
+	case "sequence":
+		path, query = "/v1/sequence/"+url.PathEscape(o.Space)+"/ids", url.Values{"key": {name}}
+	default:
+		return ""
+	}
+	if o.Count > 0 {
+		query.Set("count", strconv.Itoa(o.Count))
+	}
+	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
 }
 
 // load is one connection's share of the run. It gives the IDs that came, as many as are compared.
@@ -131,13 +178,77 @@ func (r *run) load(ctx context.Context) (seen []int64) {
 	return seen
 }
 
-// request asks once, and looks at the IDs that came.
+// BadAnswer is the kind of an error that no server may answer with.
+const BadAnswer = "not as many IDs above 0 as were asked for"
+
+// answerError is an answer without what was asked for.
+type answerError struct{ kind, message string } // the status and the code, and what the server said
+
+func (e answerError) Error() string { return strings.TrimSuffix(e.kind+": "+e.message, ": ") }
+
+// kindOf is the name of an error in reports: of a connection the cause, which names no address.
+func kindOf(err error) string {
+	if answer, ok := errors.AsType[answerError](err); ok {
+		return answer.kind
+	}
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+		err = cause
+	}
+	return err.Error()
+}
+
+// request asks once, and gives the IDs that came. Its errors are answerError and those of connections.
 func (r *run) request(ctx context.Context, turn int) ([]int64, error) {
-	ids, err := r.ask(ctx, turn)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+r.path(turn), nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.Token)
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
+	if err != nil {
+		return nil, err
+	}
+	ids, err := readAnswer(res.StatusCode, body)
 	if err == nil && (len(ids) != max(1, r.Count) || slices.Min(ids) < 1) {
 		err = answerError{kind: BadAnswer}
 	}
 	return ids, err
+}
+
+// readAnswer reads JSON with a code, or a decimal a line. What is neither gives no IDs.
+func readAnswer(status int, body []byte) (ids []int64, err error) {
+	var a struct {
+		Code    *int
+		Message string
+		ID      json.Number
+		IDs     []json.Number // or strings of digits
+	}
+	isJSON := json.Unmarshal(body, &a) == nil && a.Code != nil
+	switch {
+	case isJSON && *a.Code != 0:
+		return nil, answerError{fmt.Sprintf("%d code %d", status, *a.Code), a.Message}
+	case status != http.StatusOK:
+		return nil, answerError{strconv.Itoa(status), fmt.Sprintf("%.100q", body)}
+	case isJSON && a.ID != "":
+		a.IDs = []json.Number{a.ID}
+	case !isJSON:
+		for _, line := range strings.Fields(string(body)) {
+			a.IDs = append(a.IDs, json.Number(line))
+		}
+	}
+	for _, text := range a.IDs {
+		if id, err := text.Int64(); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // dueAt is when a request is due: in a closed loop at once.
@@ -148,23 +259,19 @@ func (r *run) dueAt(turn int64) time.Time {
 	return r.begun.Add(time.Duration(float64(turn) / r.Rate * float64(time.Second)))
 }
 
-// count accounts for a request and its IDs, and tells the progress once a second.
+// count accounts for a request and its IDs.
 func (r *run) count(due time.Time, ids []int64, err error) {
-	now := time.Now()
+	late := time.Since(due)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
 		r.out.Requests++
 		r.out.IDs += int64(len(ids))
-		_ = r.latency.RecordValue(min(now.Sub(due), time.Hour).Microseconds()) // it fits
+		_ = r.latency.RecordValue(min(late, time.Hour).Microseconds()) // it fits
 	} else {
 		r.out.Failed++
 		r.out.Errors[kindOf(err)]++
 		r.out.FirstError = cmp.Or(r.out.FirstError, err.Error())
-	}
-	if r.Progress != nil && now.Sub(r.told) >= time.Second {
-		r.told, r.out.Duration = now, now.Sub(r.begun).Seconds()
-		r.Progress(r.out)
 	}
 }
 

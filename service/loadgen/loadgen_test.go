@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,8 +59,9 @@ func mustRun(t *testing.T, o Options) *Report {
 func TestShards(t *testing.T) {
 	requests := map[uint8]int{}
 	for turn := range 1024 {
-		_, key := Options{Mode: "queue", App: 7, Passes: 1024}.target(turn)
-		requests[idtext.ShardOf(strings.TrimPrefix(key, "queue:7:"))]++
+		path, err := url.Parse(Options{Mode: "queue", App: 7, Passes: 1024}.path(turn))
+		check.Must(t, err)
+		requests[idtext.ShardOf(path.Query().Get("gatePass"))]++
 	}
 	check.Equal(t, len(requests), model.Shards, "shards")
 	check.Equal(t, requests[0], 1024/model.Shards, "requests of a shard")
@@ -128,19 +129,23 @@ func TestTLSAndToken(t *testing.T) {
 
 // A run that is interrupted reports what was done until then; a server that goes away is counted.
 func TestEnds(t *testing.T) {
-	s := httptest.NewServer(&issuer{})
+	var atTenth func()
+	s := httptest.NewServer(&issuer{spoil: func(id int64) (int64, error) {
+		if id%10 == 0 {
+			atTenth()
+		}
+		return id, nil
+	}})
 	ctx, cancel := context.WithCancel(t.Context())
+	atTenth = cancel
 	o := brief(s.URL)
 	o.Duration = time.Hour
-	o.Progress = func(r Report) {
-		s.Close()
-		if r.Failed > 0 {
-			cancel()
-		}
-	}
-	r, err := Run(ctx, o)
-	if err != nil || !r.Interrupted || r.Errors["connection refused"] == 0 || r.Duration > 60 {
+	if r, err := Run(ctx, o); err != nil || !r.Interrupted || r.Failed > 0 || r.Duration > 60 {
 		t.Errorf("%+v, %v", r, err)
+	}
+	atTenth = func() { go s.Close() }
+	if r := mustRun(t, brief(s.URL)); r.Interrupted || r.Requests == 0 || r.Errors["connection refused"] == 0 {
+		t.Errorf("%+v", r)
 	}
 }
 
