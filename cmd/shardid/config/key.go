@@ -19,7 +19,7 @@ type Key struct {
 	From    string // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL" or "flag --set"
 
 	value  reflect.Value // in the Config
-	rule   string        // what the value must be, for the validator
+	rule   string        // what the value is, see Config
 	unread bool          // what From says could not be read
 }
 
@@ -37,7 +37,7 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 			keys = appendKeys(keys, prefix+name+".", value)
 		default:
 			k := &Key{Path: prefix + name, From: "default", Secret: field.Tag.Get("secret") == "true",
-				value: value, rule: field.Tag.Get("validate")}
+				value: value, rule: field.Tag.Get("is")}
 			if std, ok := field.Tag.Lookup("default"); ok {
 				if err := k.set(std); err != nil {
 					panic(fmt.Sprintf("the default of %s: %v", k.Path, err)) // tests load the defaults
