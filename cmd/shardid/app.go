@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -157,11 +158,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
-	go func() {
-		if err := a.server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- fmt.Errorf("serve HTTP: %w", err)
-		}
-	}()
+	a.serveOn(listener, "HTTP", a.server.Serve)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
@@ -200,14 +197,24 @@ func (a *App) startRESP(ctx context.Context) error {
 		defer cancel()
 		return server.Stop(ctx)
 	})
-	go func() {
-		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- fmt.Errorf("serve RESP: %w", err)
-		}
-	}()
+	a.serveOn(listener, "RESP", server.Serve)
 	a.log.Info("listening for Redis clients", "addr", listener.Addr().String(),
 		"try", fmt.Sprintf("redis-cli -p %d INCR queue:1:alice", listener.Addr().(*net.TCPAddr).Port))
 	return nil
+}
+
+// serveOn has a front end serve what comes to a listener, within the bounds on connections and with TLS where it is
+// configured, until the front end is stopped.
+func (a *App) serveOn(l net.Listener, name string, serve func(net.Listener) error) {
+	l = a.guard.Listen(l)
+	if a.certificates != nil {
+		l = tls.NewListener(l, a.certificates.Server())
+	}
+	go func() {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- fmt.Errorf("serve %s: %w", name, err)
+		}
+	}()
 }
 
 // drainTime is how long a front end may take to answer what has come: as long as a

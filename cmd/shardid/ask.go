@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -129,10 +130,12 @@ func ownTLS(s ServerConfig) (*tls.Config, error) {
 func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err error) {
 	body, err := a.send(ctx, cfg, http.MethodGet, "", nil)
 	if err == nil && (json.Unmarshal(body, &r) != nil || r.Status == "") {
-		err = errors.New("the server does not answer as shardid does: check the URL")
+		err = errNotShardid
 	}
 	return r, err
 }
+
+var errNotShardid = errors.New("the server does not answer as shardid does: check the URL")
 
 // maxAnswer is more than any answer of a server, in bytes: a million tags have about 300 each.
 const maxAnswer = 1 << 30
@@ -237,23 +240,10 @@ type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &written{header: http.Header{}, status: http.StatusOK}
+	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.Buffer)}, nil
+	return w.Result(), nil
 }
-
-// written is an answer of a handler of this process.
-type written struct {
-	header http.Header
-	status int
-	bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *written) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *written) WriteHeader(status int) { w.status = status }
 
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
@@ -306,7 +296,7 @@ With --wait, a script that has started the server continues as soon as that is r
 func (a asking) status(ctx context.Context, cfg Config) (s httpapi.Status, body []byte, err error) {
 	body, err = a.send(ctx, cfg, http.MethodGet, "/api/status", nil)
 	if err == nil && (json.Unmarshal(body, &s) != nil || s.Version == "") {
-		err = errors.New("the server does not answer as shardid does: check the URL")
+		err = errNotShardid
 	}
 	return s, body, err
 }

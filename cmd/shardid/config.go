@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"shardid/cmd/shardid/config"
-	"shardid/service/access"
 
 	"github.com/spf13/cobra"
 )
@@ -24,15 +23,10 @@ func (c *cli) config() *cobra.Command {
 	}
 	return c.loading(cmd, func(cmd *cobra.Command, _ []string, l *config.Loaded) error {
 		cfg := l.Config
+		_, _, own := openAccess(cfg.Server, nil, nil)
 		database := addTLSFiles(&tls.Config{MinVersion: tls.VersionTLS12}, "database", cfg.Database.TLSFiles)
 		redis := addTLSFiles(&tls.Config{MinVersion: tls.VersionTLS12}, "redis", cfg.Redis.TLSFiles)
-		_, tokens := access.NewGuard(access.Options{File: cfg.Server.TokensFile})
-		var own error
-		if s := cfg.Server; s.TLSCertFile != "" {
-			files := access.CertificateFiles{Cert: s.TLSCertFile, Key: s.TLSKeyFile, ClientCA: s.TLSClientCAFile}
-			_, own = access.NewCertificates(files, nil)
-		}
-		if err := errors.Join(tokens, own, database, redis); err != nil {
+		if err := errors.Join(own, database, redis); err != nil {
 			return err
 		}
 		file := cmp.Or(l.File, "no file, only defaults, environment and --set")

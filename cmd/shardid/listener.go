@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
-	"net"
 	"syscall"
 	"time"
 
@@ -42,12 +40,4 @@ func limits(cfg Config) guard.Limits {
 		l.Most = defaultConnections()
 	}
 	return l
-}
-
-// secure puts TLS on the listener where it is configured, and HTTP/2 with who offers it.
-func (a *App) secure(l net.Listener) net.Listener {
-	if a.certificates == nil {
-		return l
-	}
-	return tls.NewListener(l, a.certificates.Server())
 }

@@ -39,7 +39,7 @@ func (a *App) wireSequence() {
 		o.Prepare = func(context.Context) error { return nil }
 	}
 	a.sequence = sequence.New(o)
-	a.onStop("sequence", func(ctx context.Context) error { return a.sequence.Stop(ctx) })
 	a.issuer.Sequence = a.sequence
-	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() })
+	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() },
+		a.sequence.Stop)
 }

@@ -112,10 +112,9 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	}
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake, a.issuer.Snowflake = m, m.service
-	a.onStop("snowflake", m.keeper.Stop)
 	a.addMode(httpapi.ModeSnowflake, access.Snowflake, m.keeper.Ready, func(listens net.Addr) {
 		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
-	})
+	}, m.keeper.Stop)
 	return nil
 }
 

@@ -66,8 +66,10 @@ func (a *App) wireUID() error {
 		Reporter: a.monitor, Log: a.log, Now: now,
 	})
 	a.issuer.UID = a.uid
-	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID
-	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
+	begin := func(net.Addr) {} // it begins with the first ID
+	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
+		return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx))
+	})
 	return nil
 }
 
