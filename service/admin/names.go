@@ -17,8 +17,8 @@ const (
 	DefaultSeqBits    = 12
 )
 
-// MaxHolders is how many holders of a name are shown at most.
-const MaxHolders = 1000
+// maxHolders is how many holders of a name are shown at most.
+const maxHolders = 1000
 
 // NameKind are spaces of worker IDs, each with a layout of its own.
 var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
@@ -42,7 +42,7 @@ type NameItem struct {
 	Hold       string       `json:"hold"` // in seconds, such as 60s
 	Leased     int64        `json:"leased"`
 	Workers    int64        `json:"workers"`          // how many worker IDs there are
-	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most MaxHolders
+	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
 }
 
 // NewNameItem shows a name with how much of it is in use.
@@ -81,16 +81,6 @@ func newHolderItem(h model.NameHolder) HolderItem {
 	return item
 }
 
-// WithHolders shows a name with its holders.
-func WithHolders(u model.NameUse, holders []model.NameHolder) NameItem {
-	item := NewNameItem(u)
-	item.Holders = make([]HolderItem, len(holders))
-	for i, h := range holders {
-		item.Holders[i] = newHolderItem(h)
-	}
-	return item
-}
-
 func (s *Service) names() Resource {
 	store := s.opts.Store
 	return Resource{
@@ -101,8 +91,10 @@ func (s *Service) names() Resource {
 			if err != nil {
 				return nil, err
 			}
-			holders, err := store.Holders(ctx, name, MaxHolders)
-			return WithHolders(use, holders), err
+			holders, err := store.Holders(ctx, name, maxHolders)
+			item := NewNameItem(use)
+			item.Holders = items(holders, newHolderItem)
+			return item, err
 		},
 		create: func(ctx context.Context, g Given) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold")) // it was read before
