@@ -44,17 +44,13 @@ func (c *cli) bench() *cobra.Command {
 	f.DurationVar(&o.Duration, "duration", 10*time.Second, "`time` for which requests are sent")
 	f.IntVar(&o.Concurrency, "concurrency", 64, "`connections`, each with one request in flight")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
-		if o.URL, o.Timeout = ask.url, ask.timeout; o.URL == "" {
-			if o.URL, err = serverURL(cfg.Server); err != nil {
-				return err
-			}
+		if o.URL, o.TLS, err = ask.resolve(cfg); err != nil {
+			return err
 		}
 		if o.Token, err = ask.token(); err != nil {
 			return err
 		}
-		if o.TLS, err = tlsTo(ask.caFile, ask.insecure); err != nil {
-			return fmt.Errorf("--ca-file: %w", err)
-		}
+		o.Timeout = ask.timeout
 		return c.runBench(cmd, o)
 	})
 }

@@ -117,7 +117,7 @@ func TestTLSAndToken(t *testing.T) {
 		ids.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	o := brief(s.URL + "/below/")
+	o := brief(s.URL + "/below")
 	o.Token, o.TLS = "secret", &tls.Config{InsecureSkipVerify: true}
 	if r := mustRun(t, o); r.Requests == 0 || r.Failed != 0 {
 		t.Errorf("%+v", r)
@@ -154,7 +154,6 @@ func TestCannotBegin(t *testing.T) {
 	url := serve(t, http.NotFoundHandler())
 	for want, change := range map[string]func(*Options){
 		"connection refused": func(o *Options) { o.URL = "http://127.0.0.1:1" },
-		"give --url like":    func(o *Options) { o.URL = "127.0.0.1:8080" },
 		"give --mode":        func(o *Options) { o.Mode = "uuid" },
 		"give --concurrency": func(o *Options) { o.Concurrency = 0 },
 		"404":                func(o *Options) { o.URL += "/elsewhere" },
