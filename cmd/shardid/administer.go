@@ -153,10 +153,7 @@ func (o *order) addField(field admin.Field) {
 	if name == o.One {
 		takes = []string{verbAdd, verbSet, verbDelete}
 	}
-	if len(takes) == 0 {
-		return
-	}
-	if zero := field.Value.Zero; field.Default != nil && field.Default != zero {
+	if field.Default != nil && field.Default != field.Value.Zero {
 		usage = fmt.Sprintf("%s; %v by default", usage, field.Default)
 	}
 	switch zero := field.Value.Zero.(type) {
@@ -236,27 +233,30 @@ func (o *order) run(ctx context.Context, cfg Config) error {
 		return o.addFile(ctx, cfg)
 	}
 	key, body := o.value(o.Fields[0]), o.body()
+	var thing answered
+	var what string
+	var err error
 	switch o.verb {
+	case verbList:
+		return o.list(ctx, cfg)
 	case verbAdd:
 		body[o.Fields[0].Name] = key
-		thing, made, err := o.add(ctx, cfg, body, o.ifMissing)
-		if err != nil {
-			return err
-		}
-		return o.tellAdded(thing, made)
+		thing, what, err = o.add(ctx, cfg, body, o.ifMissing)
 	case verbSet:
-		thing, err := o.send(ctx, cfg, http.MethodPatch, key, body)
-		if err != nil {
-			return err
-		}
-		return o.tell(thing, "is changed")
+		what = "is changed"
+		thing, err = o.send(ctx, cfg, http.MethodPatch, key, body)
 	case verbDelete:
-		thing, err := o.send(ctx, cfg, http.MethodDelete, key, nil)
-		if err != nil {
-			return err
-		}
-		return o.tell(thing, "is deleted")
+		what = "is deleted"
+		thing, err = o.send(ctx, cfg, http.MethodDelete, key, nil)
 	}
+	if err != nil {
+		return err
+	}
+	return o.tell(thing, what)
+}
+
+// list shows all things.
+func (o *order) list(ctx context.Context, cfg Config) error {
 	answer, err := o.ask.send(ctx, cfg, http.MethodGet, "/admin/"+o.Path, nil)
 	if err != nil {
 		return err
@@ -291,14 +291,6 @@ func (n noun) table(things []map[string]any) func(io.Writer) {
 type answered struct {
 	json   json.RawMessage
 	fields map[string]any
-}
-
-// tellAdded is tell for one that was made or is there.
-func (o *order) tellAdded(a answered, made bool) error {
-	if !made {
-		return o.tell(a, "is there, nothing was changed")
-	}
-	return o.tell(a, "is added")
 }
 
 // tell shows a thing, and says what became of it and from when on that counts.
@@ -337,27 +329,25 @@ func readNumbers(text []byte, into any) error {
 	return in.Decode(into)
 }
 
-// add adds a thing. With ifMissing it gives what is there instead, if that has what cannot be changed, also when
-// another process has added it meanwhile.
+// add adds a thing, and says so. With ifMissing it gives what is there instead, if that has what cannot be changed, also
+// when another process has added it meanwhile.
 func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
-) (a answered, made bool, err error) {
-	find := func() bool {
+) (a answered, what string, err error) {
+	isThere := func() bool {
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
-		if err == nil && o.isSame(there.fields, body) {
-			a = there
-			return true
-		}
-		return false
+		a = there
+		return err == nil && o.isSame(there.fields, body)
 	}
-	if ifMissing && find() {
-		return a, false, nil
+	const same = "is there, nothing was changed"
+	if ifMissing && isThere() {
+		return a, same, nil
 	}
 	added, err := o.send(ctx, cfg, http.MethodPost, nil, body)
-	if err != nil && ifMissing && find() {
-		return a, false, nil
+	if err != nil && ifMissing && isThere() {
+		return a, same, nil
 	}
-	return added, true, err
+	return added, "is added", err
 }
 
 // isSame says whether a thing that is there is one that was to be added: in what a new one must say, and in
@@ -408,10 +398,10 @@ func (o *order) addFile(ctx context.Context, cfg Config) error {
 	}
 	var failed []error
 	for i, body := range bodies {
-		a, made, err := o.add(ctx, cfg, body, true)
+		a, what, err := o.add(ctx, cfg, body, true)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
-		} else if err := o.tellAdded(a, made); err != nil {
+		} else if err := o.tell(a, what); err != nil {
 			return err
 		}
 	}
