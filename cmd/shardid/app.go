@@ -105,6 +105,36 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	return a, nil
 }
 
+const (
+	// headTimeout is how long a connection may take until the head of its first request has come, or the token that a
+	// Redis client needs.
+	headTimeout = 5 * time.Second
+	// idleTimeout is how long a connection is kept between two requests.
+	idleTimeout = time.Minute
+	// slack is for what should take no time: to read a request, to write an answer.
+	slack = 10 * time.Second
+)
+
+// requestTimeout is for a whole request and its answer. Its end would cancel one that waits.
+func requestTimeout(cfg Config) time.Duration {
+	return headTimeout + cfg.Server.RequestTimeout + slack
+}
+
+// limits bound the connections of both front ends. By default there are three quarters of the descriptors, as the rest is
+// for stores and files, and at most what fits into 300 MB of memory.
+func limits(cfg Config) guard.Limits {
+	l := guard.Limits{Most: cfg.Server.MaxConnections, New: headTimeout, Idle: idleTimeout, Active: requestTimeout(cfg)}
+	if l.Most == 0 {
+		const fit = 16384
+		l.Most = fit
+		var descriptors syscall.Rlimit
+		if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors) == nil {
+			l.Most = int(min(descriptors.Cur/4*3, fit))
+		}
+	}
+	return l
+}
+
 // newServer makes the server of the HTTP front end. The guard closes what is slow. With TLS comes HTTP/2, of whose
 // streams a connection knows nothing, so the server has timeouts there; they cost little beside TLS.
 func newServer(cfg Config, h http.Handler, state func(net.Conn, http.ConnState), log *slog.Logger) *http.Server {
@@ -236,9 +266,6 @@ func (a *App) stopHTTP(ctx context.Context) error {
 	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.guard.Open())
 	return a.server.Close()
 }
-
-// Failed tells when the service cannot continue.
-func (a *App) Failed() <-chan error { return a.failed }
 
 func (a *App) onStop(name string, run func(context.Context) error) {
 	a.teardown = append(a.teardown, step{name, run})

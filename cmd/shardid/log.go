@@ -27,7 +27,10 @@ func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel, error) {
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
 		return nil, nil, fmt.Errorf("log.level: %w", err)
 	}
-	asText := cfg.Format == "text" || cfg.Format == "auto" && isTerminal(f)
+	asText := cfg.Format == "text"
+	if info, err := f.Stat(); err == nil && cfg.Format == "auto" {
+		asText = info.Mode()&os.ModeCharDevice != 0
+	}
 	control := &logLevel{configured: level, audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
 	control.current.Set(level)
 	return slog.New(newLogHandler(f, asText, &control.current)), control, nil
@@ -47,11 +50,6 @@ func inUTC(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	}
 	return a
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // tellBadRows tells of rows that cannot be used, each time that they are read. Safe for concurrent use.

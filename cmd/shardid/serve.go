@@ -61,7 +61,11 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
 
-	widenGC()
+	// Go's default lets the heap double, which for the few MiB that shardid holds means a garbage collection for every
+	// few thousand requests. GOMEMLIMIT holds beside this.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	app, err := NewApp(cfg, log, level)
 	if err != nil {
 		return err
@@ -78,7 +82,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 		if s == os.Interrupt {
 			delay = 0
 		}
-	case err = <-app.Failed():
+	case err = <-app.failed:
 		delay = 0
 	case <-ctx.Done():
 		delay = 0
@@ -144,14 +148,5 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("systemd could not be told", "state", state, "error", err)
-	}
-}
-
-// widenGC spaces out the garbage collections, unless the operator says how they are to be spaced. Go's default lets the
-// heap double, which for the few MiB that shardid holds means a collection for every few thousand requests. GOMEMLIMIT
-// holds beside it.
-func widenGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
 	}
 }

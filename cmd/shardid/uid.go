@@ -47,7 +47,13 @@ func (a *App) wireUID() error {
 		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: a.cfg.Server.RequestTimeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: c.ScheduleInterval,
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
-		Keeper: keeper, Idle: a.uidIdle, Now: now,
+		Keeper: keeper, Now: now,
+		Idle: func() error { // nil when a first call could be served, as far as is known
+			if err := a.monitor.Err(conditionDatabase); err != nil {
+				return fmt.Errorf("%w: a worker ID cannot be had: %s: %w", model.ErrNotReady, conditionDatabase, err)
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		return err
@@ -70,14 +76,6 @@ func (a *App) wireUID() error {
 	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
 		return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx))
 	})
-	return nil
-}
-
-// uidIdle is nil when a first call of the UID mode could be served, as far as is known.
-func (a *App) uidIdle() error {
-	if err := a.monitor.Err(conditionDatabase); err != nil {
-		return fmt.Errorf("%w: a worker ID cannot be had: %s: %w", model.ErrNotReady, conditionDatabase, err)
-	}
 	return nil
 }
 

@@ -273,6 +273,36 @@ func (a *App) wireSegment() {
 		a.segment.Stop)
 }
 
+// errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
+// server would have to ask it for each number.
+var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.url", model.ErrModeDisabled)
+
+func (a *App) wireSequence() {
+	switch {
+	case !a.cfg.Sequence.Enabled:
+		return
+	case a.redis == nil && a.cfg.Database.Driver != sqlstore.SQLite:
+		a.issuer.NoSequence = errNoRedis
+		return
+	}
+	o := sequence.Options{
+		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Server.RequestTimeout,
+		Registry: a.registry, Alone: a.cfg.Database.Driver == sqlstore.SQLite,
+		Prepare: func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) },
+	}
+	if a.redis != nil {
+		s := a.redis.Sequences()
+		o.Store, a.forgetSpace = s, s.Forget
+	} else {
+		s := memstore.NewSequences()
+		o.Store, a.forgetSpace = s, s.Forget
+	}
+	a.sequence = sequence.New(o)
+	a.issuer.Sequence = a.sequence
+	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() },
+		a.sequence.Stop)
+}
+
 // admin is the administration over HTTP. It has this replica's modes take changes over,
 // and its lines are in the log whatever its level is.
 func (a *App) admin() *admin.Service {

@@ -130,7 +130,9 @@ func (k *Key) check() string {
 		return "is empty: set it, the default is " + k.Default
 	case k.Secret && strings.Contains(text, Placeholder):
 		return "the value still holds " + Placeholder + " of the example: write your own secret"
-	case isRange && (k.value.Int() < k.bound(low) || k.value.Int() > k.bound(high)) && k.isOn():
+	case k.Default == "off" && k.value.IsZero():
+		return ""
+	case isRange && (k.value.Int() < k.bound(low) || k.value.Int() > k.bound(high)):
 		return fmt.Sprintf("%v is not in %s: choose a value in this range, the default is %s", k.value, k.rule, k.Default)
 	case len(choices) > 1 && !slices.Contains(choices, text):
 		return fmt.Sprintf("%s is not one of %s: choose one, the default is %s", show(text),
@@ -147,9 +149,6 @@ func (k *Key) check() string {
 	}
 	return ""
 }
-
-// isOn is false for a duration that is off, where it may be.
-func (k *Key) isOn() bool { return k.Default != "off" || !k.value.IsZero() }
 
 // bound is an end of the range of a key's values.
 func (k *Key) bound(text string) int64 {
