@@ -12,11 +12,11 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"shardid/model"
 	"shardid/service/admin"
@@ -130,14 +130,7 @@ func (n noun) flag(field admin.Field) string {
 	if field.Name == n.Fields[0].Name {
 		return n.One
 	}
-	var name strings.Builder
-	for _, r := range field.Name {
-		if unicode.IsUpper(r) {
-			name.WriteByte('-')
-		}
-		name.WriteRune(unicode.ToLower(r))
-	}
-	return name.String()
+	return strings.ToLower(regexp.MustCompile("[A-Z]").ReplaceAllString(field.Name, "-$0"))
 }
 
 // addField makes a field a flag, if one of the verbs takes it.
@@ -216,23 +209,17 @@ func (o *order) value(field admin.Field) (value any) {
 	return value
 }
 
-// body is what the flags say, but for the field that names a thing.
-func (o *order) body() map[string]any {
-	body := map[string]any{}
-	for _, field := range o.Fields[1:] {
-		if o.cmd.Flags().Changed(o.flag(field)) {
-			body[field.Name] = o.value(field)
-		}
-	}
-	return body
-}
-
 // run does what the verb says.
 func (o *order) run(ctx context.Context, cfg Config) error {
 	if o.file != "" {
 		return o.addFile(ctx, cfg)
 	}
-	key, body := o.value(o.Fields[0]), o.body()
+	key, body := o.value(o.Fields[0]), map[string]any{}
+	for _, field := range o.Fields[1:] { // the first is the key
+		if o.cmd.Flags().Changed(o.flag(field)) {
+			body[field.Name] = o.value(field)
+		}
+	}
 	var thing answered
 	var what string
 	var err error
@@ -329,8 +316,8 @@ func readNumbers(text []byte, into any) error {
 	return in.Decode(into)
 }
 
-// add adds a thing, and says so. With ifMissing it gives what is there instead, if that has what cannot be changed, also
-// when another process has added it meanwhile.
+// add adds a thing, and says so. With ifMissing it gives what is there instead, if that has what cannot be changed,
+// also when another process has added it meanwhile.
 func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
 ) (a answered, what string, err error) {

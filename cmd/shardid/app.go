@@ -120,8 +120,8 @@ func requestTimeout(cfg Config) time.Duration {
 	return headTimeout + cfg.Server.RequestTimeout + slack
 }
 
-// limits bound the connections of both front ends. By default there are three quarters of the descriptors, as the rest is
-// for stores and files, and at most what fits into 300 MB of memory.
+// limits bound the connections of both front ends. By default there are three quarters of the descriptors, as the rest
+// is for stores and files, and at most what fits into 300 MB of memory.
 func limits(cfg Config) guard.Limits {
 	l := guard.Limits{Most: cfg.Server.MaxConnections, New: headTimeout, Idle: idleTimeout, Active: requestTimeout(cfg)}
 	if l.Most == 0 {

@@ -41,8 +41,8 @@ func benchOf(t *testing.T, url string, flags ...string) (exit int, r benchReport
 	return exit, r, stderr
 }
 
-// What fails a run: IDs that came twice, whoever got them, and answers that must never be. Refusals are counted by kind,
-// and the first error is shown.
+// What fails a run: IDs that came twice, whoever got them, and answers that must never be. Refusals are counted by
+// kind, and the first error is shown.
 func TestBenchVerdict(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for form, want := range map[string]string{ // of the fifth answer

@@ -9,26 +9,18 @@ import (
 	"shardid/model"
 )
 
-// What a name has that says nothing else: the layout of Twitter's snowflakes, whose epoch is
-// in Unix milliseconds.
-const (
-	DefaultEpochMs    = 1288834974657
-	DefaultWorkerBits = 10
-	DefaultSeqBits    = 12
-)
-
 // maxHolders is how many holders of a name are shown at most.
 const maxHolders = 1000
 
-// NameKind are spaces of worker IDs, each with a layout of its own.
+// NameKind are spaces of worker IDs, each with a layout of its own: by default that of Twitter's snowflakes.
 var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 	{Name: "name", Usage: "`name`, at most 64 letters, digits, dots, hyphens and underscores", Value: text, Add: Must},
 	{Name: "epoch", Usage: "from which the time in IDs counts, in Unix `milliseconds`",
-		Value: instant, Default: int64(DefaultEpochMs), Add: May},
+		Value: instant, Default: int64(1288834974657), Add: May},
 	{Name: "workerBits", Usage: "`width` of the worker ID in an ID, 1…22, with --seq-bits 24 at most",
-		Value: number(1, model.MaxNameWorkerBits), Default: int64(DefaultWorkerBits), Add: May},
+		Value: number(1, model.MaxNameWorkerBits), Default: int64(model.LeafWorkerBits), Add: May},
 	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22",
-		Value: number(1, model.MaxNameSeqBits), Default: int64(DefaultSeqBits), Add: May},
+		Value: number(1, model.MaxNameSeqBits), Default: int64(model.LeafSeqBits), Add: May},
 	{Name: "hold", Usage: "how long a holder may continue without shardid, `5s…1h`",
 		Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
 }}
