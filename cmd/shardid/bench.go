@@ -30,7 +30,7 @@ import (
 )
 
 // `shardid bench` puts a server under load over HTTP, and reports how fast and how late it answers, with which errors,
-// and whether an ID came twice. Any server that answers like shardid can be measured.
+// and whether an ID came twice.
 //
 // In a closed loop each connection sends its next request when the last answer has come. At a
 // constant rate requests are due by a schedule that nothing delays: a connection that is free takes
@@ -42,7 +42,7 @@ type bencher struct {
 	mode, tag, space string
 	app              int
 	passes           int // how many values of gatePass, or keys of the space, take turns
-	batch            int // IDs of a request; 0 asks for a single one
+	batch            int // IDs of a request
 	connections      int
 	rate             float64       // requests due a second, over all connections; 0 is a closed loop
 	duration         time.Duration // how long requests are sent
@@ -102,7 +102,7 @@ func (c *cli) bench() *cobra.Command {
 		"how many `values` of gatePass take turns in the queue mode, or keys in the sequence mode")
 	f.StringVar(&b.tag, "tag", "leaf-segment-test", "`key` of the segment mode")
 	f.StringVar(&b.space, "space", "", "`space` of the sequence mode, whose numbers are not compared")
-	f.IntVar(&b.batch, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")
+	f.IntVar(&b.batch, "count", 1, "ask for batches of so many `IDs`, 1…10000")
 	f.Float64Var(&b.rate, "rate", 0, "`requests` due a second, over all connections (default a closed loop)")
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "`time` for which requests are sent")
 	f.IntVar(&b.connections, "concurrency", 64, "`connections`, each with one request in flight")
@@ -110,8 +110,8 @@ func (c *cli) bench() *cobra.Command {
 		if b.path(0) == "" {
 			return fmt.Errorf("%w: give --mode queue, segment, snowflake, uid or sequence", model.ErrInvalidArgument)
 		}
-		if b.connections < 1 || b.duration <= 0 || b.rate < 0 {
-			return fmt.Errorf("%w: give --concurrency and --duration above 0, and no negative --rate",
+		if b.connections < 1 || b.batch < 1 || b.duration <= 0 || b.rate < 0 {
+			return fmt.Errorf("%w: give --concurrency, --count and --duration above 0, and no negative --rate",
 				model.ErrInvalidArgument)
 		}
 		transport := &http.Transport{MaxIdleConnsPerHost: b.connections}
@@ -171,30 +171,27 @@ func (b *bencher) run(ctx context.Context) error {
 	return nil
 }
 
-// path is what a request asks for, with its query. Values of gatePass end in 64 characters that follow each other, so
+// path is what a request asks for, with its query, in the form that all modes have. Values of gatePass end in 64 characters that follow each other, so
 // all shards get as many requests.
 func (b *bencher) path(turn int) (path string) {
 	turn %= max(1, b.passes)
 	name := fmt.Sprintf("bench-%d-%c", turn/model.Shards, '?'+turn%model.Shards)
-	query := url.Values{}
+	query := url.Values{"count": {strconv.Itoa(b.batch)}}
 	switch b.mode {
 	case "queue":
-		path, query = "/get", url.Values{"appId": {strconv.Itoa(b.app)}, "gatePass": {name}}
+		path = "/v1/queue/" + strconv.Itoa(b.app)
+		query.Set("gatePass", name)
 	case "segment":
-		path = "/api/segment/get/" + url.PathEscape(b.tag)
-	case "snowflake":
-		path = "/api/snowflake/get/bench"
-	case "uid":
-		path = "/api/uid/get"
+		path = "/v1/segment/" + url.PathEscape(b.tag)
+	case "snowflake", "uid":
+		path = "/v1/" + b.mode
 	case "sequence":
-		path, query = "/v1/sequence/"+url.PathEscape(b.space)+"/ids", url.Values{"key": {name}}
+		path = "/v1/sequence/" + url.PathEscape(b.space)
+		query.Set("key", name)
 	default:
 		return ""
 	}
-	if b.batch > 0 {
-		query.Set("count", strconv.Itoa(b.batch))
-	}
-	return strings.TrimSuffix(path+"?"+query.Encode(), "?")
+	return path + "/ids?" + query.Encode()
 }
 
 // load is one connection's share of the run. It gives the IDs that came, as many as are compared.
@@ -256,38 +253,23 @@ func (b *bencher) request(ctx context.Context, turn int) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := readAnswer(res.StatusCode, body)
-	if err == nil && (len(ids) != max(1, b.batch) || slices.Min(ids) < 1) {
-		err = answerError{kind: badAnswer}
-	}
-	return ids, err
-}
-
-// readAnswer reads JSON with a code, or a decimal a line. What is neither gives no IDs.
-func readAnswer(status int, body []byte) (ids []int64, err error) {
 	var a struct {
 		Code    *int
 		Message string
-		ID      json.Number
-		IDs     []json.Number // or strings of digits
+		IDs     []json.Number // as strings
 	}
-	isJSON := json.Unmarshal(body, &a) == nil && a.Code != nil
-	switch {
+	switch isJSON := json.Unmarshal(body, &a) == nil && a.Code != nil; {
 	case isJSON && *a.Code != 0:
-		return nil, answerError{fmt.Sprintf("%d code %d", status, *a.Code), a.Message}
-	case status != http.StatusOK:
-		return nil, answerError{strconv.Itoa(status), fmt.Sprintf("%.100q", body)}
-	case isJSON && a.ID != "":
-		a.IDs = []json.Number{a.ID}
-	case !isJSON:
-		for _, line := range strings.Fields(string(body)) {
-			a.IDs = append(a.IDs, json.Number(line))
-		}
+		return nil, answerError{fmt.Sprintf("%d code %d", res.StatusCode, *a.Code), a.Message}
+	case res.StatusCode != http.StatusOK:
+		return nil, answerError{strconv.Itoa(res.StatusCode), fmt.Sprintf("%.100q", body)}
 	}
-	for _, text := range a.IDs {
-		if id, err := text.Int64(); err == nil {
-			ids = append(ids, id)
-		}
+	ids := make([]int64, len(a.IDs))
+	for i, text := range a.IDs {
+		ids[i], _ = text.Int64() // 0 for what is none
+	}
+	if len(ids) != b.batch || slices.Min(ids) < 1 {
+		return nil, answerError{kind: badAnswer}
 	}
 	return ids, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,6 +31,8 @@ func answering(t *testing.T, answer func(n int64, w http.ResponseWriter, r *http
 	return s
 }
 
+func writeID(w io.Writer, id int64) { fmt.Fprintf(w, `{"code":0,"ids":["%d"]}`, id) }
+
 // benchOf runs bench against a server of the UID mode.
 func benchOf(t *testing.T, url string, flags ...string) (exit int, r benchReport, stderr string) {
 	t.Helper()
@@ -46,17 +49,21 @@ func benchOf(t *testing.T, url string, flags ...string) (exit int, r benchReport
 func TestBenchVerdict(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for form, want := range map[string]string{ // of the fifth answer
-		"N":                                     "",
-		"N\n":                                   "",
-		`{"code":0,"id":N}`:                     "",
-		"2":                                     "1 IDs came that had come before, such as [2]",
-		"ID-N":                                  "1 times with not as many IDs above 0 as were asked for",
-		"-N":                                    "1 times with not as many IDs above 0 as were asked for",
+		`{"code":0,"ids":["N"]}`:                "",
+		`{"code":0,"ids":[N]}`:                  "",
+		`{"code":0,"ids":["2"]}`:                "1 IDs came that had come before, such as [2]",
+		`{"code":0,"ids":["ID-N"]}`:             "1 times with not as many IDs above 0 as were asked for",
+		`{"code":0,"ids":["-N"]}`:               "1 times with not as many IDs above 0 as were asked for",
+		`{"code":0,"ids":["N", "99999999"]}`:    "1 times with not as many IDs above 0 as were asked for",
+		"N":                                     "1 times with not as many IDs above 0 as were asked for",
 		`{"code":-4,"message":"list is empty"}`: "",
 	} {
 		s := answering(t, func(n int64, w http.ResponseWriter, _ *http.Request) {
-			answer := map[bool]string{true: form, false: "N"}[n == 5]
-			fmt.Fprint(w, strings.ReplaceAll(answer, "N", strconv.FormatInt(n, 10)))
+			if n != 5 {
+				writeID(w, n)
+				return
+			}
+			fmt.Fprint(w, strings.ReplaceAll(form, "N", strconv.FormatInt(n, 10)))
 		})
 		exit, r, stderr := benchOf(t, s.URL, "--concurrency", "1")
 		if (exit == exitDone) != (want == "") || !strings.Contains(stderr, want) || r.ComparedIDs < 5 ||
@@ -83,7 +90,7 @@ func TestBenchStall(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := answering(t, func(n int64, w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(100 * time.Millisecond)
-		fmt.Fprint(w, n)
+		writeID(w, n)
 	})
 	if _, r, _ := benchOf(t, s.URL); r.Requests < 4 || r.Requests > 8 || r.Unsent != 0 {
 		t.Errorf("%+v", r)
@@ -102,10 +109,10 @@ func TestBenchEnds(t *testing.T) {
 		if n%10 == 0 {
 			atTenth()
 		}
-		fmt.Fprint(w, n)
+		writeID(w, n)
 	})
 	atTenth = cancel
-	b := bencher{mode: "uid", url: s.URL, client: &http.Client{}, connections: 4, duration: time.Hour}
+	b := bencher{mode: "uid", url: s.URL, client: &http.Client{}, connections: 4, batch: 1, duration: time.Hour}
 	if err := b.run(ctx); err != nil || !b.out.Interrupted || b.out.Failed > 0 || b.out.Duration > 60 {
 		t.Errorf("%+v, %v", b.out, err)
 	}
@@ -121,10 +128,10 @@ func TestBenchBegins(t *testing.T) {
 	t.Chdir(t.TempDir())
 	check.Must(t, os.WriteFile("token", []byte("secret\n"), 0o600))
 	s := answering(t, func(n int64, w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/below/api/uid/get" || r.Header.Get("Authorization") != "Bearer secret" {
+		if r.URL.Path != "/below/v1/uid/ids" || r.Header.Get("Authorization") != "Bearer secret" {
 			w.WriteHeader(http.StatusForbidden)
 		}
-		fmt.Fprint(w, n)
+		writeID(w, n)
 	})
 	secure := httptest.NewTLSServer(s.Config.Handler)
 	defer secure.Close()
@@ -137,7 +144,8 @@ func TestBenchBegins(t *testing.T) {
 		{"bench --mode uid --url http://127.0.0.1:1", 1, "connection refused"},
 		{"bench --mode uid --url 127.0.0.1:8080", 2, "is no URL: write it like http://127.0.0.1:8080"},
 		{bench + " --mode uuid", 2, "give --mode queue, "},
-		{bench + " --concurrency 0", 2, "give --concurrency and --duration above 0"},
+		{bench + " --concurrency 0", 2, "give --concurrency, --count and --duration above 0"},
+		{bench + " --count 0", 2, "give --concurrency, --count and --duration above 0"},
 	})
 }
 
