@@ -171,8 +171,8 @@ func (b *bencher) run(ctx context.Context) error {
 	return nil
 }
 
-// path is what a request asks for, with its query, in the form that all modes have. Values of gatePass end in 64 characters that follow each other, so
-// all shards get as many requests.
+// path is what a request asks for, with its query, in the form that all modes have. Values of gatePass end in 64
+// characters that follow each other, so all shards get as many requests.
 func (b *bencher) path(turn int) (path string) {
 	turn %= max(1, b.passes)
 	name := fmt.Sprintf("bench-%d-%c", turn/model.Shards, '?'+turn%model.Shards)
