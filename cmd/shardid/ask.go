@@ -134,9 +134,6 @@ func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err err
 
 var errNotShardid = errors.New("the server does not answer as shardid does: check the URL")
 
-// maxAnswer is more than any answer of a server, in bytes: a million tags have about 300 each.
-const maxAnswer = 1 << 30
-
 // token reads the token file; "" without one.
 func (a asking) token() (string, error) {
 	if a.tokenFile == "" {
@@ -192,7 +189,7 @@ func (a asking) send(
 		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, err = io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", target, err)
 	}

@@ -52,10 +52,7 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 		return err
 	}
 	_ = tellDeployment(ctx, db, client) // run says what is wrong with the database
-	log, _, err := newLogger(os.Stderr, cfg.Log)
-	if err != nil {
-		return err
-	}
+	log, _ := newLogger(os.Stderr, cfg.Log)
 	opts := adminOptions(cfg, db, log)
 	if client != nil {
 		opts.Forget = client.Sequences().Forget

@@ -69,10 +69,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 		l.readFile(data)
 	}
 	l.readEnv(environ)
-	settings, err := flags.GetStringArray(setFlag)
-	if err != nil {
-		return nil, err
-	}
+	settings, _ := flags.GetStringArray(setFlag) // it is such a flag
 	for _, setting := range settings {
 		l.readSetting(setting)
 	}
