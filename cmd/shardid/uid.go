@@ -82,7 +82,7 @@ func (a *App) wireUID() error {
 func uidLayout(cfg Config) model.UIDLayout {
 	c := cfg.UID
 	return model.UIDLayout{
-		TimeBits: uint(c.TimeBits), WorkerBits: uint(c.WorkerBits), SeqBits: uint(c.SeqBits), Epoch: c.Epoch.Time,
+		TimeBits: uint(c.TimeBits), WorkerBits: uint(c.WorkerBits), SeqBits: uint(c.SeqBits), Epoch: c.Epoch,
 	}
 }
 

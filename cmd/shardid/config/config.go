@@ -143,7 +143,7 @@ type UID struct {
 	TimeBits         int           `yaml:"time_bits" default:"28" is:"1…61"`
 	WorkerBits       int           `yaml:"worker_bits" default:"22" is:"1…61"`
 	SeqBits          int           `yaml:"seq_bits" default:"13" is:"1…61"`
-	Epoch            Date          `yaml:"epoch" default:"2026-01-01"`
+	Epoch            time.Time     `yaml:"epoch" default:"2026-01-01"`
 	BoostPower       int           `yaml:"boost_power" default:"3" is:"1…16"`
 	PaddingFactor    int           `yaml:"padding_factor" default:"50" is:"1…99"`
 	ScheduleInterval time.Duration `yaml:"schedule_interval" default:"off" is:"1s…24h"`

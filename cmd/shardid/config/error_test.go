@@ -41,6 +41,7 @@ func TestConfigFileErrors(t *testing.T) {
 			"500ms, 2s or 5m",
 		"uid: {epoch: 2026-02-30}\n": `1: uid.epoch: "2026-02-30" is not a date: write it as YYYY-MM-DD, or with ` +
 			"time and zone as 2016-05-20T00:00:00+08:00",
+		"uid: {epoch: '2026-02-03T00:00:00.5Z'}\n": `1: uid.epoch: "2026-02-03T00:00:00.5Z" is not a date: write it`,
 		"snowflake: {worker: {local_map: {'10.0.0.1:1': x}}}\n": `1: snowflake.worker.local_map: "10.0.0.1:1=x" is ` +
 			`not a key with a whole number: write ip:port=1 in a variable and {"ip:port": 1} in the file`,
 		// The value itself.
