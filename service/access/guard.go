@@ -56,8 +56,8 @@ type Options struct {
 type Guard struct {
 	*reloader
 	opts  Options
-	admin *Token                            // of the configuration; nil for none
-	file  atomic.Pointer[map[digest]*Token] // which does not change; nil only before the first load
+	admin *Token                                // of the configuration; nil for none
+	file  atomic.Pointer[map[Credential]*Token] // which does not change; nil only before the first load
 }
 
 // CheckToken refuses a token of the configuration that an Authorization header cannot
@@ -84,7 +84,7 @@ func NewGuard(opts Options) (*Guard, error) {
 	}
 	g := &Guard{opts: opts}
 	if opts.AdminToken != "" {
-		g.admin = &Token{entry: entry{Name: AdminName}, admin: true, sum: sha256.Sum256([]byte(opts.AdminToken))}
+		g.admin = &Token{entry: entry{Name: AdminName}, admin: true, sum: NewCredential([]byte(opts.AdminToken))}
 	}
 	g.reloader = newReloader(g.load, opts.Report, opts.File)
 	if err := g.reload(); err != nil {
@@ -95,7 +95,7 @@ func NewGuard(opts Options) (*Guard, error) {
 
 // load reads the file. Each token may use the whole of its rate and quota from then on.
 func (g *Guard) load() error {
-	all := map[digest]*Token{}
+	all := map[Credential]*Token{}
 	if g.opts.File == "" {
 		g.file.Store(&all)
 		return nil
@@ -142,7 +142,7 @@ func (g *Guard) Client(h http.Header) (*Token, error) {
 // configuration is good too.
 func (g *Guard) Operator(h http.Header) (*Token, error) {
 	c, err := bearer(h)
-	if err == nil && g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], c.sum[:]) == 1 {
+	if err == nil && g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], c[:]) == 1 {
 		return g.admin, nil
 	}
 	if err != nil {
@@ -151,11 +151,11 @@ func (g *Guard) Operator(h http.Header) (*Token, error) {
 	return g.Use(c)
 }
 
-// Credential is what is kept of a token that came with a connection or a request: its digest.
-type Credential struct{ sum digest }
+// Credential is what is kept of a token: its SHA-256.
+type Credential [sha256.Size]byte
 
 // NewCredential is of a token that came by another protocol than HTTP.
-func NewCredential(token []byte) Credential { return Credential{sha256.Sum256(token)} }
+func NewCredential(token []byte) Credential { return sha256.Sum256(token) }
 
 // Use is Client for a credential: one request of the token's rate is used up.
 func (g *Guard) Use(c Credential) (*Token, error) {
@@ -178,7 +178,7 @@ func (g *Guard) Check(c Credential) error {
 // find returns a token of the file. The time of the lookup depends on digests at most,
 // which a caller cannot choose.
 func (g *Guard) find(c Credential) (*Token, error) {
-	t := (*g.file.Load())[c.sum]
+	t := (*g.file.Load())[c]
 	if t == nil || t.Expired(g.opts.Now()) {
 		return nil, errUnknown
 	}

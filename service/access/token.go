@@ -30,8 +30,8 @@ const (
 )
 
 // modeNames are the modes as files name them, in the order of their bits.
-func modeNames() [6]string {
-	return [6]string{"queue", "segment", "snowflake", "uid", "lease", "sequence"}
+func modeNames() []string {
+	return []string{"queue", "segment", "snowflake", "uid", "lease", "sequence"}
 }
 
 // String names the modes of the set.
@@ -44,9 +44,6 @@ func (m Modes) String() string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// digest is the SHA-256 of a token.
-type digest [sha256.Size]byte
 
 // prefix lets people, and programs that look for leaked secrets, recognize a token.
 const prefix = "shardid_"
@@ -63,7 +60,7 @@ func Generate() (token, sum string) {
 // everything. Safe for concurrent use; only what is left of its limits changes.
 type Token struct {
 	entry
-	sum      digest             // of the token, which is known to its bearer alone
+	sum      Credential         // of the token, which is known to its bearer alone
 	admin    bool               // the token is for administration
 	of       map[Modes][]string // what it may have of each mode, such as tags; * at the end stands for any end
 	requests *limit             // those of a second; nil: as many as it likes
@@ -88,8 +85,7 @@ const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequenc
 // grant adds what an item of the list may stands for; false for one that stands for nothing.
 func (t *Token) grant(item string) bool {
 	mode, what, of := strings.Cut(item, ":")
-	modes := modeNames()
-	i := slices.Index(modes[:], mode)
+	i := slices.Index(modeNames(), mode)
 	if mode == "admin" && !of {
 		t.admin = true
 		return true
