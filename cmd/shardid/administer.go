@@ -12,11 +12,11 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"shardid/model"
 	"shardid/service/admin"
@@ -130,14 +130,7 @@ func (n noun) flag(field admin.Field) string {
 	if field.Name == n.Fields[0].Name {
 		return n.One
 	}
-	var name strings.Builder
-	for _, r := range field.Name {
-		if unicode.IsUpper(r) {
-			name.WriteByte('-')
-		}
-		name.WriteRune(unicode.ToLower(r))
-	}
-	return name.String()
+	return strings.ToLower(regexp.MustCompile("[A-Z]").ReplaceAllString(field.Name, "-$0"))
 }
 
 // addField makes a field a flag, if one of the verbs takes it.
@@ -153,10 +146,7 @@ func (o *order) addField(field admin.Field) {
 	if name == o.One {
 		takes = []string{verbAdd, verbSet, verbDelete}
 	}
-	if len(takes) == 0 {
-		return
-	}
-	if zero := field.Value.Zero; field.Default != nil && field.Default != zero {
+	if field.Default != nil && field.Default != field.Value.Zero {
 		usage = fmt.Sprintf("%s; %v by default", usage, field.Default)
 	}
 	switch zero := field.Value.Zero.(type) {
@@ -219,44 +209,41 @@ func (o *order) value(field admin.Field) (value any) {
 	return value
 }
 
-// body is what the flags say, but for the field that names a thing.
-func (o *order) body() map[string]any {
-	body := map[string]any{}
-	for _, field := range o.Fields[1:] {
-		if o.cmd.Flags().Changed(o.flag(field)) {
-			body[field.Name] = o.value(field)
-		}
-	}
-	return body
-}
-
 // run does what the verb says.
 func (o *order) run(ctx context.Context, cfg Config) error {
 	if o.file != "" {
 		return o.addFile(ctx, cfg)
 	}
-	key, body := o.value(o.Fields[0]), o.body()
+	key, body := o.value(o.Fields[0]), map[string]any{}
+	for _, field := range o.Fields[1:] { // the first is the key
+		if o.cmd.Flags().Changed(o.flag(field)) {
+			body[field.Name] = o.value(field)
+		}
+	}
+	var thing answered
+	var what string
+	var err error
 	switch o.verb {
+	case verbList:
+		return o.list(ctx, cfg)
 	case verbAdd:
 		body[o.Fields[0].Name] = key
-		thing, made, err := o.add(ctx, cfg, body, o.ifMissing)
-		if err != nil {
-			return err
-		}
-		return o.tellAdded(thing, made)
+		thing, what, err = o.add(ctx, cfg, body, o.ifMissing)
 	case verbSet:
-		thing, err := o.send(ctx, cfg, http.MethodPatch, key, body)
-		if err != nil {
-			return err
-		}
-		return o.tell(thing, "is changed")
+		what = "is changed"
+		thing, err = o.send(ctx, cfg, http.MethodPatch, key, body)
 	case verbDelete:
-		thing, err := o.send(ctx, cfg, http.MethodDelete, key, nil)
-		if err != nil {
-			return err
-		}
-		return o.tell(thing, "is deleted")
+		what = "is deleted"
+		thing, err = o.send(ctx, cfg, http.MethodDelete, key, nil)
 	}
+	if err != nil {
+		return err
+	}
+	return o.tell(thing, what)
+}
+
+// list shows all things.
+func (o *order) list(ctx context.Context, cfg Config) error {
 	answer, err := o.ask.send(ctx, cfg, http.MethodGet, "/admin/"+o.Path, nil)
 	if err != nil {
 		return err
@@ -291,14 +278,6 @@ func (n noun) table(things []map[string]any) func(io.Writer) {
 type answered struct {
 	json   json.RawMessage
 	fields map[string]any
-}
-
-// tellAdded is tell for one that was made or is there.
-func (o *order) tellAdded(a answered, made bool) error {
-	if !made {
-		return o.tell(a, "is there, nothing was changed")
-	}
-	return o.tell(a, "is added")
 }
 
 // tell shows a thing, and says what became of it and from when on that counts.
@@ -337,27 +316,25 @@ func readNumbers(text []byte, into any) error {
 	return in.Decode(into)
 }
 
-// add adds a thing. With ifMissing it gives what is there instead, if that has what cannot be changed, also when
-// another process has added it meanwhile.
+// add adds a thing, and says so. With ifMissing it gives what is there instead, if that has what cannot be changed,
+// also when another process has added it meanwhile.
 func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
-) (a answered, made bool, err error) {
-	find := func() bool {
+) (a answered, what string, err error) {
+	isThere := func() bool {
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
-		if err == nil && o.isSame(there.fields, body) {
-			a = there
-			return true
-		}
-		return false
+		a = there
+		return err == nil && o.isSame(there.fields, body)
 	}
-	if ifMissing && find() {
-		return a, false, nil
+	const same = "is there, nothing was changed"
+	if ifMissing && isThere() {
+		return a, same, nil
 	}
 	added, err := o.send(ctx, cfg, http.MethodPost, nil, body)
-	if err != nil && ifMissing && find() {
-		return a, false, nil
+	if err != nil && ifMissing && isThere() {
+		return a, same, nil
 	}
-	return added, true, err
+	return added, "is added", err
 }
 
 // isSame says whether a thing that is there is one that was to be added: in what a new one must say, and in
@@ -408,10 +385,10 @@ func (o *order) addFile(ctx context.Context, cfg Config) error {
 	}
 	var failed []error
 	for i, body := range bodies {
-		a, made, err := o.add(ctx, cfg, body, true)
+		a, what, err := o.add(ctx, cfg, body, true)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
-		} else if err := o.tellAdded(a, made); err != nil {
+		} else if err := o.tell(a, what); err != nil {
 			return err
 		}
 	}

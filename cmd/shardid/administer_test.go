@@ -39,10 +39,10 @@ func TestIfMissing(t *testing.T) {
 					_, _ = w.Write([]byte(there))
 				}
 			})
-			got, made, err := o.add(t.Context(), Config{}, c.body, true)
+			got, what, err := o.add(t.Context(), Config{}, c.body, true)
 			if c.found {
 				check.Must(t, err)
-				check.Equal(t, made, false)
+				check.Equal(t, what, "is there, nothing was changed")
 				check.Equal(t, got.fields["step"], any(json.Number("9")))
 			} else {
 				check.Equal(t, fmt.Sprint(err), "it is there")

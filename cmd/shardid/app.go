@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,6 +105,36 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	return a, nil
 }
 
+const (
+	// headTimeout is how long a connection may take until the head of its first request has come, or the token that a
+	// Redis client needs.
+	headTimeout = 5 * time.Second
+	// idleTimeout is how long a connection is kept between two requests.
+	idleTimeout = time.Minute
+	// slack is for what should take no time: to read a request, to write an answer.
+	slack = 10 * time.Second
+)
+
+// requestTimeout is for a whole request and its answer. Its end would cancel one that waits.
+func requestTimeout(cfg Config) time.Duration {
+	return headTimeout + cfg.Server.RequestTimeout + slack
+}
+
+// limits bound the connections of both front ends. By default there are three quarters of the descriptors, as the rest
+// is for stores and files, and at most what fits into 300 MB of memory.
+func limits(cfg Config) guard.Limits {
+	l := guard.Limits{Most: cfg.Server.MaxConnections, New: headTimeout, Idle: idleTimeout, Active: requestTimeout(cfg)}
+	if l.Most == 0 {
+		const fit = 16384
+		l.Most = fit
+		var descriptors syscall.Rlimit
+		if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors) == nil {
+			l.Most = int(min(descriptors.Cur/4*3, fit))
+		}
+	}
+	return l
+}
+
 // newServer makes the server of the HTTP front end. The guard closes what is slow. With TLS comes HTTP/2, of whose
 // streams a connection knows nothing, so the server has timeouts there; they cost little beside TLS.
 func newServer(cfg Config, h http.Handler, state func(net.Conn, http.ConnState), log *slog.Logger) *http.Server {
@@ -157,11 +188,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
-	go func() {
-		if err := a.server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- fmt.Errorf("serve HTTP: %w", err)
-		}
-	}()
+	a.serveOn(listener, "HTTP", a.server.Serve)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
@@ -200,14 +227,24 @@ func (a *App) startRESP(ctx context.Context) error {
 		defer cancel()
 		return server.Stop(ctx)
 	})
-	go func() {
-		if err := server.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- fmt.Errorf("serve RESP: %w", err)
-		}
-	}()
+	a.serveOn(listener, "RESP", server.Serve)
 	a.log.Info("listening for Redis clients", "addr", listener.Addr().String(),
 		"try", fmt.Sprintf("redis-cli -p %d INCR queue:1:alice", listener.Addr().(*net.TCPAddr).Port))
 	return nil
+}
+
+// serveOn has a front end serve what comes to a listener, within the bounds on connections and with TLS where it is
+// configured, until the front end is stopped.
+func (a *App) serveOn(l net.Listener, name string, serve func(net.Listener) error) {
+	l = a.guard.Listen(l)
+	if a.certificates != nil {
+		l = tls.NewListener(l, a.certificates.Server())
+	}
+	go func() {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- fmt.Errorf("serve %s: %w", name, err)
+		}
+	}()
 }
 
 // drainTime is how long a front end may take to answer what has come: as long as a
@@ -229,9 +266,6 @@ func (a *App) stopHTTP(ctx context.Context) error {
 	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.guard.Open())
 	return a.server.Close()
 }
-
-// Failed tells when the service cannot continue.
-func (a *App) Failed() <-chan error { return a.failed }
 
 func (a *App) onStop(name string, run func(context.Context) error) {
 	a.teardown = append(a.teardown, step{name, run})

@@ -33,8 +33,8 @@ func rules() []rule {
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
 		{imported: "go.opentelemetry.io", only: []string{"service/observe", "service/httpapi"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid", "docs/examples"}},
-		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "service/loadgen", "cmd",
-			"scripts/testserver", "scripts/rig", "scripts/bench"}},
+		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "cmd", "scripts/testserver",
+			"scripts/rig", "scripts/bench"}},
 	}
 }
 

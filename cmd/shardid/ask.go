@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -79,12 +80,9 @@ func (c *cli) health() *cobra.Command {
 	})
 }
 
-// resolve is what to ask, and by which client. A URL without a path means /readyz.
-func (a asking) resolve(cfg Config) (target string, client *http.Client, err error) {
-	if a.handler != nil {
-		return "http://shardid" + a.url, &http.Client{Transport: inProcess{a.handler}}, nil
-	}
-	target, secure := a.url, &tls.Config{}
+// resolve is the URL of the server, or of its page, and how to trust it.
+func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err error) {
+	target = a.url
 	if a.url == "" || a.url[0] == '/' {
 		if target, err = serverURL(cfg.Server); err == nil {
 			secure, err = ownTLS(cfg.Server)
@@ -97,15 +95,11 @@ func (a asking) resolve(cfg Config) (target string, client *http.Client, err err
 		return "", nil, err
 	}
 	u, err := url.Parse(target)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", nil, fmt.Errorf("%w: --url %q is no URL: write it like http://127.0.0.1:8080",
 			model.ErrInvalidArgument, target)
 	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/readyz"
-	}
-	// Through no proxy: what is asked is this server and no other.
-	return u.String(), &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}, nil
+	return strings.TrimRight(target, "/"), secure, nil
 }
 
 // ownTLS is for the server of this configuration, on this machine. Its certificate is
@@ -125,17 +119,20 @@ func ownTLS(s ServerConfig) (*tls.Config, error) {
 }
 
 // health gives the answer of a server that should get requests; any other is an
-// error, which says why in the server's own words.
+// error, which says why in the server's own words. A URL without a path means /readyz.
 func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err error) {
-	body, err := a.send(ctx, cfg, http.MethodGet, "", nil)
+	page := ""
+	if u, err := url.Parse(a.url); err == nil && strings.Trim(u.Path, "/") == "" {
+		page = "/readyz"
+	}
+	body, err := a.send(ctx, cfg, http.MethodGet, page, nil)
 	if err == nil && (json.Unmarshal(body, &r) != nil || r.Status == "") {
-		err = errors.New("the server does not answer as shardid does: check the URL")
+		err = errNotShardid
 	}
 	return r, err
 }
 
-// maxAnswer is more than any answer of a server, in bytes: a million tags have about 300 each.
-const maxAnswer = 1 << 30
+var errNotShardid = errors.New("the server does not answer as shardid does: check the URL")
 
 // token reads the token file; "" without one.
 func (a asking) token() (string, error) {
@@ -154,15 +151,20 @@ func (a asking) token() (string, error) {
 func (a asking) send(
 	ctx context.Context, cfg Config, method, path string, body map[string]any,
 ) (answer []byte, err error) {
-	a.url = strings.TrimRight(a.url, "/") + path
 	token, err := a.token()
 	if err != nil {
 		return nil, err
 	}
-	target, client, err := a.resolve(cfg)
-	if err != nil {
-		return nil, err
+	target, client := "http://shardid", &http.Client{Transport: inProcess{a.handler}}
+	if a.handler == nil {
+		var secure *tls.Config
+		if target, secure, err = a.resolve(cfg); err != nil {
+			return nil, err
+		}
+		// Through no proxy: what is asked is this server and no other.
+		client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}
 	}
+	target += path
 	var sent []byte
 	if body != nil {
 		if sent, err = json.Marshal(body); err != nil {
@@ -187,7 +189,7 @@ func (a asking) send(
 		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	answer, err = io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of %s: %w", target, err)
 	}
@@ -237,23 +239,10 @@ type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &written{header: http.Header{}, status: http.StatusOK}
+	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.Buffer)}, nil
+	return w.Result(), nil
 }
-
-// written is an answer of a handler of this process.
-type written struct {
-	header http.Header
-	status int
-	bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (w *written) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *written) WriteHeader(status int) { w.status = status }
 
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {
@@ -306,7 +295,7 @@ With --wait, a script that has started the server continues as soon as that is r
 func (a asking) status(ctx context.Context, cfg Config) (s httpapi.Status, body []byte, err error) {
 	body, err = a.send(ctx, cfg, http.MethodGet, "/api/status", nil)
 	if err == nil && (json.Unmarshal(body, &s) != nil || s.Version == "") {
-		err = errors.New("the server does not answer as shardid does: check the URL")
+		err = errNotShardid
 	}
 	return s, body, err
 }

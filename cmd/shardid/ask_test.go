@@ -16,16 +16,17 @@ import (
 	"shardid/service/monitor"
 )
 
-func TestHealthTarget(t *testing.T) {
+func TestServerToAsk(t *testing.T) {
 	for _, c := range []struct{ url, addr, cert, want string }{
-		{"", "127.0.0.1:8080", "", "http://127.0.0.1:8080/readyz"},
-		{"", "[::]:9", "", "http://127.0.0.1:9/readyz"},
-		{"", "[::1]:8080", "", "http://[::1]:8080/readyz"},
-		{"", ":8080", "server.pem", "https://127.0.0.1:8080/readyz"},
+		{"", "127.0.0.1:8080", "", "http://127.0.0.1:8080"},
+		{"", "[::]:9", "", "http://127.0.0.1:9"},
+		{"", "[::1]:8080", "", "http://[::1]:8080"},
+		{"", ":8080", "server.pem", "https://127.0.0.1:8080"},
 		{"/livez", ":8080", "", "http://127.0.0.1:8080/livez"},
-		{"http://10.0.0.5:8080", ":1", "server.pem", "http://10.0.0.5:8080/readyz"},
-		{"https://ids.example.com/", "", "", "https://ids.example.com/readyz"},
+		{"http://10.0.0.5:8080", ":1", "server.pem", "http://10.0.0.5:8080"},
+		{"https://ids.example.com/", "", "", "https://ids.example.com"},
 		{"http://10.0.0.5:8080/livez", "", "", "http://10.0.0.5:8080/livez"},
+		{"http://10.0.0.5:8080?count=2", "", "", ""},
 		{"", "127.0.0.1:0", "", ""},
 		{"10.0.0.5:8080", "", "", ""},
 		{"http://", "", "", ""},
@@ -41,7 +42,8 @@ func TestHealthTarget(t *testing.T) {
 // TestHealthOfOwnTLS: the server's certificate is for another name than the
 // loopback's, and that is no illness; of any other server it is.
 func TestHealthOfOwnTLS(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		check.Equal(t, r.URL.Path, "/readyz")
 		_, _ = w.Write([]byte(`{"status":"ok"}`))
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

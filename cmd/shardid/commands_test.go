@@ -16,10 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"shardid/cmd/shardid/config"
 	"shardid/scripts/check"
-
-	"github.com/spf13/pflag"
 )
 
 // The commands as users type them, run in the process on the embedded stores. A session is what one of them types in
@@ -403,10 +400,7 @@ func TestCommandsWithStoreAway(t *testing.T) {
 // served serves in the folder of the test, with --demo, until stop is called.
 func served(t *testing.T, flags ...string) (url string, stop func()) {
 	t.Helper()
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.AddFlags(set)
-	check.Must(t, set.Parse(append(flags, "--set=server.addr=127.0.0.1:0")))
-	loaded, err := config.Load(set, nil)
+	loaded, err := load(t, nil, append(flags, "--set=server.addr=127.0.0.1:0")...)
 	check.Must(t, err)
 	app, err := NewApp(loaded.Config, slog.New(slog.DiscardHandler), nil)
 	check.Must(t, err)

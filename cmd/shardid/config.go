@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"shardid/cmd/shardid/config"
-	"shardid/service/access"
-
 	"github.com/spf13/cobra"
 )
 
@@ -22,21 +19,15 @@ func (c *cli) config() *cobra.Command {
   shardid config check --config /etc/shardid/config.yaml`,
 		ValidArgs: []string{"check"}, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}
-	return c.loading(cmd, func(cmd *cobra.Command, _ []string, l *config.Loaded) error {
-		cfg := l.Config
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		_, _, own := openAccess(cfg.Server, nil, nil)
 		database := addTLSFiles(&tls.Config{MinVersion: tls.VersionTLS12}, "database", cfg.Database.TLSFiles)
 		redis := addTLSFiles(&tls.Config{MinVersion: tls.VersionTLS12}, "redis", cfg.Redis.TLSFiles)
-		_, tokens := access.NewGuard(access.Options{File: cfg.Server.TokensFile})
-		var own error
-		if s := cfg.Server; s.TLSCertFile != "" {
-			files := access.CertificateFiles{Cert: s.TLSCertFile, Key: s.TLSKeyFile, ClientCA: s.TLSClientCAFile}
-			_, own = access.NewCertificates(files, nil)
-		}
-		if err := errors.Join(tokens, own, database, redis); err != nil {
+		if err := errors.Join(own, database, redis); err != nil {
 			return err
 		}
-		file := cmp.Or(l.File, "no file, only defaults, environment and --set")
-		return c.print(cmd, map[string]any{"ok": true, "file": l.File}, func(w io.Writer) {
+		file := cmp.Or(c.file, "no file, only defaults, environment and --set")
+		return c.print(cmd, map[string]any{"ok": true, "file": c.file}, func(w io.Writer) {
 			fmt.Fprintf(w, "the configuration is right: %s\n", file)
 		})
 	})

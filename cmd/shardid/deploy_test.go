@@ -73,11 +73,11 @@ func packageSettings(t *testing.T) (file string) {
 }
 
 // load reads a configuration as shardid does.
-func load(t *testing.T, file string, environ []string) (*config.Loaded, error) {
+func load(t *testing.T, environ []string, args ...string) (*config.Loaded, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
 	config.AddFlags(flags)
-	check.Must(t, flags.Set("config", file))
+	check.Must(t, flags.Parse(args))
 	return config.Load(flags, environ)
 }
 
@@ -102,11 +102,11 @@ func TestDeployConfigs(t *testing.T) {
 			if !filepath.IsAbs(file) {
 				file = deployDir + file
 			}
-			cfg, err := load(t, file, environment(c.vars))
+			cfg, err := load(t, environment(c.vars), "--config", file)
 			check.Must(t, err)
 			for key, value := range c.vars {
-				if _, err := load(t, file, append(environment(c.vars), key+"="+value)); strings.Contains(value,
-					config.Placeholder) && err == nil {
+				_, err := load(t, append(environment(c.vars), key+"="+value), "--config", file)
+				if strings.Contains(value, config.Placeholder) && err == nil {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}

@@ -143,13 +143,14 @@ type holder struct {
 
 // acquire leases a worker ID, for as long as --wait allows.
 func (h *holder) acquire(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
+	defer cancel()
 	given := map[string]any{"instance": h.instance}
-	for last := time.Now().Add(h.wait); ; {
-		if h.lease, err = h.request(ctx, http.MethodPost, "", time.Until(last), given); err == nil {
+	for {
+		if h.lease, err = h.request(ctx, http.MethodPost, "", h.wait, given); err == nil {
 			break
 		}
-		isLast := time.Now().Add(time.Second).After(last)
-		if isFinal(err) || isLast || !background.Pause(ctx, time.Second, nil) {
+		if isFinal(err) || !background.Pause(ctx, time.Second, nil) {
 			return err
 		}
 		h.say("no worker ID yet, trying again for up to %v: %s", h.wait, oneLine(err))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -22,15 +21,16 @@ const (
 
 // newLogger writes text to a terminal and JSON elsewhere, unless the format is
 // chosen. The level can be changed while it is in use.
-func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel, error) {
+func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		return nil, nil, fmt.Errorf("log.level: %w", err)
+	_ = level.UnmarshalText([]byte(cfg.Level)) // the configuration is checked
+	asText := cfg.Format == "text"
+	if info, err := f.Stat(); err == nil && cfg.Format == "auto" {
+		asText = info.Mode()&os.ModeCharDevice != 0
 	}
-	asText := cfg.Format == "text" || cfg.Format == "auto" && isTerminal(f)
 	control := &logLevel{configured: level, audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
 	control.current.Set(level)
-	return slog.New(newLogHandler(f, asText, &control.current)), control, nil
+	return slog.New(newLogHandler(f, asText, &control.current)), control
 }
 
 func newLogHandler(w io.Writer, asText bool, level slog.Leveler) slog.Handler {
@@ -47,11 +47,6 @@ func inUTC(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	}
 	return a
-}
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // tellBadRows tells of rows that cannot be used, each time that they are read. Safe for concurrent use.

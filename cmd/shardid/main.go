@@ -46,6 +46,7 @@ type cli struct {
 	root *cobra.Command
 	ran  bool           // a command began: what fails from here on is no wrong usage
 	json bool           // --json
+	file string         // of the configuration; "" for none
 	keys *pflag.FlagSet // --config and --set, which the commands share: only one of them runs
 }
 
@@ -107,13 +108,6 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // command completes cmd: run gets the configuration.
 func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Config) error) *cobra.Command {
-	return c.loading(cmd, func(cmd *cobra.Command, args []string, l *config.Loaded) error {
-		return run(cmd, args, l.Config)
-	})
-}
-
-// loading is command for one that looks at where the configuration comes from.
-func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *config.Loaded) error) *cobra.Command {
 	cmd.Flags().AddFlagSet(c.keys)
 	if cmd.Name() != "serve" && cmd.Name() != "lease" {
 		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
@@ -128,7 +122,8 @@ example, and every key that is no secret can be set by --set server.addr=:8080.`
 		if err != nil {
 			return err
 		}
-		return run(cmd, args, l)
+		c.file = l.File
+		return run(cmd, args, l.Config)
 	}
 	return cmd
 }

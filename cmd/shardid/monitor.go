@@ -94,20 +94,6 @@ func (a *App) status(_ context.Context) httpapi.Status {
 	return s
 }
 
-// wireObserve begins to send spans when a receiver is configured, and prepares what
-// watches the stores. It comes before all others, so that it is stopped after them.
-func (a *App) wireObserve() error {
-	var err error
-	if a.tracer, err = observe.StartTracer(versionString(), a.log); err != nil {
-		return err
-	}
-	if a.tracer != nil {
-		a.onStop("tracing", a.tracer.Stop)
-	}
-	a.stores = observe.NewStores(a.tracer, a.registry)
-	return nil
-}
-
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() prometheus.Gatherer {
 	sources := observe.Sources{Version: versionString(), Registry: a.registry, Apps: a.queue.Seen}

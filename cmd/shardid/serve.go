@@ -52,10 +52,7 @@ explains:
 // serve runs the service until a signal or a failure of the listener. SIGTERM
 // drains with the configured delay, Ctrl-C without; a second signal kills.
 func serve(ctx context.Context, cfg Config, demo bool) error {
-	log, level, err := newLogger(os.Stderr, cfg.Log)
-	if err != nil {
-		return err
-	}
+	log, level := newLogger(os.Stderr, cfg.Log)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
@@ -76,7 +73,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 		if s == os.Interrupt {
 			delay = 0
 		}
-	case err = <-app.Failed():
+	case err = <-app.failed:
 		delay = 0
 	case <-ctx.Done():
 		delay = 0

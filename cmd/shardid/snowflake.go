@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"time"
 
 	"shardid/client/idgen"
@@ -22,15 +22,8 @@ import (
 	"shardid/service/worker"
 )
 
-// Registries of worker IDs, snowflake.worker.mode.
-const (
-	workerZK          = zkstore.ModeForever
-	workerZKRecycle   = zkstore.ModeRecycle
-	workerZKEphemeral = zkstore.ModeEphemeral
-	workerMySQL       = "mysql"
-	workerLocal       = workerfile.ModeLocal
-	workerOrdinal     = workerfile.ModeOrdinal
-)
+// workerMySQL is the snowflake.worker.mode whose registry is the database, MySQL or not.
+const workerMySQL = "mysql"
 
 // snowflakeMode is the snowflake mode as it is wired.
 type snowflakeMode struct {
@@ -73,8 +66,7 @@ func workersOptions(cfg Config) sqlstore.WorkersOptions {
 // otherwise.
 func (a *App) openZooKeeper() (*zkstore.Store, []monitor.Probe, error) {
 	s := a.cfg.Snowflake
-	ensembles := []string{workerZK, workerZKRecycle, workerZKEphemeral}
-	if !s.Enabled || !slices.Contains(ensembles, s.Worker.Mode) {
+	if !s.Enabled || !strings.HasPrefix(s.Worker.Mode, "zk") {
 		return nil, nil, nil
 	}
 	store, err := zkstore.New(zkstore.Options{
@@ -112,10 +104,9 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	}
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake, a.issuer.Snowflake = m, m.service
-	a.onStop("snowflake", m.keeper.Stop)
 	a.addMode(httpapi.ModeSnowflake, access.Snowflake, m.keeper.Ready, func(listens net.Addr) {
 		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
-	})
+	}, m.keeper.Stop)
 	return nil
 }
 
@@ -130,7 +121,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 	case workerMySQL:
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
 		opts.Registry = a.db.Workers(workersOptions(a.cfg))
-	case workerOrdinal:
+	case workerfile.ModeOrdinal:
 		host, err := os.Hostname()
 		if err != nil {
 			return nil, err
@@ -140,12 +131,12 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 		open = func(o workerfile.Options) (*workerfile.File, error) {
 			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
 		}
-	case workerLocal:
+	case workerfile.ModeLocal:
 		opts.Registry = workerfile.Local(s.Worker.LocalMap)
 	default:
 		opts.Registry = zoo
 	}
-	if s.Worker.Mode != workerZKEphemeral {
+	if s.Worker.Mode != zkstore.ModeEphemeral {
 		opts.OpenFile = func(address string) (worker.File, error) {
 			_, port, _ := net.SplitHostPort(address) // instanceAddress and the configuration have checked it
 			dir := filepath.Join(a.cfg.DataDir, s.Name, port)

@@ -52,10 +52,7 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 		return err
 	}
 	_ = tellDeployment(ctx, db, client) // run says what is wrong with the database
-	log, _, err := newLogger(os.Stderr, cfg.Log)
-	if err != nil {
-		return err
-	}
+	log, _ := newLogger(os.Stderr, cfg.Log)
 	opts := adminOptions(cfg, db, log)
 	if client != nil {
 		opts.Forget = client.Sequences().Forget
@@ -178,20 +175,15 @@ func openRedis(cfg Config, observe model.Observe) (*redisstore.Store, error) {
 	if cfg.Redis.URL == "" {
 		return nil, nil
 	}
-	opts, err := redisOptions(cfg.Redis)
+	opts, err := redisstore.ParseURL(cfg.Redis.URL)
+	if err == nil && opts.TLS != nil {
+		err = addTLSFiles(opts.TLS, "redis", cfg.Redis.TLSFiles)
+	}
 	if err != nil {
 		return nil, err
 	}
 	opts.Observe = observe
 	return redisstore.New(opts), nil
-}
-
-func redisOptions(c config.Redis) (redisstore.Options, error) {
-	o, err := redisstore.ParseURL(c.URL)
-	if err == nil && o.TLS != nil {
-		err = addTLSFiles(o.TLS, "redis", c.TLSFiles)
-	}
-	return o, err
 }
 
 // redisLog takes what go-redis writes by itself; the failures it tells of come

@@ -47,7 +47,13 @@ func (a *App) wireUID() error {
 		Mode: c.Mode, Layout: layout, Region: region(a.cfg), Timeout: a.cfg.Server.RequestTimeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: c.ScheduleInterval,
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
-		Keeper: keeper, Idle: a.uidIdle, Now: now,
+		Keeper: keeper, Now: now,
+		Idle: func() error { // nil when a first call could be served, as far as is known
+			if err := a.monitor.Err(conditionDatabase); err != nil {
+				return fmt.Errorf("%w: a worker ID cannot be had: %s: %w", model.ErrNotReady, conditionDatabase, err)
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		return err
@@ -66,23 +72,17 @@ func (a *App) wireUID() error {
 		Reporter: a.monitor, Log: a.log, Now: now,
 	})
 	a.issuer.UID = a.uid
-	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, func(net.Addr) {}) // it begins with the first ID
-	a.onStop("uid", func(ctx context.Context) error { return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx)) })
-	return nil
-}
-
-// uidIdle is nil when a first call of the UID mode could be served, as far as is known.
-func (a *App) uidIdle() error {
-	if err := a.monitor.Err(conditionDatabase); err != nil {
-		return fmt.Errorf("%w: a worker ID cannot be had: %s: %w", model.ErrNotReady, conditionDatabase, err)
-	}
+	begin := func(net.Addr) {} // it begins with the first ID
+	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
+		return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx))
+	})
 	return nil
 }
 
 func uidLayout(cfg Config) model.UIDLayout {
 	c := cfg.UID
 	return model.UIDLayout{
-		TimeBits: uint(c.TimeBits), WorkerBits: uint(c.WorkerBits), SeqBits: uint(c.SeqBits), Epoch: c.Epoch.Time,
+		TimeBits: uint(c.TimeBits), WorkerBits: uint(c.WorkerBits), SeqBits: uint(c.SeqBits), Epoch: c.Epoch,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
 	"shardid/service/monitor"
+	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/sequence"
@@ -35,9 +36,14 @@ const (
 // wire picks the stores that the configuration names and builds the service on
 // them. It is the only place that knows which store is behind which interface.
 func (a *App) wire() (err error) {
-	if err := a.wireObserve(); err != nil {
+	// What watches the stores comes before them, so that it is stopped after them.
+	if a.tracer, err = observe.StartTracer(versionString(), a.log); err != nil {
 		return err
 	}
+	if a.tracer != nil {
+		a.onStop("tracing", a.tracer.Stop)
+	}
+	a.stores = observe.NewStores(a.tracer, a.registry)
 	client, err := openRedis(a.cfg, a.stores.Observe)
 	if err != nil {
 		return err
@@ -77,8 +83,12 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.wireSequence()
-	if err := a.wireAccess(); err != nil {
+	if a.access, a.certificates, err = openAccess(a.cfg.Server, a.log, a.monitor.Report); err != nil {
 		return err
+	}
+	a.onStop(conditionTokens, a.access.Stop)
+	if a.certificates != nil {
+		a.onStop(conditionTLS, a.certificates.Stop)
 	}
 	var records monitor.RecordStore
 	if client != nil {
@@ -134,9 +144,8 @@ func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
 	if a.queue, err = queue.New(o); err != nil {
 		return err
 	}
-	a.onStop("queue", a.queue.Stop)
 	a.issuer = &issuer.Issuer{Queue: a.queue, Region: region(a.cfg)}
-	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() })
+	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() }, a.queue.Stop)
 	return nil
 }
 
@@ -156,40 +165,35 @@ const (
 	conditionTLS    = "tls"
 )
 
-// wireAccess reads the tokens and the certificates.
-func (a *App) wireAccess() (err error) {
-	s := a.cfg.Server
-	a.access, err = access.NewGuard(access.Options{
-		AdminToken: s.AdminToken, File: s.TokensFile,
-		Report: func(err error) { a.monitor.Report(conditionTokens, err) }, Log: a.log,
-	})
-	if err != nil {
-		return err
-	}
-	a.onStop(conditionTokens, a.access.Stop)
+// openAccess reads the tokens and the certificates, which are nil without TLS. report is told later how that went
+// when the files changed.
+func openAccess(
+	s ServerConfig, log *slog.Logger, report func(condition string, err error),
+) (tokens *access.Guard, certificates *access.Certificates, err error) {
+	tokens, err = access.NewGuard(access.Options{AdminToken: s.AdminToken, File: s.TokensFile, Log: log,
+		Report: func(err error) { report(conditionTokens, err) }})
 	if s.TLSCertFile == "" {
-		return nil
+		return tokens, nil, err
 	}
-	a.certificates, err = access.NewCertificates(
+	certificates, failed := access.NewCertificates(
 		access.CertificateFiles{Cert: s.TLSCertFile, Key: s.TLSKeyFile, ClientCA: s.TLSClientCAFile},
-		func(err error) { a.monitor.Report(conditionTLS, err) })
-	if err != nil {
-		return err
-	}
-	a.onStop(conditionTLS, a.certificates.Stop)
-	return nil
+		func(err error) { report(conditionTLS, err) })
+	return tokens, certificates, errors.Join(err, failed)
 }
 
-// mode is a way of issuing IDs that is enabled, as the front ends and the start see it. It is stopped by onStop.
+// mode is a way of issuing IDs that is enabled, as the front ends and the start see it.
 type mode struct {
 	httpapi.Mode
 	bit   access.Modes
 	start func(listens net.Addr)
 }
 
-// addMode adds a mode to those that are started and served, in this order.
-func (a *App) addMode(name string, bit access.Modes, ready func() error, start func(net.Addr)) {
+// addMode adds a mode to those that are started and served, in this order, and stopped in the reverse one.
+func (a *App) addMode(
+	name string, bit access.Modes, ready func() error, start func(net.Addr), stop func(context.Context) error,
+) {
 	a.modes = append(a.modes, mode{httpapi.Mode{Name: name, Ready: ready}, bit, start})
+	a.onStop(name, stop)
 }
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
@@ -264,9 +268,39 @@ func (a *App) wireSegment() {
 		Table: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg), Registry: a.registry,
 	})
-	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
 	a.issuer.Segment = a.segment
-	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() })
+	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() },
+		a.segment.Stop)
+}
+
+// errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
+// server would have to ask it for each number.
+var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.url", model.ErrModeDisabled)
+
+func (a *App) wireSequence() {
+	switch {
+	case !a.cfg.Sequence.Enabled:
+		return
+	case a.redis == nil && a.cfg.Database.Driver != sqlstore.SQLite:
+		a.issuer.NoSequence = errNoRedis
+		return
+	}
+	o := sequence.Options{
+		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Server.RequestTimeout,
+		Registry: a.registry, Alone: a.cfg.Database.Driver == sqlstore.SQLite,
+		Prepare: func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) },
+	}
+	if a.redis != nil {
+		s := a.redis.Sequences()
+		o.Store, a.forgetSpace = s, s.Forget
+	} else {
+		s := memstore.NewSequences()
+		o.Store, a.forgetSpace = s, s.Forget
+	}
+	a.sequence = sequence.New(o)
+	a.issuer.Sequence = a.sequence
+	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() },
+		a.sequence.Stop)
 }
 
 // admin is the administration over HTTP. It has this replica's modes take changes over,

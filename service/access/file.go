@@ -51,7 +51,7 @@ func Parse(name string, data []byte) ([]*Token, error) {
 		return nil, fmt.Errorf("%s: has no token: if that is meant, write []; else restore it, or paste the line of "+
 			"shardid token new", name)
 	}
-	all, seen := make([]*Token, len(entries)), map[digest]bool{}
+	all, seen := make([]*Token, len(entries)), map[Credential]bool{}
 	for i, e := range entries {
 		t, problem := newToken(e)
 		if problem == "" && seen[t.sum] {
@@ -67,7 +67,7 @@ func Parse(name string, data []byte) ([]*Token, error) {
 
 // newToken is the token of an entry, or says what is wrong with that.
 func newToken(e entry) (t *Token, problem string) {
-	t = &Token{entry: e}
+	t = &Token{entry: e, of: map[Modes][]string{}}
 	sum, err := hex.DecodeString(e.SHA256)
 	switch {
 	case !tokenName.MatchString(e.Name):

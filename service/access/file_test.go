@@ -107,7 +107,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%v, %v", tokens, err)
 		}
 		for _, token := range tokens {
-			if !tokenName.MatchString(token.Name()) || token.sum == (digest{}) {
+			if !tokenName.MatchString(token.Name()) || token.sum == (Credential{}) {
 				t.Errorf("%+v", token)
 			}
 		}

@@ -56,14 +56,8 @@ type Options struct {
 type Guard struct {
 	*reloader
 	opts  Options
-	admin *Token                   // of the configuration; nil for none
-	file  atomic.Pointer[tokenSet] // nil only before the first load
-}
-
-// tokenSet are the tokens of a file. It does not change.
-type tokenSet struct {
-	byDigest map[digest]*Token
-	admins   bool // one of them is for administration
+	admin *Token                                // of the configuration; nil for none
+	file  atomic.Pointer[map[Credential]*Token] // which does not change; nil only before the first load
 }
 
 // CheckToken refuses a token of the configuration that an Authorization header cannot
@@ -90,7 +84,7 @@ func NewGuard(opts Options) (*Guard, error) {
 	}
 	g := &Guard{opts: opts}
 	if opts.AdminToken != "" {
-		g.admin = &Token{entry: entry{Name: AdminName}, admin: true, sum: sha256.Sum256([]byte(opts.AdminToken))}
+		g.admin = &Token{entry: entry{Name: AdminName}, admin: true, sum: NewCredential([]byte(opts.AdminToken))}
 	}
 	g.reloader = newReloader(g.load, opts.Report, opts.File)
 	if err := g.reload(); err != nil {
@@ -101,9 +95,9 @@ func NewGuard(opts Options) (*Guard, error) {
 
 // load reads the file. Each token may use the whole of its rate and quota from then on.
 func (g *Guard) load() error {
-	old, set := g.file.Load(), &tokenSet{byDigest: map[digest]*Token{}}
+	all := map[Credential]*Token{}
 	if g.opts.File == "" {
-		g.file.Store(set)
+		g.file.Store(&all)
 		return nil
 	}
 	tokens, err := ReadFile(g.opts.File)
@@ -111,78 +105,80 @@ func (g *Guard) load() error {
 		return fmt.Errorf("server.tokens_file: %w", err)
 	}
 	for _, t := range tokens {
-		set.byDigest[t.sum] = t
-		set.admins = set.admins || t.admin
+		all[t.sum] = t
 		for _, l := range []*limit{t.requests, t.ids} {
 			if l != nil {
 				l.now = g.opts.Now
 			}
 		}
 	}
-	if old != nil {
+	if g.file.Swap(&all) != nil {
 		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens))
 	}
-	g.file.Store(set)
 	return nil
 }
 
 // HasAdmin says whether there is a token for administration at all.
-func (g *Guard) HasAdmin() bool { return g.admin != nil || g.file.Load().admins }
+func (g *Guard) HasAdmin() bool {
+	for _, t := range *g.file.Load() {
+		if t.admin {
+			return true
+		}
+	}
+	return g.admin != nil
+}
 
 // Client finds the token of a request for IDs: one of the file. A request of its
 // rate is used up. Errors: model.ErrNoToken, *TooManyError.
 func (g *Guard) Client(h http.Header) (*Token, error) {
-	sum, err := bearer(h)
+	c, err := bearer(h)
 	if err != nil {
 		return nil, err
 	}
-	return g.use(sum)
+	return g.Use(c)
 }
 
 // Operator is Client for administration and monitoring, where the token of the
 // configuration is good too.
 func (g *Guard) Operator(h http.Header) (*Token, error) {
-	sum, err := bearer(h)
-	if err != nil {
-		return nil, err
-	}
-	if g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], sum[:]) == 1 {
+	c, err := bearer(h)
+	if err == nil && g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], c[:]) == 1 {
 		return g.admin, nil
 	}
-	return g.use(sum)
-}
-
-// Credential is what a connection keeps of the token that it came with: its digest.
-type Credential struct{ sum digest }
-
-// NewCredential is of a token that came by another protocol than HTTP.
-func NewCredential(token []byte) Credential { return Credential{sha256.Sum256(token)} }
-
-// Use is Client for a credential: one request of the token's rate is used up.
-func (g *Guard) Use(c Credential) (*Token, error) { return g.use(c.sum) }
-
-// Check says whether a credential is of a token of the file. Errors: model.ErrNoToken.
-func (g *Guard) Check(c Credential) error {
-	_, err := g.find(c.sum)
-	return err
-}
-
-// use finds a token and uses up one request of its rate.
-func (g *Guard) use(sum digest) (*Token, error) {
-	t, err := g.find(sum)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.request(); err != nil {
+	return g.Use(c)
+}
+
+// Credential is what is kept of a token: its SHA-256.
+type Credential [sha256.Size]byte
+
+// NewCredential is of a token that came by another protocol than HTTP.
+func NewCredential(token []byte) Credential { return sha256.Sum256(token) }
+
+// Use is Client for a credential: one request of the token's rate is used up.
+func (g *Guard) Use(c Credential) (*Token, error) {
+	t, err := g.find(c)
+	if err == nil {
+		err = t.request()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
+// Check says whether a credential is of a token of the file. Errors: model.ErrNoToken.
+func (g *Guard) Check(c Credential) error {
+	_, err := g.find(c)
+	return err
+}
+
 // find returns a token of the file. The time of the lookup depends on digests at most,
 // which a caller cannot choose.
-func (g *Guard) find(sum digest) (*Token, error) {
-	t := g.file.Load().byDigest[sum]
+func (g *Guard) find(c Credential) (*Token, error) {
+	t := (*g.file.Load())[c]
 	if t == nil || t.Expired(g.opts.Now()) {
 		return nil, errUnknown
 	}
@@ -191,26 +187,26 @@ func (g *Guard) find(sum digest) (*Token, error) {
 
 var errUnknown = fmt.Errorf("%w: this token is not known, or it has expired", model.ErrNoToken)
 
-// bearer is the digest of the token of a request. It does not allocate for one that
+// bearer is the credential of a request. It does not allocate for one that
 // has a token. Errors: model.ErrNoToken.
-func bearer(h http.Header) (digest, error) {
+func bearer(h http.Header) (Credential, error) {
 	const scheme = "Bearer "
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
-		return digest{}, fmt.Errorf("%w: send it in the header Authorization: Bearer TOKEN", model.ErrNoToken)
+		return Credential{}, fmt.Errorf("%w: send it in the header Authorization: Bearer TOKEN", model.ErrNoToken)
 	case len(values) > 1:
-		return digest{}, fmt.Errorf("%w: the header Authorization is there %d times: send one", model.ErrNoToken,
+		return Credential{}, fmt.Errorf("%w: the header Authorization is there %d times: send one", model.ErrNoToken,
 			len(values))
 	}
 	value := values[0]
 	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-		return digest{}, fmt.Errorf("%w: the header Authorization must be Bearer TOKEN", model.ErrNoToken)
+		return Credential{}, fmt.Errorf("%w: the header Authorization must be Bearer TOKEN", model.ErrNoToken)
 	}
 	token := strings.TrimLeft(value[len(scheme):], " ")
 	if len(token) > MaxToken {
-		return digest{}, errUnknown
+		return Credential{}, errUnknown
 	}
 	var text [MaxToken]byte
-	return digest(sha256.Sum256(text[:copy(text[:], token)])), nil
+	return NewCredential(text[:copy(text[:], token)]), nil
 }

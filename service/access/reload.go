@@ -25,8 +25,8 @@ type reloader struct {
 	report func(error)
 	group  *background.Group
 
-	seen digest // of the files when they were last loaded
-	err  error  // of that
+	seen [sha256.Size]byte // of the files when they were last loaded
+	err  error             // of that
 }
 
 // newReloader loads nothing yet. load must keep what it has when it fails. report, which
@@ -66,7 +66,7 @@ func (r *reloader) look() {
 }
 
 // read is a digest of what the files hold.
-func (r *reloader) read() (sum digest) {
+func (r *reloader) read() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, name := range r.files {
 		data, err := os.ReadFile(name) //nolint:gosec // the operator names the file

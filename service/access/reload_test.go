@@ -22,8 +22,6 @@ type told struct{ check.Reports }
 
 func (r *told) report(err error) { r.Report("", err) }
 
-func (r *told) latest() (int, error) { return r.Told(""), r.Of("") }
-
 // A story of one file: tokens come, go, and outlive a file that is bad or gone.
 func TestTokensFollowTheFile(t *testing.T) {
 	file := fileOf(t, one("old", ""))
@@ -45,7 +43,7 @@ func TestTokensFollowTheFile(t *testing.T) {
 				problem != "" || n != 1 && problem == "" && what != "nothing" {
 				t.Errorf("%s: %q", what, log.String())
 			}
-			if _, err := r.latest(); (err == nil) != (problem == "") || err != nil &&
+			if err := r.Of(""); (err == nil) != (problem == "") || err != nil &&
 				!strings.Contains(err.Error(), problem) {
 				t.Errorf("%s: reported %v, want %q", what, err, problem)
 			}
@@ -58,9 +56,7 @@ func TestTokensFollowTheFile(t *testing.T) {
 			}
 		}
 		after("nothing", func() {}, "", "old")
-		if n, _ := r.latest(); n != 2 {
-			t.Errorf("%d looks in one period, want one at each end", n)
-		}
+		check.Equal(t, r.Told(""), 2, "looks in one period, at each end")
 		after("both", func() { write(t, file, one("old", "")+one("new", "")) }, "", "old", "new")
 		after("only the new one", func() { write(t, file, one("new", "")) }, "", "new")
 		after("a bad file", func() { write(t, file, "- name: x y\n") }, "tokens.yaml: token 1: name: is not", "new")
@@ -147,7 +143,7 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 	} {
 		step.change()
 		c.look()
-		if _, err := r.latest(); (err == nil) != (step.report == "") || err != nil &&
+		if err := r.Of(""); (err == nil) != (step.report == "") || err != nil &&
 			!strings.Contains(err.Error(), step.report) {
 			t.Errorf("%s: reported %v, want %q", step.what, err, step.report)
 		}

@@ -5,13 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"math/bits"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"shardid/model"
+
+	"golang.org/x/time/rate"
 )
 
 // Modes are ways to make IDs, as a set.
@@ -28,8 +30,8 @@ const (
 )
 
 // modeNames are the modes as files name them, in the order of their bits.
-func modeNames() [6]string {
-	return [6]string{"queue", "segment", "snowflake", "uid", "lease", "sequence"}
+func modeNames() []string {
+	return []string{"queue", "segment", "snowflake", "uid", "lease", "sequence"}
 }
 
 // String names the modes of the set.
@@ -42,9 +44,6 @@ func (m Modes) String() string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// digest is the SHA-256 of a token.
-type digest [sha256.Size]byte
 
 // prefix lets people, and programs that look for leaked secrets, recognize a token.
 const prefix = "shardid_"
@@ -61,12 +60,11 @@ func Generate() (token, sum string) {
 // everything. Safe for concurrent use; only what is left of its limits changes.
 type Token struct {
 	entry
-	sum      digest      // of the token, which is known to its bearer alone
-	admin    bool        // the token is for administration
-	modes    Modes       // those of which it may have something
-	of       [6][]string // what, by the bit of the mode, such as tags; * at the end stands for any end
-	requests *limit      // those of a second; nil: as many as it likes
-	ids      *limit      // likewise
+	sum      Credential         // of the token, which is known to its bearer alone
+	admin    bool               // the token is for administration
+	of       map[Modes][]string // what it may have of each mode, such as tags; * at the end stands for any end
+	requests *limit             // those of a second; nil: as many as it likes
+	ids      *limit             // likewise
 }
 
 // entry is a token as a file has it. What may be left out is nil then.
@@ -87,8 +85,7 @@ const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequenc
 // grant adds what an item of the list may stands for; false for one that stands for nothing.
 func (t *Token) grant(item string) bool {
 	mode, what, of := strings.Cut(item, ":")
-	modes := modeNames()
-	i := slices.Index(modes[:], mode)
+	i := slices.Index(modeNames(), mode)
 	if mode == "admin" && !of {
 		t.admin = true
 		return true
@@ -96,14 +93,14 @@ func (t *Token) grant(item string) bool {
 	if i < 0 {
 		return false
 	}
-	t.modes |= 1 << i
+	m := Modes(1 << i)
+	t.of[m] = append(t.of[m], what)
 	check := map[Modes]func(string) error{
 		Queue: checkApp, Segment: model.CheckTag, Lease: model.CheckName, Sequence: model.CheckSpace,
-	}[1<<i]
+	}[m]
 	if check == nil { // there is but one thing of the mode
 		return !of
 	}
-	t.of[i] = append(t.of[i], what)
 	isBeginning := strings.HasSuffix(what, "*") && (mode != "queue" || what == "*")
 	return isBeginning || check(what) == nil
 }
@@ -136,7 +133,7 @@ func (t *Token) Admin() error {
 
 // Mode is nil for a token that may have something of a mode. Errors: model.ErrForbidden.
 func (t *Token) Mode(m Modes) error {
-	if t == nil || t.modes&m != 0 {
+	if t == nil || t.of[m] != nil {
 		return nil
 	}
 	return t.forbidden("have IDs of the mode " + m.String())
@@ -156,7 +153,7 @@ func (t *Token) Of(m Modes, what string) error {
 	if t == nil {
 		return nil
 	}
-	for _, pattern := range t.of[bits.TrailingZeros8(uint8(m))] {
+	for _, pattern := range t.of[m] {
 		beginning, isBeginning := strings.CutSuffix(pattern, "*")
 		if pattern == what || isBeginning && strings.HasPrefix(what, beginning) {
 			return nil
@@ -170,4 +167,79 @@ func (t *Token) Of(m Modes, what string) error {
 
 func (t *Token) forbidden(what string) error {
 	return fmt.Errorf("%w: token %s may not %s", model.ErrForbidden, t.Name(), what)
+}
+
+// limit allows so much a second, and the same at once. Safe for concurrent use: what is
+// refused changes nothing.
+type limit struct {
+	bucket *rate.Limiter
+	now    func() time.Time
+}
+
+func newLimit(perSecond float64) *limit {
+	return &limit{bucket: rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond))), now: time.Now}
+}
+
+func (l *limit) perSecond() float64 { return float64(l.bucket.Limit()) }
+
+// take takes n, after which after is 0, or says how many there are, and after which time there are n.
+func (l *limit) take(n int) (left int64, after time.Duration) {
+	now := l.now()
+	if l.bucket.AllowN(now, n) {
+		return 0, 0
+	}
+	tokens := l.bucket.TokensAt(now)
+	seconds := min((float64(n)-tokens)/l.perSecond(), math.MaxInt32)
+	return max(0, int64(tokens)), max(1, time.Duration(seconds*float64(time.Second)))
+}
+
+// TooManyError is model.ErrTooMany with the time after which to try again.
+type TooManyError struct {
+	After  time.Duration
+	reason string
+}
+
+// Error implements error.
+func (e *TooManyError) Error() string { return fmt.Sprintf("%v: %s", model.ErrTooMany, e.reason) }
+
+// Unwrap makes it model.ErrTooMany.
+func (e *TooManyError) Unwrap() error { return model.ErrTooMany }
+
+// request uses one request of the token's rate. Errors: *TooManyError.
+func (t *Token) request() error {
+	if t.requests == nil {
+		return nil
+	}
+	if _, after := t.requests.take(1); after > 0 {
+		return &TooManyError{after, "the rate of token " + t.Name() + " is used up: nothing was done, slow down"}
+	}
+	return nil
+}
+
+// Take uses up n IDs of the token's quota, all or none. Errors: *TooManyError.
+func (t *Token) Take(n int) error {
+	if t == nil || t.ids == nil {
+		return nil
+	}
+	left, after := t.ids.take(n)
+	if after == 0 {
+		return nil
+	}
+	most := int64(t.ids.perSecond())
+	advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
+	if int64(n) > most {
+		advice = fmt.Sprintf("ask for %d at most", most)
+	}
+	return &TooManyError{after, fmt.Sprintf("the quota ids_per_second: %d of token %s has %d left, "+
+		"and %d were asked for: nothing was issued, %s", most, t.Name(), left, n, advice)}
+}
+
+// Charge counts n IDs that were issued beside those of Take, however many are left.
+func (t *Token) Charge(n int64) {
+	if t == nil || t.ids == nil {
+		return
+	}
+	for now, most := t.ids.now(), int64(t.ids.bucket.Burst()); n > 0; n -= most {
+		t.ids.bucket.ReserveN(now, int(min(n, most)))
+	}
 }

@@ -16,10 +16,12 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"shardid/model"
+	"shardid/service/issuer"
 )
 
 const (
@@ -145,7 +147,24 @@ func (s *Service) Do(ctx context.Context, by Actor, action, target string, asked
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	d, err := change(within)
-	s.audit(ctx, by, action, target, asked, d, err)
+	line := []any{"who", by.Name, "action", action, "target", target}
+	add := func(isKnown bool, key string, value any) {
+		if isKnown {
+			line = append(line, key, value)
+		}
+	}
+	add(by.Remote != "", "remote", by.Remote)
+	add(by.RequestID != "", "request_id", by.RequestID)
+	add(asked != nil, "asked", asked)
+	add(err == nil && d.Before != nil, "before", d.Before)
+	add(err == nil && d.After != nil, "after", d.After)
+	outcome := "done"
+	if err != nil {
+		outcome = map[bool]string{true: "failed", false: "refused"}[issuer.Failed(issuer.Code(err))]
+	}
+	add(true, "outcome", outcome)
+	add(err != nil, "error", fmt.Sprint(err))
+	s.opts.Log.InfoContext(within, "audit", line...)
 	return d, err
 }
 

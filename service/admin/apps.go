@@ -9,17 +9,13 @@ import (
 	"shardid/model"
 )
 
-// DefaultStep is the smallest segment of an app that names none, in indices: the
-// default of the table's column.
-const DefaultStep = 1000
-
-// AppKind are the apps of the queue mode.
+// AppKind are the apps of the queue mode. The step is by default that of the table's column.
 var AppKind = Kind{One: "app", Many: "apps", Path: "apps", Fields: []Field{
 	{Name: "id", Usage: "`ID` of the app, 0…255", Value: number(0, model.Apps-1), Add: Must},
 	{Name: "name", Usage: "app `name`", Value: text, Add: Must, Set: May},
 	{Name: "description", Usage: "`text` for people", Value: text, Add: May, Set: May},
 	{Name: "step", Usage: "smallest segment, in `indices`",
-		Value: number(1, model.MaxStep), Default: int64(DefaultStep), Add: May, Set: May},
+		Value: number(1, model.MaxStep), Default: int64(1000), Add: May, Set: May},
 	{Name: "maxLimitId", Usage: "highest `ID` that may be issued, 0 for none; not below one that may have been",
 		Value: number(0, math.MaxInt64), Add: May, Set: May},
 	{Name: "limitPolicy", Usage: "above the limit: reject, or wrap, which repeats IDs and needs --confirm",

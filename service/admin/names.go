@@ -9,26 +9,18 @@ import (
 	"shardid/model"
 )
 
-// What a name has that says nothing else: the layout of Twitter's snowflakes, whose epoch is
-// in Unix milliseconds.
-const (
-	DefaultEpochMs    = 1288834974657
-	DefaultWorkerBits = 10
-	DefaultSeqBits    = 12
-)
+// maxHolders is how many holders of a name are shown at most.
+const maxHolders = 1000
 
-// MaxHolders is how many holders of a name are shown at most.
-const MaxHolders = 1000
-
-// NameKind are spaces of worker IDs, each with a layout of its own.
+// NameKind are spaces of worker IDs, each with a layout of its own: by default that of Twitter's snowflakes.
 var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 	{Name: "name", Usage: "`name`, at most 64 letters, digits, dots, hyphens and underscores", Value: text, Add: Must},
 	{Name: "epoch", Usage: "from which the time in IDs counts, in Unix `milliseconds`",
-		Value: instant, Default: int64(DefaultEpochMs), Add: May},
+		Value: instant, Default: int64(1288834974657), Add: May},
 	{Name: "workerBits", Usage: "`width` of the worker ID in an ID, 1…22, with --seq-bits 24 at most",
-		Value: number(1, model.MaxNameWorkerBits), Default: int64(DefaultWorkerBits), Add: May},
+		Value: number(1, model.MaxNameWorkerBits), Default: int64(model.LeafWorkerBits), Add: May},
 	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22",
-		Value: number(1, model.MaxNameSeqBits), Default: int64(DefaultSeqBits), Add: May},
+		Value: number(1, model.MaxNameSeqBits), Default: int64(model.LeafSeqBits), Add: May},
 	{Name: "hold", Usage: "how long a holder may continue without shardid, `5s…1h`",
 		Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
 }}
@@ -42,7 +34,7 @@ type NameItem struct {
 	Hold       string       `json:"hold"` // in seconds, such as 60s
 	Leased     int64        `json:"leased"`
 	Workers    int64        `json:"workers"`          // how many worker IDs there are
-	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most MaxHolders
+	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
 }
 
 // NewNameItem shows a name with how much of it is in use.
@@ -81,16 +73,6 @@ func newHolderItem(h model.NameHolder) HolderItem {
 	return item
 }
 
-// WithHolders shows a name with its holders.
-func WithHolders(u model.NameUse, holders []model.NameHolder) NameItem {
-	item := NewNameItem(u)
-	item.Holders = make([]HolderItem, len(holders))
-	for i, h := range holders {
-		item.Holders[i] = newHolderItem(h)
-	}
-	return item
-}
-
 func (s *Service) names() Resource {
 	store := s.opts.Store
 	return Resource{
@@ -101,8 +83,10 @@ func (s *Service) names() Resource {
 			if err != nil {
 				return nil, err
 			}
-			holders, err := store.Holders(ctx, name, MaxHolders)
-			return WithHolders(use, holders), err
+			holders, err := store.Holders(ctx, name, maxHolders)
+			item := NewNameItem(use)
+			item.Holders = items(holders, newHolderItem)
+			return item, err
 		},
 		create: func(ctx context.Context, g Given) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold")) // it was read before

@@ -203,15 +203,20 @@ func (r Resource) run(ctx context.Context, by Actor, action, key string, asked G
 	return thing, effective, nil
 }
 
+// items shows things.
+func items[T, Item any](things []T, item func(T) Item) []Item {
+	all := make([]Item, len(things)) // none is [], not null
+	for i, thing := range things {
+		all[i] = item(thing)
+	}
+	return all
+}
+
 // lister is list for a function of the store.
 func lister[T, Item any](all func(context.Context) ([]T, error), item func(T) Item) func(context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) {
 		things, err := all(ctx)
-		items := make([]Item, len(things)) // none is [], not null
-		for i, thing := range things {
-			items[i] = item(thing)
-		}
-		return items, err
+		return items(things, item), err
 	}
 }
 

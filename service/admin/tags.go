@@ -8,15 +8,11 @@ import (
 	"shardid/model"
 )
 
-// DefaultTagStep is the smallest segment of a tag that names none, in IDs: that of
-// Leaf's own example row.
-const DefaultTagStep = 2000
-
-// TagKind are the tags of the segment mode.
+// TagKind are the tags of the segment mode. The step is by default that of Leaf's own example row.
 var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 	{Name: "tag", Usage: "tag `name`, at most 128 bytes", Value: text, Add: Must},
 	{Name: "step", Usage: "smallest segment, in `IDs`",
-		Value: number(1, model.MaxTagStep), Default: int64(DefaultTagStep), Add: May, Set: May},
+		Value: number(1, model.MaxTagStep), Default: int64(2000), Add: May, Set: May},
 	{Name: "maxId", Usage: "next `ID` to hand out; it only rises",
 		Value: number(1, model.MaxTagID), Default: int64(1), Add: May, Set: May},
 	{Name: "description", Usage: "`text` for people", Value: text, Add: May, Set: May},

@@ -195,7 +195,7 @@ func (c *conn) client(args [][]byte) {
 	}
 }
 
-// info answers INFO with what clients, exporters and shardid bench look at, whatever the section.
+// info answers INFO with what clients and exporters look at, whatever the section.
 func (c *conn) info([][]byte) {
 	c.work.out = appendBulk(c.work.out, "# Server\r\nserver_name:shardid\r\nshardid_version:"+c.server.opts.Version+
 		// The version of Redis from which the commands that are here were taken.

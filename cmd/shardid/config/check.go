@@ -16,15 +16,14 @@ import (
 	"shardid/service/access"
 	"shardid/service/queue"
 
-	"github.com/go-playground/validator/v10"
 	"github.com/go-sql-driver/mysql"
 )
 
 // Placeholder stands for secrets in the examples of deploy/.
 const Placeholder = "CHANGE-ME"
 
-// formats are the texts that the validator does not know, by the name in the tag
-// validate. The error follows the text in a message and says what to write instead.
+// formats are what a text may have to be, by the name in the tag is. The error follows the text in a message and says
+// what to write instead.
 func formats() map[string]func(text string) error {
 	return map[string]func(string) error{
 		"token": access.CheckToken,
@@ -88,18 +87,8 @@ func splitAddr(text string) (host string, port uint64, ok bool) {
 // check holds every value against its tag and, where each by itself is right, those that
 // belong together.
 func (l *Loaded) check() {
-	v := validator.New()
-	for name, is := range formats() {
-		valid := func(f validator.FieldLevel) bool { return is(f.Field().String()) == nil }
-		if err := v.RegisterValidation(name, valid); err != nil {
-			panic(err) // the names are constants
-		}
-	}
 	for _, k := range l.Keys {
-		if k.unread {
-			continue
-		}
-		if problem := k.check(v); problem != "" {
+		if problem := k.check(); problem != "" && !k.unread {
 			l.note(k.fail(problem))
 		}
 	}
@@ -122,42 +111,52 @@ func (l *Loaded) blame(problem string) string {
 }
 
 // check answers what is wrong with the value by itself, or "".
-func (k *Key) check(v *validator.Validate) string {
-	text, isText := k.value.Interface().(string)
-	switch {
+func (k *Key) check() string {
+	var texts []string
+	switch value := k.value.Interface().(type) {
+	case string:
+		texts = []string{value}
+	case []string:
+		texts = value
+	case map[string]int:
+		texts = slices.Sorted(maps.Keys(value))
+	}
+	text, choices, format := strings.Join(texts, ","), strings.Split(k.rule, "|"), formats()[k.rule]
+	low, high, isRange := strings.Cut(k.rule, "…")
+	switch isText := k.value.Kind() == reflect.String; {
 	case isText && text == "" && k.Default == "":
 		return ""
 	case isText && text == "":
 		return "is empty: set it, the default is " + k.Default
 	case k.Secret && strings.Contains(text, Placeholder):
 		return "the value still holds " + Placeholder + " of the example: write your own secret"
-	case k.rule == "":
+	case k.Default == "off" && k.value.IsZero():
+		return ""
+	case isRange && (k.value.Int() < k.bound(low) || k.value.Int() > k.bound(high)):
+		return fmt.Sprintf("%v is not in %s: choose a value in this range, the default is %s", k.value, k.rule, k.Default)
+	case len(choices) > 1 && !slices.Contains(choices, text):
+		return fmt.Sprintf("%s is not one of %s: choose one, the default is %s", show(text),
+			strings.Join(choices, ", "), k.Default)
+	case format == nil:
 		return ""
 	}
-	var wrong validator.ValidationErrors
-	if !errors.As(v.Var(k.value.Interface(), k.rule), &wrong) {
-		return ""
-	}
-	value, advice := wrong[0].Value(), ", the default is "+k.Default
-	if kind := k.value.Kind(); kind == reflect.Slice || kind == reflect.Map {
-		advice = ""
-	}
-	switch tag := wrong[0].Tag(); tag {
-	case "oneof":
-		choices := strings.ReplaceAll(wrong[0].Param(), " ", ", ")
-		return fmt.Sprintf("%s is not one of %s: choose one%s", show(text), choices, advice)
-	case "unique":
-		return "gives one worker ID to two instances: give each its own"
-	case "min", "max":
-		ends := regexp.MustCompile(`min=([^,]+),max=([^,]+)`).FindStringSubmatch(k.rule)
-		return fmt.Sprintf("%v is not in %s…%s: choose a value in this range%s", value, ends[1], ends[2], advice)
-	default:
-		shown := "the value"
-		if !k.Secret {
-			shown = show(value.(string))
+	for _, text := range texts {
+		if err := format(text); err != nil && k.Secret {
+			return "the value " + err.Error()
+		} else if err != nil {
+			return show(text) + " " + err.Error()
 		}
-		return shown + " " + formats()[tag](value.(string)).Error()
 	}
+	return ""
+}
+
+// bound is an end of the range of a key's values.
+func (k *Key) bound(text string) int64 {
+	end := Key{value: reflect.New(k.value.Type()).Elem()}
+	if err := end.set(text); err != nil {
+		panic(fmt.Sprintf("the range of %s: %v", k.Path, err)) // tests check the defaults
+	}
+	return end.value.Int()
 }
 
 // conflicts are what is wrong with keys that belong together. Each names the keys, that which is to blame first: see
@@ -179,8 +178,8 @@ func (l *Loaded) conflicts() (all []string) {
 		"is empty: clients show certificates over TLS only")
 
 	d, isMySQL := l.Database, l.Database.Driver == "mysql"
-	const write = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
-	dsn, err := mysql.ParseDSN(d.driverDSN())
+	const write = "write user:password@tcp(host:3306)/shardid"
+	dsn, err := mysql.ParseDSN(d.DSN)
 	when(isMySQL && d.DSN == "", "database.driver is mysql but database.dsn is empty: %s, best in SHARDID_DATABASE_DSN",
 		write)
 	when(isMySQL && d.DSN != "" && err != nil, "database.dsn is no data source name of MySQL: %s", write)
@@ -213,10 +212,15 @@ func (l *Loaded) conflicts() (all []string) {
 	when(f.WorkerBits+f.SeqBits > 22, "snowflake.worker_bits and snowflake.seq_bits add up to %d: make the sum 22 or "+
 		"less, as 41 bits are time", f.WorkerBits+f.SeqBits)
 	w, bits := f.Worker, max(0, f.WorkerBits-r.Bits)
+	holders := map[int]string{}
 	for _, address := range slices.Sorted(maps.Keys(w.LocalMap)) {
-		when(w.LocalMap[address] >= 1<<bits, "snowflake.worker.local_map gives %s the worker ID %d, and "+
+		id := w.LocalMap[address]
+		when(holders[id] != "", "snowflake.worker.local_map gives the worker ID %d to %s and to %s: give each its own",
+			id, holders[id], address)
+		holders[id] = address
+		when(id < 0 || id >= 1<<bits, "snowflake.worker.local_map gives %s the worker ID %d, and "+
 			"snowflake.worker_bits %d less region.bits %d has room for 0…%d: give it another one",
-			address, w.LocalMap[address], f.WorkerBits, r.Bits, 1<<bits-1)
+			address, id, f.WorkerBits, r.Bits, 1<<bits-1)
 	}
 	when(w.Mode == "local" && len(w.LocalMap) == 0, "snowflake.worker.mode is local but snowflake.worker.local_map is "+
 		"empty: list ip:port with a worker ID for each instance")

@@ -41,6 +41,7 @@ func TestConfigFileErrors(t *testing.T) {
 			"500ms, 2s or 5m",
 		"uid: {epoch: 2026-02-30}\n": `1: uid.epoch: "2026-02-30" is not a date: write it as YYYY-MM-DD, or with ` +
 			"time and zone as 2016-05-20T00:00:00+08:00",
+		"uid: {epoch: '2026-02-03T00:00:00.5Z'}\n": `1: uid.epoch: "2026-02-03T00:00:00.5Z" is not a date: write it`,
 		"snowflake: {worker: {local_map: {'10.0.0.1:1': x}}}\n": `1: snowflake.worker.local_map: "10.0.0.1:1=x" is ` +
 			`not a key with a whole number: write ip:port=1 in a variable and {"ip:port": 1} in the file`,
 		// The value itself.
@@ -63,8 +64,7 @@ func TestConfigFileErrors(t *testing.T) {
 			"'_' and '-', a letter or digit first",
 		"snowflake: {advertise: 'host:80'}\n": `1: snowflake.advertise: "host:80" is not ip:port: write an address ` +
 			"such as 10.0.0.5:8080, with a port from 1 to 65535",
-		"snowflake: {worker: {local_map: {'10.0.0.1:1': 5, '10.0.0.2:1': 5}}}\n": "1: snowflake.worker.local_map: " +
-			"gives one worker ID to two instances: give each its own",
+		"snowflake: {worker: {local_map: {'10.0.0.1': 5}}}\n": `1: snowflake.worker.local_map: "10.0.0.1" is not ip:port`,
 		"server: {admin_token: 'hunter 2'}\n": "1: server.admin_token: the value holds a space, a line end or a " +
 			"character beyond ASCII: use visible ASCII only",
 		"server: {admin_token: CHANGE-ME}\n": "1: server.admin_token: the value still holds CHANGE-ME " +
@@ -87,33 +87,37 @@ func wantProblem(t *testing.T, file, want string) {
 func TestConfigConflicts(t *testing.T) {
 	const mysql = "database:\n  driver: mysql\n  dsn: a:hunter2@tcp(h:1)/"
 	for file, want := range map[string]string{
-		"server:\n  require_token: true\n":                    "2: server.require_token is true but server",
-		"server: {protect_monitoring: true}\n":                "1: server.protect_monitoring is true but t",
-		"server:\n  tls_cert_file: c.pem\n":                   "2: server.tls_cert_file and server.tls_key",
-		"server:\n  tls_client_ca_file: c.pem\n":              "2: server.tls_client_ca_file is set but se",
-		"server:\n  drain_delay: 20s\n":                       "2: server.drain_delay 20s leaves nothing o",
-		"database:\n  driver: mysql\n":                        "2: database.driver is mysql but database.d",
-		"database:\n  dsn: app:hunter2@10.0.0.7:3306/ids\n":   "2: database.dsn is that of a server but da",
-		"database:\n  dsn: host=h dbname=ids\n":               "2: database.dsn is that of a server but da",
-		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n": "3: database.dsn is no data source name of ",
-		mysql + "ids?timeout=hunter2\n":                       "3: database.dsn is no data source name of ",
-		mysql + "\n":                                          "3: database.dsn names no database: write u",
-		mysql + "ids?tls=true\n  tls: true\n":                 "3: database.dsn has a parameter tls, and d",
-		mysql + "ids\n  tls: true\n  tls_key_file: k.pem":     "5: database.tls_cert_file and database.tls",
-		"database: {tls: true}\n":                             "1: database.tls is true but database.drive",
-		"database: {tls_ca_file: x}\n":                        "1: database.tls_ca_file, database.tls_cert",
-		"database:\n  hosts: ['h:1']\n":                       "2: database.hosts is set but database.driv",
-		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids":      "2: database.dsn is that of a server but da",
-		"database:\n  dsn: app:hunter2@/ids\n":                "2: database.dsn is that of a server but da",
-		"database:\n  dsn: postgres://app:hunter2@db/i":       "2: database.dsn is that of a server but da",
-		"redis: {url: 'redis://h', tls_ca_file: x}\n":         "1: redis.tls_ca_file, redis.tls_cert_file ",
-		"redis: {url: 'rediss://h', tls_key_file: x}\n":       "1: redis.tls_cert_file and redis.tls_key_f",
-		"snowflake: {worker: {mode: local}}\n":                "1: snowflake.worker.mode is local but snow",
-		"snowflake: {worker: {mode: zk}}\n":                   "1: snowflake.worker.mode is zk but zookeep",
-		"snowflake:\n  seq_bits: 13\n":                        "2: snowflake.worker_bits and snowflake.seq",
+		"server:\n  require_token: true\n":                         "2: server.require_token is true but server",
+		"server: {protect_monitoring: true}\n":                     "1: server.protect_monitoring is true but t",
+		"server:\n  tls_cert_file: c.pem\n":                        "2: server.tls_cert_file and server.tls_key",
+		"server:\n  tls_client_ca_file: c.pem\n":                   "2: server.tls_client_ca_file is set but se",
+		"server:\n  drain_delay: 20s\n":                            "2: server.drain_delay 20s leaves nothing o",
+		"database:\n  driver: mysql\n":                             "2: database.driver is mysql but database.d",
+		"database:\n  dsn: app:hunter2@10.0.0.7:3306/ids\n":        "2: database.dsn is that of a server but da",
+		"database:\n  dsn: host=h dbname=ids\n":                    "2: database.dsn is that of a server but da",
+		"database:\n  driver: mysql\n  dsn: app:hunter2@db\n":      "3: database.dsn is no data source name of ",
+		"database:\n  driver: mysql\n  dsn: mysql://a:hunter2@h/i": "3: database.dsn is no data source name of ",
+		mysql + "ids?timeout=hunter2\n":                            "3: database.dsn is no data source name of ",
+		mysql + "\n":                                               "3: database.dsn names no database: write u",
+		mysql + "ids?tls=true\n  tls: true\n":                      "3: database.dsn has a parameter tls, and d",
+		mysql + "ids\n  tls: true\n  tls_key_file: k.pem":          "5: database.tls_cert_file and database.tls",
+		"database: {tls: true}\n":                                  "1: database.tls is true but database.drive",
+		"database: {tls_ca_file: x}\n":                             "1: database.tls_ca_file, database.tls_cert",
+		"database:\n  hosts: ['h:1']\n":                            "2: database.hosts is set but database.driv",
+		"database:\n  dsn: app:hunter2@tcp(db:3306)/ids":           "2: database.dsn is that of a server but da",
+		"database:\n  dsn: app:hunter2@/ids\n":                     "2: database.dsn is that of a server but da",
+		"database:\n  dsn: postgres://app:hunter2@db/i":            "2: database.dsn is that of a server but da",
+		"redis: {url: 'redis://h', tls_ca_file: x}\n":              "1: redis.tls_ca_file, redis.tls_cert_file ",
+		"redis: {url: 'rediss://h', tls_key_file: x}\n":            "1: redis.tls_cert_file and redis.tls_key_f",
+		"snowflake: {worker: {mode: local}}\n":                     "1: snowflake.worker.mode is local but snow",
+		"snowflake: {worker: {mode: zk}}\n":                        "1: snowflake.worker.mode is zk but zookeep",
+		"snowflake:\n  seq_bits: 13\n":                             "2: snowflake.worker_bits and snowflake.seq",
 		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, " +
 			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives 10.0.0.2:1 " +
 			"the worker",
+		"snowflake: {worker: {local_map: {'10.0.0.1:1': 5, '10.0.0.2:1': 5}}}": "1: snowflake.worker.local_map gives the " +
+			"worker ID 5 to 10.0.0.1:1 and to 10.0.0.2:1",
+		"snowflake: {worker: {local_map: {'10.0.0.1:1': -1}}}":      "1: snowflake.worker.local_map gives 10.0.0.1:1 ",
 		"uid:\n  seq_bits: 14\n":                                    "2: uid.time_bits, uid.worker_bits and uid.",
 		"uid:\n  seq_bits: 24\n  worker_bits: 11\n  boost_power: 7": "4: the ring has 2^(uid.boost_power + uid.s",
 		"region: {id: 4, bits: 2}\n":                                "1: region.id 4 does not fit into region.bi",

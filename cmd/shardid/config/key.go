@@ -2,7 +2,7 @@ package config
 
 import (
 	"cmp"
-	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -19,7 +19,7 @@ type Key struct {
 	From    string // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL" or "flag --set"
 
 	value  reflect.Value // in the Config
-	rule   string        // what the value must be, for the validator
+	rule   string        // what the value is, see Config
 	unread bool          // what From says could not be read
 }
 
@@ -29,15 +29,14 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 	for i := range section.NumField() {
 		field, value := section.Type().Field(i), section.Field(i)
 		name := field.Tag.Get("yaml")
-		_, leaf := value.Addr().Interface().(encoding.TextUnmarshaler)
 		switch {
 		case name == ",inline":
 			keys = appendKeys(keys, prefix, value)
-		case value.Kind() == reflect.Struct && !leaf:
+		case value.Kind() == reflect.Struct && value.Type() != reflect.TypeFor[time.Time]():
 			keys = appendKeys(keys, prefix+name+".", value)
 		default:
 			k := &Key{Path: prefix + name, From: "default", Secret: field.Tag.Get("secret") == "true",
-				value: value, rule: field.Tag.Get("validate")}
+				value: value, rule: field.Tag.Get("is")}
 			if std, ok := field.Tag.Lookup("default"); ok {
 				if err := k.set(std); err != nil {
 					panic(fmt.Sprintf("the default of %s: %v", k.Path, err)) // tests load the defaults
@@ -51,11 +50,7 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 }
 
 // Env is the environment variable of the key.
-func (k *Key) Env() string { return variable(k.Path) }
-
-func variable(path string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-}
+func (k *Key) Env() string { return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_")) }
 
 // fail is an error about the key in one line: where its value is from, the key, what is
 // wrong and what to do.
@@ -68,8 +63,6 @@ func (k *Key) fail(problem string) error {
 func (k *Key) set(text string) (err error) {
 	want := ""
 	switch p := k.value.Addr().Interface().(type) {
-	case encoding.TextUnmarshaler:
-		return p.UnmarshalText([]byte(text))
 	case *string:
 		*p = text
 	case *[]string:
@@ -84,6 +77,15 @@ func (k *Key) set(text string) (err error) {
 		want = "a duration: write a number with its unit, such as 500ms, 2s or 5m"
 		if *p = 0; text != "off" {
 			*p, err = time.ParseDuration(text)
+		}
+	case *time.Time: // a day, at midnight UTC, or an instant of whole seconds
+		want = "a date: write it as YYYY-MM-DD, or with time and zone as 2016-05-20T00:00:00+08:00"
+		at, failed := time.Parse(time.DateOnly, text)
+		if failed != nil {
+			at, err = time.Parse(time.RFC3339, text)
+		}
+		if *p = at.UTC(); at.Nanosecond() != 0 {
+			err = errors.New("a fraction of a second")
 		}
 	default: // int or int64
 		want = "a whole number: write decimal digits"
@@ -122,31 +124,4 @@ func readPairs(items []string) (pairs map[string]int, err error) {
 		pairs[item[:at]] = number
 	}
 	return pairs, nil
-}
-
-// Date is a day, written 2026-01-01, whose time is midnight UTC, or an instant,
-// written 2016-05-20T00:00:00+08:00.
-type Date struct{ time.Time }
-
-// UnmarshalText reads YYYY-MM-DD or an RFC 3339 instant of whole seconds.
-func (d *Date) UnmarshalText(text []byte) error {
-	t, err := time.Parse(time.DateOnly, string(text))
-	if err != nil {
-		t, err = time.Parse(time.RFC3339, string(text))
-	}
-	if err != nil || t.Nanosecond() != 0 {
-		return fmt.Errorf("%s is not a date: write it as YYYY-MM-DD, or with time and zone as "+
-			"2016-05-20T00:00:00+08:00",
-			show(string(text)))
-	}
-	d.Time = t.UTC()
-	return nil
-}
-
-// String is the day, or the instant when it is not midnight UTC.
-func (d Date) String() string {
-	if d.Equal(d.Truncate(24 * time.Hour)) {
-		return d.Format(time.DateOnly)
-	}
-	return d.Format(time.RFC3339)
 }

@@ -69,10 +69,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 		l.readFile(data)
 	}
 	l.readEnv(environ)
-	settings, err := flags.GetStringArray(setFlag)
-	if err != nil {
-		return nil, err
-	}
+	settings, _ := flags.GetStringArray(setFlag) // it is such a flag
 	for _, setting := range settings {
 		l.readSetting(setting)
 	}
@@ -91,11 +88,6 @@ func (l *Loaded) key(path string) *Key {
 		return nil
 	}
 	return l.Keys[i]
-}
-
-// isSection says whether there are keys below a path.
-func (l *Loaded) isSection(path string) bool {
-	return slices.ContainsFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path, path+".") })
 }
 
 // setKey sets a key, unless reading its text failed already. A value that cannot be read is not
@@ -142,6 +134,9 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 			l.at(node.GetToken()), cmp.Or(strings.TrimSuffix(prefix, "."), "the file")))
 		return
 	}
+	isSection := func(path string) bool {
+		return slices.ContainsFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path, path+".") })
+	}
 	seen := map[string]bool{}
 	for _, pair := range mapping.Values {
 		name, _ := textOf(pair.Key, reflect.String)
@@ -153,7 +148,7 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 			text, ok := textOf(pair.Value, k.value.Kind())
 			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write "+
 				"text in quotes, or remove the line for the default"))
-		case k == nil && l.isSection(path):
+		case k == nil && isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
 			l.note(fmt.Errorf("%s: %s: %s", at, prefix+showName(name), unknownKey))
