@@ -178,8 +178,8 @@ func (l *Loaded) conflicts() (all []string) {
 		"is empty: clients show certificates over TLS only")
 
 	d, isMySQL := l.Database, l.Database.Driver == "mysql"
-	const write = "write user:password@tcp(host:3306)/shardid"
-	dsn, err := mysql.ParseDSN(d.DSN)
+	const write = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
+	dsn, err := mysql.ParseDSN(d.driverDSN())
 	when(isMySQL && d.DSN == "", "database.driver is mysql but database.dsn is empty: %s, best in SHARDID_DATABASE_DSN",
 		write)
 	when(isMySQL && d.DSN != "" && err != nil, "database.dsn is no data source name of MySQL: %s", write)

@@ -3,8 +3,14 @@
 package config
 
 import (
+	"cmp"
+	"net"
+	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Config is everything an operator can set. The yaml tags are the keys of
@@ -158,10 +164,27 @@ type Log struct {
 	Access string `yaml:"access" default:"off" is:"off|all"`
 }
 
-// DatabaseDSN is the data source name to open: for sqlite without one the file shardid.db in the data folder.
+// DatabaseDSN is the data source name to open: for mysql in go-sql-driver's form, for sqlite without
+// one the file shardid.db in the data folder.
 func (c Config) DatabaseDSN() string {
 	if c.Database.DSN == "" && c.Database.Driver == "sqlite" {
 		return filepath.Join(c.DataDir, "shardid.db")
 	}
-	return c.Database.DSN
+	return c.Database.driverDSN()
+}
+
+// driverDSN is the data source name in go-sql-driver's form, of which mysql://user:password@host:3306/name is the
+// same as a URL.
+func (d Database) driverDSN() string {
+	u, err := url.Parse(d.DSN)
+	if err != nil || u.Scheme != "mysql" || d.Driver != "mysql" {
+		return d.DSN
+	}
+	driver := mysql.NewConfig()
+	driver.User = u.User.Username()
+	driver.Passwd, _ = u.User.Password()
+	driver.Net, driver.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
+	driver.DBName = strings.TrimPrefix(u.Path, "/")
+	// The driver takes what follows the last slash as the name of the database.
+	return driver.FormatDSN() + "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
 }

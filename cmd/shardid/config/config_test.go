@@ -141,6 +141,9 @@ func TestConfigDatabaseDSN(t *testing.T) {
 		{"sqlite", "", filepath.Join("d", "shardid.db")},
 		{"sqlite", "other.db", "other.db"},
 		{"mysql", "u@/x", "u@/x"},
+		{"mysql", "mysql://u:p%2Fw@h/ids", "u:p/w@tcp(h:3306)/ids?"},
+		{"mysql", "mysql://u@[::1]:3307/ids?tls=true", "u@tcp([::1]:3307)/ids?tls=true"},
+		{"mysql", "mysql://u@h/ids?loc=Asia/Shanghai", "u@tcp(h:3306)/ids?loc=Asia%2FShanghai"},
 	} {
 		config := Config{DataDir: "d", Database: Database{Driver: c.driver, DSN: c.dsn}}
 		check.Equal(t, config.DatabaseDSN(), c.want, c)
