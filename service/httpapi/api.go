@@ -95,7 +95,6 @@ type Reads struct {
 type API struct {
 	opts      Options
 	engine    *gin.Engine
-	errors    []apiError
 	reading   time.Duration // how long an answer waits for what it reads from a store
 	now       func() time.Time
 	startedAt time.Time   // when New was called
@@ -127,7 +126,7 @@ func New(opts Options) *API {
 // newBare makes an API without modes and routes.
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
+	a := &API{opts: opts, reading: readTimeout, now: time.Now, startedAt: time.Now()}
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
@@ -218,7 +217,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 // do not learn which paths exist.
 func (a *API) noRoute(c *gin.Context) {
 	if !isAdmin(c) || a.mayAdmin(c) {
-		a.writeError(c, errNoRoute, noSuchPath(c).Error())
+		a.writeError(c, rowNoPath, noSuchPath(c).Error())
 	}
 }
 
@@ -236,5 +235,5 @@ func (a *API) noMethod(c *gin.Context) {
 		c.Status(http.StatusNoContent)
 		return
 	}
-	a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
+	a.writeError(c, rowNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
 }

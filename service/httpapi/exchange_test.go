@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/service/issuer"
 	"shardid/service/metric"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -136,8 +137,8 @@ func TestExchanges(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range errorCodes {
-		missing[fmt.Sprint("code ", e.code, ", status ", e.status)] = true
+	for _, e := range issuer.Table() {
+		missing[fmt.Sprint("code ", e.Code, ", status ", e.Status)] = true
 	}
 	var mu sync.Mutex
 	met := func(what string) {
@@ -412,8 +413,8 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
 		codes[int(code.(float64))] = true
 	}
-	for _, e := range errorCodes {
-		inTable[e.code] = true
+	for _, e := range issuer.Table() {
+		inTable[e.Code] = true
 	}
 	check.Equal(t, maps.Equal(codes, inTable), true, "codes", codes, inTable)
 	for name, object := range doc.Components.Schemas {
@@ -428,12 +429,12 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 // TestReferences keeps what docs and openapi.yaml have of the error table.
 func TestReferences(t *testing.T) {
 	table := "| code | HTTP | means | do |\n|---|---|---|---|\n"
-	for _, e := range errorCodes {
+	for _, e := range issuer.Table() {
 		later := ""
-		if e.retry {
+		if e.Retry {
 			later = " + `Retry-After`"
 		}
-		table += fmt.Sprintf("| %d | %d%s | %s | %s |\n", e.code, e.status, later, e.means, e.do)
+		table += fmt.Sprintf("| %d | %d%s | %s | %s |\n", e.Code, e.Status, later, e.Means, e.Do)
 	}
 	check.MadePart(t, "../../docs/api.md", "errors", table)
 	check.MadePart(t, "openapi.yaml", "errors", table)
