@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/docs"
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/admin"
@@ -155,8 +156,8 @@ func (a *API) route() *gin.Engine {
 		"/db":                 a.monitoring(a.db()),
 		"/openapi.yaml":       a.file("openapi.yaml", openAPI),
 		"/":                   a.file("console.html", consoleHTML),
-		"/console/*file":      a.consoleFile,
-		"/docs/*file":         a.document,
+		"/console/*file":      a.files(consoleFiles, "web/console/"),
+		"/docs/*file":         a.files(docs.Pages, ""),
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),

@@ -30,15 +30,11 @@ export const text = {
     lock: 'This server shows its status to those with a token.', show: 'Show',
     memory: "It is kept in this page's memory only, until you leave or reload it.",
     newApp: 'New app', apps: 'Apps',
-    heatmap: 'Indices in each of the 64 lists',
-    scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags',
     names: 'Names of worker IDs', newName: 'New name', searchNames: 'Search names',
     sequences: 'Sequences', newSpace: 'New space', searchSpaces: 'Search spaces',
   },
-
-  manual: { console: 'Console', runbook: 'Runbook', running: 'Running shardid', neverTwice: 'Never twice' },
 
   // What the server names, by its names, and what it refuses, by the code of the error table. Its own words are
   // English: they need no others here.
@@ -78,7 +74,7 @@ export const text = {
     },
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
     follows: (names) => `What follows from it: ${text.together(names)}.`,
-    runbook: 'What to do', page: 'docs/operations.md', failures: 'when-something-fails',
+    runbook: 'What to do', page: 'docs/operations.md', failures: '## When something fails', section: (alarm) => `### ${alarm}`,
     well: (names) => (names.length === 0 ? 'Nothing else is known' : `Working: ${text.together(names)}`),
   },
 
@@ -120,11 +116,6 @@ export const text = {
     rejects: 'reject: no ID',
     nothingAllocated: 'none is allocated yet',
     left: (share) => `${share} of the indices`,
-  },
-
-  list: {
-    unknown: 'unknown', unused: 'not used yet', empty: 'empty',
-    cell: (shard, words) => `shard ${shard}: ${words}`,
   },
 
   charts: {

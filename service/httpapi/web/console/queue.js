@@ -5,37 +5,27 @@ import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
 import { Table, column } from './table.js';
 
-/** Levels of a list, a fifth of the step each. So the lowest ends where a list is refilled: at 0.2. */
-const levels = 5;
+/** A list with this part of a step or less is low: it is refilled. */
+const low = 1 / 5;
 
 /** Less than this share of its indices left is worth a sign, as for the alarm. */
 const nearLimit = 0.1;
 
 /**
- * The levels of an app's lists: unknown, unused, empty, or 1 (low) to 5. A list that never
- * had an index is no trouble: it is filled when it is asked for, or by the next sweep.
+ * How many lists of an app are unknown, unused, empty and low; the lowest depth of those in use, -1 without any. A list
+ * that never had an index is no trouble: it is filled when it is asked for, or by the next sweep.
  */
-function levelsOf(app) {
-  const unused = new Set(app.unused ?? []);
-  return app.depths.map((depth, shard) => {
-    if (depth < 0) return 'unknown';
-    if (depth === 0) return unused.has(shard) ? 'unused' : 'empty';
-    return String(Math.min(levels, Math.max(1, Math.ceil((depth * levels) / app.step))));
-  });
-}
-
-/** How many lists of an app are unknown, unused, empty and low; the lowest depth of those in use, -1 without any. */
 function summary(app) {
-  const found = levelsOf(app);
-  const many = (which) => found.filter((level) => level === which).length;
-  const known = app.depths.filter((_, shard) => found[shard] !== 'unknown' && found[shard] !== 'unused');
+  const unused = new Set(app.unused ?? []);
+  const many = (is) => app.depths.filter(is).length;
+  const used = app.depths.filter((depth, shard) => depth > 0 || (depth === 0 && !unused.has(shard)));
   return {
-    unknown: many('unknown'),
-    unused: many('unused'),
-    empty: many('empty'),
-    low: many('1'),
-    lowest: known.length > 0 ? Math.min(...known) : -1,
-    total: known.reduce((sum, depth) => sum + depth, 0),
+    unknown: many((depth) => depth < 0),
+    unused: many((depth, shard) => depth === 0 && unused.has(shard)),
+    empty: used.filter((depth) => depth === 0).length,
+    low: many((depth) => depth > 0 && depth <= app.step * low),
+    lowest: used.length > 0 ? Math.min(...used) : -1,
+    total: used.reduce((sum, depth) => sum + depth, 0),
   };
 }
 
@@ -68,7 +58,6 @@ export class Queue {
   #apps = [];
   #sum = '';
   #table;
-  #cells = Array.from({ length: 64 }, (_, shard) => el('li', { class: 'cell', 'data-shard': shard }));
 
   /** admin opens the dialogs. */
   constructor(admin) {
@@ -82,7 +71,6 @@ export class Queue {
         column('rate', (app) => rate(rateOf(app)), true),
       ],
     });
-    $('heatmap').append(...this.#cells);
     $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
     $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
     window.addEventListener('hashchange', () => this.#draw());
@@ -115,12 +103,6 @@ export class Queue {
     if (!app) return;
     setText($('app-name'), `${app.appId} ${app.name}`);
     showBadges($('app-badges'), app);
-    for (const [shard, level] of levelsOf(app).entries()) {
-      const depth = app.depths[shard];
-      const words = text.list.cell(shard, { unknown: text.list.unknown, unused: text.list.unused }[level] ?? text.queue.indices(count(depth)));
-      for (const [name, value] of [['data-level', level], ['aria-label', words], ['title', words]]) setAttribute(this.#cells[shard], name, value);
-      setText(this.#cells[shard], { unknown: '?', unused: '·' }[level] ?? short(depth));
-    }
     describe($('app-facts'), facts(app));
   }
 }
