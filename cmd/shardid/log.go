@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"shardid/cmd/shardid/config"
@@ -22,15 +21,15 @@ const (
 
 // newLogger writes text to a terminal and JSON elsewhere, unless the format is
 // chosen. The level can be changed while it is in use.
-func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel, error) {
+func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *httpapi.LogLevel, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
 		return nil, nil, fmt.Errorf("log.level: %w", err)
 	}
 	asText := cfg.Format == "text" || cfg.Format == "auto" && isTerminal(f)
-	control := &logLevel{configured: level, audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
-	control.current.Set(level)
-	return slog.New(newLogHandler(f, asText, &control.current)), control, nil
+	control := &httpapi.LogLevel{Configured: level, Audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
+	control.Current.Set(level)
+	return slog.New(newLogHandler(f, asText, &control.Current)), control, nil
 }
 
 func newLogHandler(w io.Writer, asText bool, level slog.Leveler) slog.Handler {
@@ -59,30 +58,3 @@ func tellBadRows(log *slog.Logger) func(error) {
 	limited := &background.RateLimitedLog{Logger: log, Every: badRowEvery, Burst: badRowLines}
 	return func(err error) { limited.Log(slog.LevelWarn, "row left out: mend or delete it", "error", err) }
 }
-
-// logLevel is the level of the log, which can be another one until the end of the process.
-// Safe for concurrent use.
-type logLevel struct {
-	current    slog.LevelVar
-	configured slog.Level
-	audit      *slog.Logger // shows changes of the level, whatever the level is
-}
-
-// State implements httpapi.LogLevel.
-func (l *logLevel) State() httpapi.LogState {
-	return httpapi.LogState{Level: levelName(l.current.Level()), Configured: levelName(l.configured)}
-}
-
-// Set implements httpapi.LogLevel.
-func (l *logLevel) Set(level slog.Level, by, requestID string) httpapi.LogState {
-	l.current.Set(level)
-	args := []any{"level", levelName(level), "by", by}
-	if requestID != "" {
-		args = append(args, "request_id", requestID)
-	}
-	l.audit.Info("log level changed", args...)
-	return l.State()
-}
-
-// levelName is a level as the configuration has it.
-func levelName(level slog.Level) string { return strings.ToLower(level.String()) }

@@ -60,7 +60,7 @@ type Options struct {
 	// OldSchema says whether the database lacks tables of this version; nil: it never does.
 	OldSchema func() bool
 	Log       *slog.Logger
-	LogLevel  LogLevel // is changed by PATCH /admin/log; nil: there is no such path
+	LogLevel  *LogLevel // is changed by PATCH /admin/log; nil: there is no such path
 	// LogRequests gives each request a line of level info in the log.
 	LogRequests bool
 	Traced      bool                  // requests have spans in their contexts, see IsTraced
@@ -107,7 +107,9 @@ type API struct {
 
 	noneFree   prometheus.Counter
 	noneFreeOf atomic.Pointer[string] // a name of worker IDs
-	modes      []*watched             // those that are enabled
+
+	mu   sync.Mutex        // guards the rest
+	seen []model.Condition // what was last seen of each of Options.Modes
 }
 
 // maxURL is the longest request target, in bytes. What is longer fits into the body of a POST.
@@ -117,9 +119,7 @@ const maxURL = 8192
 func New(opts Options) *API {
 	a := newBare(opts)
 	a.buffers.New = func() any { return new(buffer) }
-	for _, m := range opts.Modes {
-		a.modes = append(a.modes, &watched{Mode: m})
-	}
+	a.seen = make([]model.Condition, len(opts.Modes))
 	a.engine = a.route()
 	return a
 }

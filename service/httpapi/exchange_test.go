@@ -39,6 +39,7 @@ type exchange struct {
 	header []string       // further headers: names and values
 	queue  *fakeQueue     // one that works when nil
 	change func(*Options) // of an API whose modes work; may be nil
+	admin  *fakeAdmin     // its administration; nil for none
 	lax    bool           // it is served, though the document does not allow the request
 
 	status int
@@ -70,6 +71,9 @@ func (x exchange) do() served {
 	metered(&s.opts)
 	if x.change != nil {
 		x.change(&s.opts)
+	}
+	if x.admin != nil {
+		x.admin.administrate(&s.opts)
 	}
 	s.ResponseRecorder = x.ask(New(s.opts))
 	return s
@@ -255,13 +259,12 @@ func checkError(t *testing.T, x exchange, body string) {
 // counted, and that the log has the code of an error, but no token and no gatePass.
 func checkSideEffects(t *testing.T, x exchange, got served) {
 	t.Helper()
-	admin, _ := got.opts.LogLevel.(*fakeAdmin)
 	leases, _ := got.opts.Leases.(*fakeLeases)
 	sequence, _ := got.opts.Sequence.(*fakeSequence)
 	asked := got.queue.gatePass
 	fails := got.queue.next != nil
-	if admin != nil {
-		asked, fails = asked+strings.Join(admin.calls, "; "), fails || admin.err != nil
+	if x.admin != nil {
+		asked, fails = asked+strings.Join(x.admin.calls, "; "), fails || x.admin.err != nil
 	}
 	if leases != nil {
 		asked, fails = asked+leases.asked, fails || leases.err != nil
@@ -397,7 +400,7 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 		}
 	}
 	star := regexp.MustCompile(`[:*](\w+)`)
-	for _, r := range newAPIOf(administrated(&fakeAdmin{})).engine.Routes() {
+	for _, r := range newAPIOf((&fakeAdmin{}).administrate).engine.Routes() {
 		// Info.description has these: those of Leaf's paths, HEAD wherever GET is, and POST where IDs are.
 		if r.Path != "/" && strings.HasSuffix(r.Path, "/") || r.Method == http.MethodHead ||
 			r.Method == http.MethodPost && ofIDs(r.Path) && !strings.HasPrefix(r.Path, "/v1/leases/") {

@@ -371,7 +371,7 @@ func profileExchanges() []exchange {
 		{name: "a profile, too fast", target: heap, token: "spent", status: 429, code: -12},
 	}
 	for i := range all {
-		all[i].change = administrated(&fakeAdmin{})
+		all[i].admin = &fakeAdmin{}
 	}
 	return all
 }

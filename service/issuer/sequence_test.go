@@ -92,18 +92,3 @@ func TestAskSequence(t *testing.T) {
 	check.Is(t, other[1].Err, model.ErrForbidden)
 	check.Equal(t, f.last, 100, "issued")
 }
-
-// A mode that is not served says why.
-func TestNoSequence(t *testing.T) {
-	for want, s := range map[string]*Issuer{
-		"mode is disabled: set sequence.enabled to true and restart to use it": {},
-		"mode is disabled: sequences need Redis": {
-			NoSequence: fmt.Errorf("%w: sequences need Redis", model.ErrModeDisabled),
-		},
-	} {
-		_, _, err := s.Issue(t.Context(), nil, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1}, nil)
-		check.Is(t, err, model.ErrModeDisabled)
-		check.Equal(t, fmt.Sprint(err), want)
-		check.OK(t, (&Issuer{Sequence: &fakeSequence{}, NoSequence: err}).Enabled(access.Sequence))
-	}
-}
