@@ -33,7 +33,7 @@ func consoleExchanges() (all []exchange) {
 
 // What is embedded is served, by the name of the file and as what it is.
 func TestConsoleFiles(t *testing.T) {
-	api := newAPI(&fakeQueue{})
+	api := newAPI()
 	kinds := map[string]string{
 		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 		".LICENSE": "text/plain; charset=utf-8", ".html": "text/html; charset=utf-8",
@@ -90,7 +90,7 @@ func TestConsoleScripts(t *testing.T) {
 
 // The console's links lead to lines of the runbook, in both languages. Alarms and conditions have names in Chinese.
 func TestConsoleKnowsAlarms(t *testing.T) {
-	api, console := newAPI(&fakeQueue{}), consoleAssets(t)
+	api, console := newAPI(), consoleAssets(t)
 	english := ask(api, http.MethodGet, "/docs/operations.md").Body.String()
 	translated := ask(api, http.MethodGet, "/docs/zh/operations.md").Body.String()
 	check.Has(t, english, "\n## When something fails\n")

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 	"shardid/service/issuer"
 	"shardid/service/metric"
 
@@ -33,14 +34,14 @@ type exchange struct {
 	method string // GET when empty
 	target string
 	accept string
-	token  string         // sent as the bearer token sesame-…, unless empty
-	send   string         // the body
-	kind   string         // its type: JSON when empty, and in chunks when "chunked"; no header when "none"
-	header []string       // further headers: names and values
-	queue  *fakeQueue     // one that works when nil
-	change func(*Options) // of an API whose modes work; may be nil
-	admin  *fakeAdmin     // its administration; nil for none
-	lax    bool           // it is served, though the document does not allow the request
+	token  string                      // sent as the bearer token sesame-…, unless empty
+	send   string                      // the body
+	kind   string                      // its type: JSON when empty, and in chunks when "chunked"; no header when "none"
+	header []string                    // further headers: names and values
+	fail   func(context.Context) error // of the queue
+	change func(*Options)              // of an API whose modes work; may be nil
+	admin  *fakeAdmin                  // its administration; nil for none
+	lax    bool                        // it is served, though the document does not allow the request
 
 	status int
 	body   string // the whole body of what is served, unless empty
@@ -57,16 +58,14 @@ const person = "13800138000"
 type served struct {
 	*httptest.ResponseRecorder
 	opts  Options
-	queue *fakeQueue
 	modes *fakeModes
 	log   *strings.Builder
 }
 
 // do runs the exchange against an API of its own.
 func (x exchange) do() served {
-	queue := *cmp.Or(x.queue, &fakeQueue{})
-	s := served{queue: &queue, log: &strings.Builder{}}
-	s.opts, s.modes = testOptions(s.queue, s.log)
+	s := served{log: &strings.Builder{}}
+	s.opts, s.modes = testOptions(x.fail, s.log)
 	s.opts.LogRequests = true
 	metered(&s.opts)
 	if x.change != nil {
@@ -260,9 +259,8 @@ func checkError(t *testing.T, x exchange, body string) {
 func checkSideEffects(t *testing.T, x exchange, got served) {
 	t.Helper()
 	leases, _ := got.opts.Leases.(*fakeLeases)
-	sequence, _ := got.opts.Sequence.(*fakeSequence)
-	asked := got.queue.gatePass
-	fails := got.queue.next != nil
+	sequence, _ := got.opts.Sequence.(*fakes.Sequence)
+	asked, fails := got.modes.queue.Counts().Asked, x.fail != nil
 	if x.admin != nil {
 		asked, fails = asked+strings.Join(x.admin.calls, "; "), fails || x.admin.err != nil
 	}
@@ -270,15 +268,15 @@ func checkSideEffects(t *testing.T, x exchange, got served) {
 		asked, fails = asked+leases.asked, fails || leases.err != nil
 	}
 	if sequence != nil && strings.HasPrefix(x.target, "/v1/sequence/") {
-		asked, fails = asked+sequence.asked, fails || sequence.err != nil || x.code == -2
+		asked, fails = asked+sequence.Counts().Asked, fails || sequence.Fail != nil || x.code == -2
 	}
 	if x.asked != "" {
 		check.Equal(t, asked, x.asked, "asked")
 	}
+	_, issued := got.modes.counts()
 	refused := x.code != 0 || x.status >= 400
-	if refused &&
-		(!fails && asked != "" || got.queue.index+got.modes.issued() > 0 || sequence != nil && len(sequence.last) > 0) {
-		t.Errorf("the refused request asked %q, and %d, %d IDs were issued", asked, got.queue.index, got.modes.issued())
+	if refused && (!fails && asked != "" || issued > 0 || sequence != nil && len(sequence.Last) > 0) {
+		t.Errorf("the refused request asked %q, and %d IDs were issued", asked, issued)
 	}
 	if ofIDs(x.target) && (x.status == http.StatusOK || x.status == http.StatusBadRequest) {
 		values, err := metric.Values(got.opts.Registry.(*prometheus.Registry))
@@ -306,7 +304,8 @@ func checkHead(t *testing.T, x exchange) {
 	head := x.do()
 	switch length := head.Header().Get("Content-Length"); {
 	case ofIDs(x.target) && !strings.Contains(x.target, "/current") || head.Code == http.StatusMethodNotAllowed:
-		check.Equal(t, head.queue.calls+head.modes.calls(), 0, "calls by HEAD")
+		calls, _ := head.modes.counts()
+		check.Equal(t, calls, 0, "calls by HEAD")
 	case head.Code != x.status:
 		t.Errorf("HEAD: %d, want %d", head.Code, x.status)
 	case strings.HasPrefix(x.target, "/admin/pprof/"), x.target == "/metrics": // whose length nobody knows before
@@ -325,7 +324,7 @@ func ofIDs(target string) bool {
 // loadDocument reads openapi.yaml as a client gets it and validates it, the examples included.
 func loadDocument(t *testing.T) *openapi3.T {
 	t.Helper()
-	got := ask(newAPI(&fakeQueue{}), http.MethodGet, "/openapi.yaml")
+	got := ask(newAPI(), http.MethodGet, "/openapi.yaml")
 	check.Equal(t, got.Header().Get("Content-Type"), "application/yaml")
 	doc, err := openapi3.NewLoader().LoadFromData(got.Body.Bytes())
 	check.Must(t, err)
