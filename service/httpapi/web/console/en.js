@@ -92,7 +92,7 @@ export const text = {
   },
 
   queue: {
-    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate' },
+    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate', step: 'Step', limit: 'Highest ID', left: 'Left' },
     sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
     badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap', scrambled: 'scrambled' },
     unreadable: 'not seen yet',
@@ -102,20 +102,7 @@ export const text = {
     unused: (n) => (n === 64 ? 'not used yet' : `${n} not used yet`),
     lowest: (n) => `lowest ${n}`,
     none: 'No app is provisioned yet.',
-    facts: {
-      rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
-      limit: 'Highest ID', beyond: 'Beyond it', highest: 'Highest index', left: 'Left', exhausted: 'Limit reached by', unconfirmed: 'Wait for confirm',
-    },
-    sinceStart: (n) => `${n} since the start`,
-    ids: (n) => `${n} ${plural(n, 'ID', 'IDs')} since the start`,
-    indices: (n) => `${n} ${plural(n, 'index', 'indices')}`,
-    ofLists: (parts) => (parts.length === 0 ? 'all 64 filled' : `${text.together(parts)} of 64`),
-    of64: (n) => `${n} of 64 lists`,
     noLimit: 'no limit',
-    wraps: 'wrap: IDs repeat',
-    rejects: 'reject: no ID',
-    nothingAllocated: 'none is allocated yet',
-    left: (share) => `${share} of the indices`,
   },
 
   charts: {

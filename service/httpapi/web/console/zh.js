@@ -135,7 +135,7 @@ export const text = {
   },
 
   queue: {
-    columns: { id: 'ID', name: '名称', lists: '列表', rate: '速率' },
+    columns: { id: 'ID', name: '名称', lists: '列表', rate: '速率', step: '步长', limit: 'ID 上限', left: '剩余' },
     sum: (apps, issued, held) => `${apps} 个应用，启动以来发放 ${issued} 个 ID，本副本预取 ${held} 个`,
     badges: { exhausted: '已达上限', unconfirmed: '待确认', wrap: '允许重复', scrambled: '已打乱' },
     unreadable: '尚未看到',
@@ -145,20 +145,7 @@ export const text = {
     unused: (n) => (n === 64 ? '尚未使用' : `${n} 个尚未使用`),
     lowest: (n) => `最低 ${n}`,
     none: '还没有应用。',
-    facts: {
-      rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
-      limit: 'ID 上限', beyond: '超过上限时', highest: '最大序号', left: '剩余', exhausted: '已达上限', unconfirmed: '等待确认',
-    },
-    sinceStart: (n) => `启动以来 ${n} 次`,
-    ids: (n) => `启动以来 ${n} 个 ID`,
-    indices: (n) => `${n} 个序号`,
-    ofLists: (parts) => (parts.length === 0 ? '64 个列表都有余量' : `64 个列表中 ${text.together(parts)}`),
-    of64: (n) => `64 个列表中有 ${n} 个`,
     noLimit: '无上限',
-    wraps: 'wrap：ID 会重复',
-    rejects: 'reject：拒绝发号',
-    nothingAllocated: '尚未分配',
-    left: (share) => `${share} 的序号`,
   },
 
   charts: {
