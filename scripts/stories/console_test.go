@@ -23,7 +23,6 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/redis/go-redis/v9"
 )
 
 // consoleToken is the administrator's in these stories.
@@ -38,35 +37,20 @@ const exactLimit = "9007199254740993"
 // noSweeps keeps lists as the test left them, unless they are low.
 func noSweeps() settings { return settings{"QUEUE_REFILL_CRON": "0 0 0 1 1 *"} }
 
-// watched is a service with Redis, an app 7 with a hostile name, an app 9 with an exact limit, and the console.
-func watched(t *testing.T, width int) (*daemon, *tab, *redis.Client) {
-	t.Helper()
+// TestConsoleShows: the page tells of lists that were low when an ID was taken from them. Names are shown and never
+// run, a limit is exact, and an ID is taken apart.
+func TestConsoleShows(t *testing.T) {
+	story(t)
 	server := testserver.Redis(t)
+	client := server.Client()
 	d := prepared(t, onRedis(server.Addr).With(noSweeps()),
 		[]string{"provision", "--app", "7", "--name", hostile},
 		[]string{"provision", "--app", "9", "--name", "orders", "--max-limit-id", exactLimit, "--limit-policy", "wrap"})
-	client := server.Client()
-	eventually(t, startLimit, "the lists are filled", func() bool {
-		return d.get("/readyz").status == 200 && depth(t, client, 7, 63) > 0 && depth(t, client, 9, 63) > 0
+	eventually(t, startLimit, "all lists are filled", func() bool {
+		lists, _ := client.Keys(t.Context(), "id.gen.idList_*").Result()
+		return d.get("/readyz").status == 200 && len(lists) == 2*64
 	})
-	return d, browse(t, d.url, width), client
-}
-
-// depth is what Redis holds for a list.
-func depth(t *testing.T, client *redis.Client, app, shard int) int64 {
-	t.Helper()
-	n, err := client.LLen(t.Context(), fmt.Sprintf("id.gen.idList_%d_%d", app, shard)).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// TestConsoleShows: the page tells of lists that were low when an ID was taken from them. Names are shown and never run,
-// a limit is exact, and an ID is taken apart.
-func TestConsoleShows(t *testing.T) {
-	story(t)
-	d, b, client := watched(t, 1300)
+	b := browse(t, d.url, 1300)
 	d.want("/get?appId=7&gatePass=alice&count=200", 200, 0)
 	for shard, left := range map[int64]int64{21: 7, 22: 1} {
 		// Another replica seems to refill it, so it stays low.
@@ -189,8 +173,8 @@ func (b *tab) administerApp(d *daemon) {
 	b.fill("#admin-step", "1,000")
 	b.submitted("Made app 77 ")
 	shown := func(step string) {
-		b.until("it is shown", fmt.Sprintf(`['<img', %q, %q].every((e) => row('#app-rows', '77')?.innerText.includes(e))`,
-			"\t"+step+"\t", limit))
+		b.until("it is shown", fmt.Sprintf(
+			`['<img', %q, %q].every((e) => row('#app-rows', '77')?.innerText.includes(e))`, "\t"+step+"\t", limit))
 	}
 	shown("1,000")
 	before := fromJSON[answer](b.t, answer{body: eventuallyID(b.t, d, get)}).ID
@@ -446,11 +430,10 @@ func (b *tab) set(selector, value string) {
 		for (const type of ['input', 'change']) e.dispatchEvent(new Event(type, { bubbles: true }))`, selector, value))
 }
 
-// until waits for a condition of the page and gives how long that took. A page that is just
-// being loaded does not fulfil it yet.
-func (b *tab) until(what, script string) time.Duration {
+// until waits for a condition of the page. One that is just being loaded does not fulfil it yet.
+func (b *tab) until(what, script string) {
 	b.t.Helper()
-	return eventually(b.t, seen, what, func() bool {
+	eventually(b.t, seen, what, func() bool {
 		yes, err := tryEval[bool](b, script)
 		if err != nil && !strings.Contains(err.Error(), "navigated") {
 			b.t.Fatalf("%s: %v", script, err)
