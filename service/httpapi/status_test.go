@@ -57,8 +57,8 @@ const replicasJSON = `{"self":"a","shared":true,"message":"redis: away","replica
 
 // fakeHistory has two samples.
 func fakeHistory() monitor.Chart {
-	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: map[string][]monitor.Value{
-		"queue.issued": {0.12345, 2}, "queue.p99Ms": {monitor.Value(math.NaN()), 1e6},
+	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: map[string][]*float64{
+		"queue.issued": {new(0.123), new(2.0)}, "queue.p99Ms": {nil, new(1e6)},
 	}}
 }
 
