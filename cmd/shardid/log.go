@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"shardid/cmd/shardid/config"
@@ -21,16 +20,16 @@ const (
 
 // newLogger writes text to a terminal and JSON elsewhere, unless the format is
 // chosen. The level can be changed while it is in use.
-func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel) {
+func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *httpapi.LogLevel) {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.Level)) // the configuration is checked
 	asText := cfg.Format == "text"
 	if info, err := f.Stat(); err == nil && cfg.Format == "auto" {
 		asText = info.Mode()&os.ModeCharDevice != 0
 	}
-	control := &logLevel{configured: level, audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
-	control.current.Set(level)
-	return slog.New(newLogHandler(f, asText, &control.current)), control
+	control := &httpapi.LogLevel{Configured: level, Audit: slog.New(newLogHandler(f, asText, slog.LevelInfo))}
+	control.Current.Set(level)
+	return slog.New(newLogHandler(f, asText, &control.Current)), control
 }
 
 func newLogHandler(w io.Writer, asText bool, level slog.Leveler) slog.Handler {
@@ -54,30 +53,3 @@ func tellBadRows(log *slog.Logger) func(error) {
 	limited := &background.RateLimitedLog{Logger: log, Every: badRowEvery, Burst: badRowLines}
 	return func(err error) { limited.Log(slog.LevelWarn, "row left out: mend or delete it", "error", err) }
 }
-
-// logLevel is the level of the log, which can be another one until the end of the process.
-// Safe for concurrent use.
-type logLevel struct {
-	current    slog.LevelVar
-	configured slog.Level
-	audit      *slog.Logger // shows changes of the level, whatever the level is
-}
-
-// State implements httpapi.LogLevel.
-func (l *logLevel) State() httpapi.LogState {
-	return httpapi.LogState{Level: levelName(l.current.Level()), Configured: levelName(l.configured)}
-}
-
-// Set implements httpapi.LogLevel.
-func (l *logLevel) Set(level slog.Level, by, requestID string) httpapi.LogState {
-	l.current.Set(level)
-	args := []any{"level", levelName(level), "by", by}
-	if requestID != "" {
-		args = append(args, "request_id", requestID)
-	}
-	l.audit.Info("log level changed", args...)
-	return l.State()
-}
-
-// levelName is a level as the configuration has it.
-func levelName(level slog.Level) string { return strings.ToLower(level.String()) }

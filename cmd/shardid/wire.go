@@ -309,7 +309,7 @@ func (a *App) admin() *admin.Service {
 	opts := adminOptions(a.cfg, a.db, a.log)
 	opts.Queue, opts.Forget = a.queue, a.forgetSpace
 	if a.level != nil {
-		opts.Log = a.level.audit
+		opts.Log = a.level.Audit
 	}
 	if a.segment != nil {
 		opts.Segment = a.segment

@@ -1,61 +1,28 @@
 package httpapi
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"shardid/model"
+	"shardid/scripts/fakes"
 	"shardid/service/access"
 )
-
-// guardOf knows the token of the configuration, root, and those of a file whose entries are a name and what it may do
-// each: the token of orders is sesame-orders, and is called orders-token. The rate of the entry spent is used up.
-func guardOf(root string, entries ...string) *access.Guard {
-	dir, err := os.MkdirTemp("", "tokens")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	var text strings.Builder
-	if len(entries) == 0 {
-		text.WriteString("[]")
-	}
-	for i := 0; i < len(entries); i += 2 {
-		sum := sha256.Sum256([]byte("sesame-" + entries[i]))
-		fmt.Fprintf(&text, "- {name: %s-token, sha256: '%x', %s}\n", entries[i], sum, entries[i+1])
-	}
-	file := filepath.Join(dir, "tokens.yaml")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		panic(err)
-	}
-	if root != "" {
-		root = "sesame-" + root
-	}
-	now := time.Now()
-	g, err := access.NewGuard(access.Options{AdminToken: root, File: file, Now: func() time.Time { return now }})
-	if err != nil {
-		panic(err)
-	}
-	_, _ = g.Client(http.Header{"Authorization": {"Bearer sesame-spent"}})
-	return g
-}
 
 // closedGuard is that of closed: orders may have app 1, the tags leaf…, the names ord… and the spaces ch…, times the
 // modes without a key, boss is for administration, and spent may have all.
 var closedGuard = sync.OnceValue(func() *access.Guard {
-	return guardOf("root",
+	g := fakes.Guard("sesame-root",
 		"orders", "may: ['queue:1', 'segment:leaf*', 'lease:ord*', 'sequence:ch*']",
 		"times", "may: [snowflake, uid]",
 		"boss", "may: [admin]",
 		"spent", "may: ['queue:*', 'segment:*', snowflake, uid, 'lease:*', 'sequence:*', admin], rate: 0.1")
+	_, _ = g.Client(http.Header{"Authorization": {"Bearer sesame-spent"}}) // its rate is used up
+	return g
 })
 
 // closed wants a token everywhere.
@@ -177,7 +144,7 @@ func adminAccess() (all []exchange) {
 		says         string
 	}{
 		{"no guard", "x", nil, 403, -7, "administration over HTTP is closed"},
-		{"no token that may", "x", guardOf("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
+		{"no token that may", "x", fakes.Guard("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
 		{"no token", "", closedGuard(), 401, -7, "no valid token"},
 		{"wrong token", "Root", closedGuard(), 401, -7, "no valid token"},
 		{"for IDs", "orders", closedGuard(), 403, -7, "token orders-token may not administrate"},
@@ -212,18 +179,18 @@ func adminAccess() (all []exchange) {
 func TestProtectedMonitoringHidesStores(t *testing.T) {
 	const address = "10.9.8.7:3306"
 	away := &model.StoreError{Store: "database", Op: "allocate", Err: errors.New("dial tcp " + address + ": refused")}
-	q := broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
-	q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
+	empty := fakes.Broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
 	change := func(o *Options) {
 		o.Access, o.ProtectMonitoring = closedGuard(), true
 		o.Conditions = conditions("redis")
+		o.Modes[0].Ready = func() error { return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away) }
 		failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
 	}
 	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
 		for _, token := range []string{"", "root"} {
 			t.Run(fmt.Sprintf("%s, token %q", target, token), func(t *testing.T) {
 				t.Parallel()
-				got := exchange{target: target, token: token, queue: q, change: change}.do()
+				got := exchange{target: target, token: token, fail: empty, change: change}.do()
 				body, hidden := got.Body.String(), token == "" || !strings.HasSuffix(target, "z")
 				shown := strings.Contains(body, address) || strings.Contains(body, "10.0.0.2:2")
 				if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {

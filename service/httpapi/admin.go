@@ -30,9 +30,7 @@ func NewAdministration(resources []admin.Resource, by string, log *slog.Logger) 
 // routeAdmin adds the routes of the log's level and of the resources to the guarded group.
 func (a *API) routeAdmin(g *gin.RouterGroup) {
 	if a.opts.LogLevel != nil {
-		routeGet(g, "log", a.serveJSON(http.StatusOK, func(context.Context, *gin.Context) (any, error) {
-			return a.opts.LogLevel.State(), nil
-		}))
+		routeGet(g, "log", a.serveJSON(http.StatusOK, a.logState))
 		g.PATCH("log", a.serveJSON(http.StatusOK, a.setLogLevel))
 	}
 	for _, r := range a.opts.Admin {
@@ -148,22 +146,25 @@ func (a *API) actor(c *gin.Context) admin.Actor {
 	return admin.Actor{Name: caller(c), Remote: c.Request.RemoteAddr, RequestID: knownID(c)}
 }
 
-// LogLevel is the level of the log. Safe for concurrent use.
-type LogLevel interface {
-	State() LogState
-	// Set changes the level, and says in the log that by did, in the request of that ID.
-	Set(level slog.Level, by, requestID string) LogState
+// LogLevel is the level of the log, which can be another one until the process ends.
+type LogLevel struct {
+	Current    slog.LevelVar
+	Configured slog.Level   // with which the process began
+	Audit      *slog.Logger // shows who changes the level, whatever it is
 }
 
-// LogState is how a log is.
-type LogState struct {
-	Code       int    `json:"code"` // always 0
-	Level      string `json:"level"`
-	Configured string `json:"configured"` // the level with which the process began
+// logState is how the log is.
+func (a *API) logState(context.Context, *gin.Context) (any, error) {
+	name := func(l slog.Level) string { return strings.ToLower(l.String()) }
+	return struct {
+		Code       int    `json:"code"` // always 0
+		Level      string `json:"level"`
+		Configured string `json:"configured"`
+	}{0, name(a.opts.LogLevel.Current.Level()), name(a.opts.LogLevel.Configured)}, nil
 }
 
-// setLogLevel changes the level until the process ends.
-func (a *API) setLogLevel(_ context.Context, c *gin.Context) (any, error) {
+// setLogLevel changes the level.
+func (a *API) setLogLevel(ctx context.Context, c *gin.Context) (any, error) {
 	said, err := readObject(c, "level")
 	if err != nil {
 		return nil, err
@@ -175,5 +176,7 @@ func (a *API) setLogLevel(_ context.Context, c *gin.Context) (any, error) {
 		return nil, fmt.Errorf("%w: level must be one of %s, not %s",
 			model.ErrInvalidArgument, strings.Join(names, ", "), shown(said["level"]))
 	}
-	return a.opts.LogLevel.Set(level, caller(c), a.requestID(c)), nil
+	a.opts.LogLevel.Current.Set(level)
+	a.opts.LogLevel.Audit.Info("log level changed", "level", name, "by", caller(c), "request_id", a.requestID(c))
+	return a.logState(ctx, c)
 }

@@ -19,7 +19,6 @@ import (
 type fakeAdmin struct {
 	err   error
 	calls []string
-	by    string // who changed the level of the log, in which request
 	log   strings.Builder
 }
 
@@ -188,19 +187,10 @@ func (f *fakeAdmin) DeleteSpace(_ context.Context, name string) (model.Space, er
 	return chat.Space, f.note("delete", name)
 }
 
-// State implements LogLevel.
-func (f *fakeAdmin) State() LogState { return LogState{Level: "info", Configured: "info"} }
-
-// Set implements LogLevel.
-func (f *fakeAdmin) Set(level slog.Level, by, requestID string) LogState {
-	_ = f.note("log", level)
-	f.by = "who=" + by + " request_id=" + requestID
-	return LogState{Level: "debug", Configured: "info"}
-}
-
-// administrated gives the API the token root and that administration.
-func administrated(f *fakeAdmin) func(*Options) {
-	return func(o *Options) { o.Admin, o.LogLevel, o.Access = f.resources(), f, closedGuard() }
+// administrate gives an API the token root and that administration.
+func (f *fakeAdmin) administrate(o *Options) {
+	o.Admin, o.Access = f.resources(), closedGuard()
+	o.LogLevel = &LogLevel{Audit: slog.New(slog.NewTextHandler(&f.log, nil))}
 }
 
 // operations are a request of each kind that is done, and more of what a store is asked for by what a client sent.
@@ -253,8 +243,7 @@ func operations() []exchange {
 		{method: patch, target: spaceTarget, send: stepBody, body: newSpaceJSON, asked: `change "chat" 5`},
 		{method: del, target: spaceTarget + "?confirm=chat", body: newSpaceJSON, asked: `delete "chat"`},
 		{target: logTarget, body: `{"code":0,"level":"info"` + levels},
-		{method: patch, target: logTarget, send: `{"level":"debug"}`, body: `{"code":0,"level":"debug"` + levels,
-			asked: `log "DEBUG"`},
+		{method: patch, target: logTarget, send: `{"level":"debug"}`, body: `{"code":0,"level":"debug"` + levels},
 	}
 }
 
@@ -262,25 +251,25 @@ func operations() []exchange {
 func adminExchanges() []exchange {
 	var all []exchange
 	for _, x := range operations() {
-		x.status, x.token, x.change = max(x.status, 200), adminSecret, administrated(&fakeAdmin{})
+		x.status, x.token, x.admin = max(x.status, 200), adminSecret, &fakeAdmin{}
 		all = append(all, x)
 		if x.body == "" { // another of its kind has one
 			continue
 		}
-		x.body, x.asked, x.change = "", "", nil
+		x.body, x.asked, x.admin = "", "", nil
 		denied := x // adminAccess has the other tokens
 		denied.name, denied.token, denied.status, denied.code = "a token for IDs", "orders", 403, -7
-		denied.change = administrated(&fakeAdmin{})
+		denied.admin = &fakeAdmin{}
 		all = append(all, denied)
 		closed := x // without administration there is no such path
-		closed.change = func(o *Options) { o.LogLevel, o.Access = nil, closedGuard() }
+		closed.change = func(o *Options) { o.Access = closedGuard() }
 		closed.name, closed.status, closed.code, closed.says = "no administration", 404, -10, "no such path"
 		all = append(all, closed)
 		if x.target == logTarget {
 			continue // it asks no store
 		}
 		away := x
-		away.name, away.change = "away", administrated(&fakeAdmin{err: storeAway()})
+		away.name, away.admin = "away", &fakeAdmin{err: storeAway()}
 		away.status, away.code, away.says = 503, -1, "connection refused"
 		all = append(all, away)
 	}
@@ -290,7 +279,7 @@ func adminExchanges() []exchange {
 		model.ErrExists: -13,
 	} {
 		x := exchange{name: err.Error(), method: http.MethodPatch, target: tagTarget, send: stepBody,
-			token: adminSecret, change: administrated(&fakeAdmin{err: wrap(err)}), code: code, says: err.Error()}
+			token: adminSecret, admin: &fakeAdmin{err: wrap(err)}, code: code, says: err.Error()}
 		x.status = map[int]int{-11: 500, -6: 400, -2: 404, -13: 409}[code]
 		if code == -11 {
 			x.says = internalError
@@ -305,7 +294,7 @@ func badAdminRequests() (all []exchange) {
 	add := func(method, target, says string, bodies ...string) {
 		for _, body := range bodies {
 			all = append(all, exchange{name: "400 " + says, method: method, target: target, send: body,
-				token: adminSecret, change: administrated(&fakeAdmin{}), status: 400, code: -6, says: says})
+				token: adminSecret, admin: &fakeAdmin{}, status: 400, code: -6, says: says})
 		}
 	}
 	const post, patch, del, get = http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodGet
@@ -348,17 +337,17 @@ func badAdminRequests() (all []exchange) {
 	add(patch, logTarget, "level must be one of debug, info, warn, error", `{}`, `{"level":"DEBUG"}`,
 		`{"level":"info+2"}`, `{"level":7}`)
 	all = append(all, exchange{name: "the replicas' own name", method: post, target: namesTarget,
-		send: `{"name":"shardid"}`, token: adminSecret, change: administrated(&fakeAdmin{}), status: 409, code: -13,
+		send: `{"name":"shardid"}`, token: adminSecret, admin: &fakeAdmin{}, status: 409, code: -13,
 		says: "the replicas: choose another name"})
 	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget,
 		"DELETE " + logTarget} {
 		method, target, _ := strings.Cut(request, " ")
 		all = append(all, exchange{name: "405", method: method, target: target, token: adminSecret,
-			change: administrated(&fakeAdmin{}), status: 405, code: -10})
+			admin: &fakeAdmin{}, status: 405, code: -10})
 	}
 	for _, target := range []string{appTarget + "/8", tagsTarget + "/a/b"} {
 		all = append(all, exchange{name: "404", target: target, token: adminSecret,
-			change: administrated(&fakeAdmin{}), status: 404, code: -10, says: "no such path"})
+			admin: &fakeAdmin{}, status: 404, code: -10, says: "no such path"})
 	}
 	return all
 }
@@ -368,12 +357,13 @@ func TestAdminActor(t *testing.T) {
 	for _, x := range []exchange{
 		{method: "POST", target: tagsTarget, send: `{"tag":"a/b"}`,
 			says: `who=admin action=tag.create target="tag a/b" remote=192.0.2.1:1234 request_id=r-1`},
-		{method: "PATCH", target: logTarget, send: `{"level":"debug"}`, says: "who=admin request_id=r-1"},
+		{method: "PATCH", target: logTarget, send: `{"level":"debug"}`,
+			says: `"log level changed" level=debug by=admin request_id=r-1`},
 	} {
 		f := &fakeAdmin{}
-		x.token, x.header, x.change = adminSecret, []string{requestIDHeader, "r-1"}, administrated(f)
+		x.token, x.header, x.admin = adminSecret, []string{requestIDHeader, "r-1"}, f
 		check.Equal(t, x.do().Code < 300, true, x.target)
-		check.Has(t, f.log.String()+f.by, x.says)
+		check.Has(t, f.log.String(), x.says)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/docs"
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/admin"
@@ -59,7 +60,7 @@ type Options struct {
 	// OldSchema says whether the database lacks tables of this version; nil: it never does.
 	OldSchema func() bool
 	Log       *slog.Logger
-	LogLevel  LogLevel // is changed by PATCH /admin/log; nil: there is no such path
+	LogLevel  *LogLevel // is changed by PATCH /admin/log; nil: there is no such path
 	// LogRequests gives each request a line of level info in the log.
 	LogRequests bool
 	Traced      bool                  // requests have spans in their contexts, see IsTraced
@@ -95,7 +96,6 @@ type Reads struct {
 type API struct {
 	opts      Options
 	engine    *gin.Engine
-	errors    []apiError
 	reading   time.Duration // how long an answer waits for what it reads from a store
 	now       func() time.Time
 	startedAt time.Time   // when New was called
@@ -107,7 +107,9 @@ type API struct {
 
 	noneFree   prometheus.Counter
 	noneFreeOf atomic.Pointer[string] // a name of worker IDs
-	modes      []*watched             // those that are enabled
+
+	mu   sync.Mutex        // guards the rest
+	seen []model.Condition // what was last seen of each of Options.Modes
 }
 
 // maxURL is the longest request target, in bytes. What is longer fits into the body of a POST.
@@ -117,9 +119,7 @@ const maxURL = 8192
 func New(opts Options) *API {
 	a := newBare(opts)
 	a.buffers.New = func() any { return new(buffer) }
-	for _, m := range opts.Modes {
-		a.modes = append(a.modes, &watched{Mode: m})
-	}
+	a.seen = make([]model.Condition, len(opts.Modes))
 	a.engine = a.route()
 	return a
 }
@@ -127,7 +127,7 @@ func New(opts Options) *API {
 // newBare makes an API without modes and routes.
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, errors: apiErrors(), reading: readTimeout, now: time.Now, startedAt: time.Now()}
+	a := &API{opts: opts, reading: readTimeout, now: time.Now, startedAt: time.Now()}
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
@@ -156,8 +156,8 @@ func (a *API) route() *gin.Engine {
 		"/db":                 a.monitoring(a.db()),
 		"/openapi.yaml":       a.file("openapi.yaml", openAPI),
 		"/":                   a.file("console.html", consoleHTML),
-		"/console/*file":      a.consoleFile,
-		"/docs/*file":         a.document,
+		"/console/*file":      a.files(consoleFiles, "web/console/"),
+		"/docs/*file":         a.files(docs.Pages, ""),
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
@@ -218,7 +218,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 // do not learn which paths exist.
 func (a *API) noRoute(c *gin.Context) {
 	if !isAdmin(c) || a.mayAdmin(c) {
-		a.writeError(c, errNoRoute, noSuchPath(c).Error())
+		a.writeError(c, rowNoPath, noSuchPath(c).Error())
 	}
 }
 
@@ -236,5 +236,5 @@ func (a *API) noMethod(c *gin.Context) {
 		c.Status(http.StatusNoContent)
 		return
 	}
-	a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
+	a.writeError(c, rowNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
 }

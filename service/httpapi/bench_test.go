@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 )
 
 // sink is a ResponseWriter that costs nothing.
@@ -36,7 +37,7 @@ func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
 	return newAPIOf(func(o *Options) {
 		if x.token != "" {
 			r.Header.Set("Authorization", "Bearer sesame-"+x.token)
-			o.Access, o.RequireToken = guardOf("", x.token, "may: ['queue:*', 'segment:*', snowflake, uid]"), true
+			o.Access, o.RequireToken = fakes.Guard("", x.token, "may: ['queue:*', 'segment:*', snowflake, uid]"), true
 		}
 	}), sink{http.Header{}}, r
 }

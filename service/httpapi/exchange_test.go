@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
+	"shardid/service/issuer"
 	"shardid/service/metric"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -32,13 +34,14 @@ type exchange struct {
 	method string // GET when empty
 	target string
 	accept string
-	token  string         // sent as the bearer token sesame-…, unless empty
-	send   string         // the body
-	kind   string         // its type: JSON when empty, and in chunks when "chunked"; no header when "none"
-	header []string       // further headers: names and values
-	queue  *fakeQueue     // one that works when nil
-	change func(*Options) // of an API whose modes work; may be nil
-	lax    bool           // it is served, though the document does not allow the request
+	token  string                      // sent as the bearer token sesame-…, unless empty
+	send   string                      // the body
+	kind   string                      // its type: JSON when empty, and in chunks when "chunked"; no header when "none"
+	header []string                    // further headers: names and values
+	fail   func(context.Context) error // of the queue
+	change func(*Options)              // of an API whose modes work; may be nil
+	admin  *fakeAdmin                  // its administration; nil for none
+	lax    bool                        // it is served, though the document does not allow the request
 
 	status int
 	body   string // the whole body of what is served, unless empty
@@ -55,20 +58,21 @@ const person = "13800138000"
 type served struct {
 	*httptest.ResponseRecorder
 	opts  Options
-	queue *fakeQueue
 	modes *fakeModes
 	log   *strings.Builder
 }
 
 // do runs the exchange against an API of its own.
 func (x exchange) do() served {
-	queue := *cmp.Or(x.queue, &fakeQueue{})
-	s := served{queue: &queue, log: &strings.Builder{}}
-	s.opts, s.modes = testOptions(s.queue, s.log)
+	s := served{log: &strings.Builder{}}
+	s.opts, s.modes = testOptions(x.fail, s.log)
 	s.opts.LogRequests = true
 	metered(&s.opts)
 	if x.change != nil {
 		x.change(&s.opts)
+	}
+	if x.admin != nil {
+		x.admin.administrate(&s.opts)
 	}
 	s.ResponseRecorder = x.ask(New(s.opts))
 	return s
@@ -136,8 +140,8 @@ func TestExchanges(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range errorCodes {
-		missing[fmt.Sprint("code ", e.code, ", status ", e.status)] = true
+	for _, e := range issuer.Table() {
+		missing[fmt.Sprint("code ", e.Code, ", status ", e.Status)] = true
 	}
 	var mu sync.Mutex
 	met := func(what string) {
@@ -254,27 +258,25 @@ func checkError(t *testing.T, x exchange, body string) {
 // counted, and that the log has the code of an error, but no token and no gatePass.
 func checkSideEffects(t *testing.T, x exchange, got served) {
 	t.Helper()
-	admin, _ := got.opts.LogLevel.(*fakeAdmin)
 	leases, _ := got.opts.Leases.(*fakeLeases)
-	sequence, _ := got.opts.Sequence.(*fakeSequence)
-	asked := got.queue.gatePass
-	fails := got.queue.next != nil
-	if admin != nil {
-		asked, fails = asked+strings.Join(admin.calls, "; "), fails || admin.err != nil
+	sequence, _ := got.opts.Sequence.(*fakes.Sequence)
+	asked, fails := got.modes.queue.Counts().Asked, x.fail != nil
+	if x.admin != nil {
+		asked, fails = asked+strings.Join(x.admin.calls, "; "), fails || x.admin.err != nil
 	}
 	if leases != nil {
 		asked, fails = asked+leases.asked, fails || leases.err != nil
 	}
 	if sequence != nil && strings.HasPrefix(x.target, "/v1/sequence/") {
-		asked, fails = asked+sequence.asked, fails || sequence.err != nil || x.code == -2
+		asked, fails = asked+sequence.Counts().Asked, fails || sequence.Fail != nil || x.code == -2
 	}
 	if x.asked != "" {
 		check.Equal(t, asked, x.asked, "asked")
 	}
+	_, issued := got.modes.counts()
 	refused := x.code != 0 || x.status >= 400
-	if refused &&
-		(!fails && asked != "" || got.queue.index+got.modes.issued() > 0 || sequence != nil && len(sequence.last) > 0) {
-		t.Errorf("the refused request asked %q, and %d, %d IDs were issued", asked, got.queue.index, got.modes.issued())
+	if refused && (!fails && asked != "" || issued > 0 || sequence != nil && len(sequence.Last) > 0) {
+		t.Errorf("the refused request asked %q, and %d IDs were issued", asked, issued)
 	}
 	if ofIDs(x.target) && (x.status == http.StatusOK || x.status == http.StatusBadRequest) {
 		values, err := metric.Values(got.opts.Registry.(*prometheus.Registry))
@@ -302,7 +304,8 @@ func checkHead(t *testing.T, x exchange) {
 	head := x.do()
 	switch length := head.Header().Get("Content-Length"); {
 	case ofIDs(x.target) && !strings.Contains(x.target, "/current") || head.Code == http.StatusMethodNotAllowed:
-		check.Equal(t, head.queue.calls+head.modes.calls(), 0, "calls by HEAD")
+		calls, _ := head.modes.counts()
+		check.Equal(t, calls, 0, "calls by HEAD")
 	case head.Code != x.status:
 		t.Errorf("HEAD: %d, want %d", head.Code, x.status)
 	case strings.HasPrefix(x.target, "/admin/pprof/"), x.target == "/metrics": // whose length nobody knows before
@@ -321,7 +324,7 @@ func ofIDs(target string) bool {
 // loadDocument reads openapi.yaml as a client gets it and validates it, the examples included.
 func loadDocument(t *testing.T) *openapi3.T {
 	t.Helper()
-	got := ask(newAPI(&fakeQueue{}), http.MethodGet, "/openapi.yaml")
+	got := ask(newAPI(), http.MethodGet, "/openapi.yaml")
 	check.Equal(t, got.Header().Get("Content-Type"), "application/yaml")
 	doc, err := openapi3.NewLoader().LoadFromData(got.Body.Bytes())
 	check.Must(t, err)
@@ -396,7 +399,7 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 		}
 	}
 	star := regexp.MustCompile(`[:*](\w+)`)
-	for _, r := range newAPIOf(administrated(&fakeAdmin{})).engine.Routes() {
+	for _, r := range newAPIOf((&fakeAdmin{}).administrate).engine.Routes() {
 		// Info.description has these: those of Leaf's paths, HEAD wherever GET is, and POST where IDs are.
 		if r.Path != "/" && strings.HasSuffix(r.Path, "/") || r.Method == http.MethodHead ||
 			r.Method == http.MethodPost && ofIDs(r.Path) && !strings.HasPrefix(r.Path, "/v1/leases/") {
@@ -412,8 +415,8 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
 		codes[int(code.(float64))] = true
 	}
-	for _, e := range errorCodes {
-		inTable[e.code] = true
+	for _, e := range issuer.Table() {
+		inTable[e.Code] = true
 	}
 	check.Equal(t, maps.Equal(codes, inTable), true, "codes", codes, inTable)
 	for name, object := range doc.Components.Schemas {
@@ -428,12 +431,12 @@ func TestDocumentListsRoutesCodesAndTypes(t *testing.T) {
 // TestReferences keeps what docs and openapi.yaml have of the error table.
 func TestReferences(t *testing.T) {
 	table := "| code | HTTP | means | do |\n|---|---|---|---|\n"
-	for _, e := range errorCodes {
+	for _, e := range issuer.Table() {
 		later := ""
-		if e.retry {
+		if e.Retry {
 			later = " + `Retry-After`"
 		}
-		table += fmt.Sprintf("| %d | %d%s | %s | %s |\n", e.code, e.status, later, e.means, e.do)
+		table += fmt.Sprintf("| %d | %d%s | %s | %s |\n", e.Code, e.Status, later, e.Means, e.Do)
 	}
 	check.MadePart(t, "../../docs/api.md", "errors", table)
 	check.MadePart(t, "openapi.yaml", "errors", table)

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/metric"
@@ -34,39 +34,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeQueue issues 1, 2, 3, … as indices of the list that is asked for, or does
-// what next says.
-type fakeQueue struct {
-	next     func(context.Context) error
-	ready    error
-	calls    int
-	index    int64
-	gatePass string
-}
-
-func (q *fakeQueue) Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error) {
-	q.calls++
-	q.gatePass = gatePass
-	if q.next != nil {
-		if err := q.next(ctx); err != nil {
-			return dst, err
-		}
-	}
-	key := model.ListKey{App: uint8(app), Shard: idtext.ShardOf(gatePass)}
-	for range count {
-		q.index++
-		dst = append(dst, key.Compose(q.index))
-	}
-	return dst, nil
-}
-
-func (q *fakeQueue) Ready() error { return q.ready }
-
-// broken is a fakeQueue that answers with err.
-func broken(err error) *fakeQueue {
-	return &fakeQueue{next: func(context.Context) error { return err }}
-}
-
 // conditions are those of two stores, of which some fail.
 func conditions(failing ...string) func() []model.Condition {
 	var all []model.Condition
@@ -80,76 +47,22 @@ func conditions(failing ...string) func() []model.Condition {
 	return func() []model.Condition { return slices.Clone(all) }
 }
 
-// fakeGenerator issues first, first+1, …, or does what next says.
-type fakeGenerator struct {
-	next   func(context.Context) error
-	first  int64
-	calls  int
-	issued int64
-}
+// fakeModes are what the modes of one API count.
+type fakeModes struct{ queue, segment, snowflake, uid fakes.Mode }
 
-func (g *fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	g.calls++
-	if g.next != nil {
-		if err := g.next(ctx); err != nil {
-			return dst, err
-		}
+// counts are over all of them.
+func (f *fakeModes) counts() (calls, issued int64) {
+	for _, m := range []*fakes.Mode{&f.queue, &f.segment, &f.snowflake, &f.uid} {
+		calls, issued = calls+m.Counts().Calls, issued+m.Counts().Issued
 	}
-	for range count {
-		dst = append(dst, g.first+g.issued)
-		g.issued++
-	}
-	return dst, nil
+	return calls, issued
 }
 
-// fakeSegment is a fakeGenerator that notes the tag.
-type fakeSegment struct {
-	pattern bool // of the tag
-	fakeGenerator
-	tag string
-}
-
-func (s *fakeSegment) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	s.tag = tag
-	if s.pattern {
-		return dst, model.ErrPattern
-	}
-	return s.fakeGenerator.Next(ctx, count, dst)
-}
-
-// Run issues a run of 100.
-func (s *fakeSegment) Run(ctx context.Context, tag string) (first, last int64, err error) {
-	ids, err := s.Next(ctx, tag, 100, nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	return ids[0], ids[99], nil
-}
-
-// Numbers issues the texts no-1, no-2, …
-func (s *fakeSegment) Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error) {
-	ids, err := s.fakeGenerator.Next(ctx, count, nil)
-	for _, id := range ids {
-		dst = append(dst, fmt.Sprintf("no \"%d\"", id))
-	}
-	return dst, err
-}
-
-// fakeModes are the services of one API.
-type fakeModes struct {
-	segment        fakeSegment
-	snowflake, uid fakeGenerator
-}
-
-// calls and issued are over the three of them.
-func (f *fakeModes) calls() int    { return f.segment.calls + f.snowflake.calls + f.uid.calls }
-func (f *fakeModes) issued() int64 { return f.segment.issued + f.snowflake.issued + f.uid.issued }
-
-// failModes makes the three modes answer with err.
+// failModes makes all modes but the queue answer with err.
 func failModes(err error) func(*Options) {
 	return func(o *Options) {
-		g := &fakeGenerator{next: func(context.Context) error { return err }}
-		o.Segment, o.Snowflake, o.UID = &fakeSegment{fakeGenerator: *g}, g, g
+		m := &fakes.Mode{Fail: fakes.Broken(err)}
+		o.Segment, o.Snowflake, o.UID = fakes.Segment{Mode: m}, fakes.Generator{Mode: m}, fakes.Generator{Mode: m}
 	}
 }
 
@@ -158,44 +71,41 @@ func disableModes(o *Options) {
 	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, o.Modes[:1], nil, nil
 }
 
-// newAPI is the API over a queue, with everything else well.
-func newAPI(q *fakeQueue) *API {
-	api, _ := logging(q, func(*Options) {})
-	return api
-}
+// newAPI is the API with everything well.
+func newAPI() *API { return newAPIOf(func(*Options) {}) }
 
 // newAPIOf is the API with something else than testOptions.
 func newAPIOf(change func(*Options)) *API {
-	api, _ := logging(&fakeQueue{}, change)
+	api, _ := logging(nil, change)
 	return api
 }
 
-// logging is an API and its log.
-func logging(q *fakeQueue, change func(*Options)) (*API, *strings.Builder) {
+// logging is an API, whose queue fails so, and its log.
+func logging(fail func(context.Context) error, change func(*Options)) (*API, *strings.Builder) {
 	log := &strings.Builder{}
-	opts, _ := testOptions(q, log)
+	opts, _ := testOptions(fail, log)
 	change(&opts)
 	return New(opts), log
 }
 
-func testOptions(q *fakeQueue, log io.Writer) (Options, *fakeModes) {
-	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000},
-		uid: fakeGenerator{first: 3200169789968523265}}
-	modes.segment.first = 1
+func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fakeModes) {
+	modes := &fakeModes{queue: fakes.Mode{Fail: fail}}
 	store, metrics := &fakeAdmin{}, prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "shardid_test"}))
 	return Options{
-		Issuer: &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
-			Sequence: &fakeSequence{}, Traffic: issuer.NewTraffic(nil, everyMode)},
+		Issuer: &issuer.Issuer{
+			Queue: fakes.Queue{Mode: &modes.queue}, Segment: fakes.Segment{Mode: &modes.segment},
+			Snowflake: fakes.Generator{Mode: &modes.snowflake, First: 1169786042799259000},
+			UID:       fakes.Generator{Mode: &modes.uid, First: 3200169789968523265},
+			Sequence:  &fakes.Sequence{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, everyMode)},
 		Leases: &fakeLeases{}, Conditions: conditions(),
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,
 				Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
-		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Modes:    []Mode{{ModeQueue, q.Ready}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		LogLevel: store,
+		Log:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Modes: []Mode{{ModeQueue, well}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		Reads: Reads{Metrics: metrics, Names: store.Names, Spaces: store.Spaces,
 			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
 			History: fakeHistory},
@@ -283,7 +193,7 @@ var errFault = errors.New("disk full")
 
 func wrap(err error) error { return fmt.Errorf("next: %w", err) }
 
-// panicking is a queue that panics with p.
-func panicking(p any) *fakeQueue {
-	return &fakeQueue{next: func(context.Context) error { panic(p) }}
+// panicking is a mode that panics with p.
+func panicking(p any) func(context.Context) error {
+	return func(context.Context) error { panic(p) }
 }

@@ -63,7 +63,7 @@ func leafKey(c *gin.Context) (string, error) { return lastSegment(c, "key") }
 func v1Tag(c *gin.Context) (string, error) {
 	raw, found := strings.CutSuffix(strings.TrimPrefix(c.Request.URL.EscapedPath(), "/v1/segment/"), "/ids")
 	if !found || strings.Contains(raw, "/") {
-		return "", errNoRoute.err
+		return "", issuer.ErrNoPath
 	}
 	return url.PathUnescape(raw)
 }

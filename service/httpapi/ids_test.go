@@ -10,6 +10,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 )
 
 // brokenPipe panics when the answer is written, after its headers.
@@ -21,13 +22,14 @@ func (brokenPipe) Write([]byte) (int, error) { panic("broken pipe") }
 // headers
 // there is no second answer.
 func TestPanicIsAnsweredAndLogged(t *testing.T) {
-	q := panicking("boom")
-	api, log := logging(q, func(*Options) {})
+	log := &strings.Builder{}
+	opts, modes := testOptions(panicking("boom"), log)
+	api := New(opts)
 	check.Equal(t, ask(api, "GET", alice).Code, 500)
 	check.Equal(t, strings.Count(log.String(), "level=ERROR"), 1, "lines")
 	check.Has(t, log.String(), "fakes_test.go") // of the stack
 	check.Has(t, log.String(), "path=/get")
-	q.next = nil
+	modes.queue.Fail = nil
 	w := httptest.NewRecorder()
 	api.ServeHTTP(brokenPipe{w}, httptest.NewRequest(http.MethodGet, alice, nil))
 	wantAnswer(t, w, 200, "")
@@ -38,22 +40,21 @@ func TestPanicIsAnsweredAndLogged(t *testing.T) {
 // A buffer that served a large batch, or a request that failed, serves the next one with
 // nothing left over, whatever its mode.
 func TestBuffersHoldNothingOver(t *testing.T) {
-	q := &fakeQueue{}
-	opts, modes := testOptions(q, io.Discard)
+	opts, modes := testOptions(nil, io.Discard)
 	metered(&opts)
 	api := New(opts)
 	ask(api, "GET", alice+"&count=10000")
-	q.index = 0
+	modes.queue.Restart(nil)
 	wantAnswer(t, ask(api, "GET", alice+"&count=2"), 200, `{"code":0,"ids":[16385,32769]}`)
-	q.next = broken(model.ErrQueueEmpty).next
+	modes.queue.Fail = fakes.Broken(model.ErrQueueEmpty)
 	ask(api, "GET", alice)
-	q.next, q.index = nil, 0
+	modes.queue.Restart(nil)
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
-	q.index = 0
+	modes.queue.Restart(nil)
 	ask(api, "GET", uidURL+"?count=10000")
 	wantAnswer(t, ask(api, "GET", segmentURL), 200, "1")
 	wantAnswer(t, ask(api, "GET", segmentURL+"?count=2"), 200, "2\n3\n")
-	modes.segment.next = func(context.Context) error { panic("boom") }
+	modes.segment.Fail = panicking("boom")
 	wantAnswer(t, ask(api, "GET", segmentURL), 500,
 		`{"code":-11,"message":"internal error: it has been logged, try again"}`)
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
@@ -70,7 +71,7 @@ func waitForEnd(ctx context.Context) error {
 func TestRequestThatEnds(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	api, log := logging(&fakeQueue{next: waitForEnd}, func(*Options) {})
+	api, log := logging(waitForEnd, func(*Options) {})
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, alice, nil))
 	wantAnswer(t, w, http.StatusServiceUnavailable,

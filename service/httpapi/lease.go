@@ -42,27 +42,21 @@ type leaseItem struct {
 	Name       string `json:"name"`
 	WorkerID   int64  `json:"workerId"`
 	Secret     string `json:"secret"`
-	Epoch      string `json:"epoch"`
+	Epoch      int64  `json:"epoch,string"`
 	WorkerBits uint   `json:"workerBits"`
 	SeqBits    uint   `json:"seqBits"`
-	After      string `json:"after"` // IDs have a later time
-	Until      string `json:"until"` // and this one at most
-	Now        string `json:"now"`   // by the database's clock
+	After      int64  `json:"after,string"` // IDs have a later time
+	Until      int64  `json:"until,string"` // and this one at most
+	Now        int64  `json:"now,string"`   // by the database's clock
 	RenewMs    int64  `json:"renewMs"`
 }
 
-// leaseAnswer is a lease that was granted or renewed; without one, a lease that was released.
-type leaseAnswer struct {
-	Code  int        `json:"code"` // always 0
-	Lease *leaseItem `json:"lease,omitempty"`
-}
-
-func answerLease(l model.NameLease, err error) (leaseAnswer, error) {
-	ms := func(t int64) string { return strconv.FormatInt(t, 10) }
-	return leaseAnswer{Lease: &leaseItem{
-		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Epoch: ms(l.Name.EpochMs),
+// answerLease is the answer with a lease that was granted or renewed.
+func answerLease(l model.NameLease, err error) (any, error) {
+	return map[string]any{"code": 0, "lease": leaseItem{
+		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Epoch: l.Name.EpochMs,
 		WorkerBits: l.Name.WorkerBits, SeqBits: l.Name.SeqBits,
-		After: ms(l.After), Until: ms(l.Until), Now: ms(l.Now), RenewMs: l.Renew().Milliseconds(),
+		After: l.After, Until: l.Until, Now: l.Now, RenewMs: l.Renew().Milliseconds(),
 	}}, err
 }
 
@@ -83,7 +77,7 @@ type leaseRequest struct {
 
 // serveLease answers a request about a lease of the name in the path. A caller that goes away leaves a lease that ends
 // by itself, or one that is longer than its holder knows.
-func (a *API) serveLease(do func(context.Context, leaseRequest) (leaseAnswer, error), known ...string) gin.HandlerFunc {
+func (a *API) serveLease(do func(context.Context, leaseRequest) (any, error), known ...string) gin.HandlerFunc {
 	answers := func(ctx context.Context, c *gin.Context) (any, error) {
 		r := leaseRequest{by: caller(c), key: model.LeaseKey{Name: c.Param("name")}}
 		if err := r.read(c, known); err != nil {
@@ -128,10 +122,10 @@ func (r *leaseRequest) read(c *gin.Context, known []string) error {
 }
 
 // grantLease leases a worker ID to an instance, "" for one that does not say what it is called.
-func (a *API) grantLease(ctx context.Context, r leaseRequest) (leaseAnswer, error) {
+func (a *API) grantLease(ctx context.Context, r leaseRequest) (any, error) {
 	name, instance := r.key.Name, r.given[0].text
 	if err := model.CheckInstance(instance); err != nil {
-		return leaseAnswer{}, err
+		return nil, err
 	}
 	lease, err := a.opts.Leases.GrantLease(ctx, name, instance)
 	switch {
@@ -146,17 +140,17 @@ func (a *API) grantLease(ctx context.Context, r leaseRequest) (leaseAnswer, erro
 	return answerLease(lease, err)
 }
 
-func (a *API) renewLease(ctx context.Context, r leaseRequest) (leaseAnswer, error) {
+func (a *API) renewLease(ctx context.Context, r leaseRequest) (any, error) {
 	return answerLease(a.opts.Leases.RenewLease(ctx, r.key))
 }
 
 // releaseLease ends a lease whose holder issues nothing more.
-func (a *API) releaseLease(ctx context.Context, r leaseRequest) (leaseAnswer, error) {
+func (a *API) releaseLease(ctx context.Context, r leaseRequest) (any, error) {
 	var lastUsed int64 // 0: nothing is known of it
 	if last := r.given[1]; last.given {
 		n, err := strconv.ParseUint(last.text, 10, 63)
 		if lastUsed = int64(n); err != nil || n == 0 || n == math.MaxInt64 {
-			return leaseAnswer{}, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, "+
+			return nil, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, "+
 				"not %s: leave it out if nothing is known of it", model.ErrInvalidArgument, quote(last.text))
 		}
 	}
@@ -165,5 +159,5 @@ func (a *API) releaseLease(ctx context.Context, r leaseRequest) (leaseAnswer, er
 		a.opts.Log.Info("lease released", "name", r.key.Name, "worker_id", r.key.WorkerID, "last_used", lastUsed,
 			"who", r.by)
 	}
-	return leaseAnswer{}, err
+	return map[string]any{"code": 0}, err
 }

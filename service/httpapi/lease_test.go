@@ -51,7 +51,7 @@ func (f *fakeLeases) ReleaseLease(_ context.Context, key model.LeaseKey, lastUse
 func TestLeasesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeLeases{}
-		api, log := logging(&fakeQueue{}, func(o *Options) { closed(o); metered(o); o.Leases = f })
+		api, log := logging(nil, func(o *Options) { closed(o); metered(o); o.Leases = f })
 		grant := exchange{method: http.MethodPost, target: "/v1/leases/orders", token: "orders"}
 		release := exchange{method: http.MethodDelete, target: "/v1/leases/orders/7?secret=s", token: "orders"}
 		for x, says := range map[*exchange]string{&grant: "lease granted", &release: "lease released"} {

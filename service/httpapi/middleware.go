@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/service/access"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
@@ -158,7 +159,7 @@ func (a *API) recover(c *gin.Context) {
 		}
 		a.fault(c, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
-			a.writeError(c, errInternal, internalError)
+			a.writeError(c, rowFault, internalError)
 		}
 	}()
 	c.Next()
@@ -170,20 +171,20 @@ func (a *API) screen(c *gin.Context) {
 	if a.draining.Load() {
 		c.Header("Connection", "close") // its next request finds another replica
 	}
-	refuse := func(e apiError, message string) {
-		a.writeError(c, e, message)
+	refuse := func(row issuer.Row, message string) {
+		a.writeError(c, row, message)
 		c.Abort()
 	}
 	r := c.Request
 	if n := len(r.RequestURI); n > maxURL {
-		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, maxURL))
+		refuse(rowLongURL, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, maxURL))
 		return
 	}
 	if isHealth(c.FullPath()) {
 		return
 	}
 	if isForeign(r) {
-		refuse(errForeign, "a page of another site asks for this, which could use up IDs or read the state of the "+
+		refuse(rowClosed, "a page of another site asks for this, which could use up IDs or read the state of the "+
 			"service: enter the address in the browser yourself, or ask from a program, or, if the page is the "+
 			"console behind a proxy, have it send the Host on. Nothing was issued")
 	}
@@ -283,7 +284,7 @@ func reads(c *gin.Context) bool {
 // answered.
 func (a *API) mayAdmin(c *gin.Context) bool {
 	if a.opts.Access == nil || !a.opts.Access.HasAdmin() {
-		a.writeError(c, errNoAdmin, "administration over HTTP is closed: set server.admin_token, "+
+		a.writeError(c, rowClosed, "administration over HTTP is closed: set server.admin_token, "+
 			"or add a token that may admin to server.tokens_file; the command line works without")
 		return false
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
@@ -31,11 +33,11 @@ func TestRequestIDs(t *testing.T) {
 		{"beyond ASCII", []string{requestIDHeader, "é"}, ""},
 		{"two", []string{requestIDHeader, "a", requestIDHeader, "b"}, ""},
 	} {
-		served := askAs(newAPI(&fakeQueue{}), http.MethodGet, alice, c.header...).Header()[requestIDHeader]
+		served := askAs(newAPI(), http.MethodGet, alice, c.header...).Header()[requestIDHeader]
 		if c.want == "" && len(served) > 0 || c.want != "" && (len(served) != 1 || served[0] != c.want) {
 			t.Errorf("%s: served with %q", c.name, served)
 		}
-		refused := askAs(newAPI(&fakeQueue{}), http.MethodGet, "/get", c.header...).Header()[requestIDHeader]
+		refused := askAs(newAPI(), http.MethodGet, "/get", c.header...).Header()[requestIDHeader]
 		if len(refused) != 1 || c.want != "" && refused[0] != c.want || c.want == "" && !isNew(refused[0], c.header) {
 			t.Errorf("%s: refused with %q, want %q", c.name, refused, c.want)
 		}
@@ -53,21 +55,21 @@ func isNew(id string, given []string) bool {
 func TestRequestsHaveSpans(t *testing.T) {
 	for _, c := range []struct {
 		name, target, route string // route "": no span
-		q                   *fakeQueue
+		fail                func(context.Context) error
 		status, code        int64
 	}{
-		{"ID", alice, "/get", &fakeQueue{}, 200, 0},
-		{"refused", "/get", "/get", &fakeQueue{}, 400, -6},
-		{"failed", alice, "/get", broken(model.ErrQueueEmpty), 503, -4},
+		{"ID", alice, "/get", nil, 200, 0},
+		{"refused", "/get", "/get", nil, 400, -6},
+		{"failed", alice, "/get", fakes.Broken(model.ErrQueueEmpty), 503, -4},
 		{"fault", alice, "/get", panicking("boom"), 500, -11},
-		{"live", "/livez", "", &fakeQueue{}, 200, 0},
-		{"metrics", "/metrics", "", &fakeQueue{}, 200, 0},
+		{"live", "/livez", "", nil, 200, 0},
+		{"metrics", "/metrics", "", nil, 200, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			spans := tracetest.NewInMemoryExporter()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-			api := newAPIOf(func(o *Options) { o.Queue, o.Traced = c.q, true })
+			api, _ := logging(c.fail, func(o *Options) { o.Traced = true })
 			got := ask(otelhttp.NewHandler(api, "", otelhttp.WithFilter(IsTraced),
 				otelhttp.WithTracerProvider(provider)), http.MethodGet, c.target)
 			all := spans.GetSpans()
@@ -95,7 +97,7 @@ func TestRequestsHaveSpans(t *testing.T) {
 
 // A line of a request has what is needed to find it, nothing of what it asked for, and the name of its token.
 func TestRequestsAreLogged(t *testing.T) {
-	api, log := logging(&fakeQueue{}, func(o *Options) { closed(o); o.LogRequests = true })
+	api, log := logging(nil, func(o *Options) { closed(o); o.LogRequests = true })
 	exchange{target: alice, token: "orders", header: []string{requestIDHeader, "r-1"}}.ask(api)
 	for _, want := range []string{"level=INFO msg=request ", "method=GET", "path=/get ", "status=200", "code=0", "ms=",
 		"bytes=", "request_id=r-1", "token=orders-token"} {

@@ -12,13 +12,14 @@ import (
 	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/service/access"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
 
 // readParams returns the parameters of the query and of the body, as one query. A form is one
 // already; a JSON object has nothing but known parameters. What cannot be read is refused: it
-// may say how many IDs are wanted. Errors: model.ErrInvalidArgument, errBodyType.
+// may say how many IDs are wanted. Errors: model.ErrInvalidArgument, issuer.ErrBody.
 func readParams(c *gin.Context, known []string) (string, error) {
 	query := c.Request.URL.RawQuery
 	if c.Request.ContentLength == 0 {
@@ -32,7 +33,7 @@ func readParams(c *gin.Context, known []string) (string, error) {
 	kind, _, _ := strings.Cut(strings.ToLower(head.Get("Content-Type")), ";")
 	switch kind = strings.TrimSpace(kind); {
 	case head.Get("Content-Encoding") != "":
-		return "", fmt.Errorf("%w: send it without Content-Encoding", errBodyType.err)
+		return "", fmt.Errorf("%w: send it without Content-Encoding", issuer.ErrBody)
 	case kind == "application/x-www-form-urlencoded":
 		return query + "&" + string(body), nil
 	case kind == "application/json":
@@ -44,7 +45,7 @@ func readParams(c *gin.Context, known []string) (string, error) {
 		return query + "&" + form, err
 	}
 	return "", fmt.Errorf("%w: send application/json or application/x-www-form-urlencoded, not %s, "+
-		"or the parameters in the URL", errBodyType.err, quote(kind))
+		"or the parameters in the URL", issuer.ErrBody, quote(kind))
 }
 
 // protocol is how requests for IDs are read.
@@ -55,7 +56,7 @@ type protocol struct {
 	read func(c *gin.Context, q asked, given [maxParams]param) (asked, error)
 }
 
-// parse reads the parameters of a request for IDs. Errors: model.ErrInvalidArgument, errBodyType.
+// parse reads the parameters of a request for IDs. Errors: model.ErrInvalidArgument, issuer.ErrBody.
 func (p *protocol) parse(c *gin.Context, q asked) (asked, error) {
 	query, err := readParams(c, p.known)
 	if err != nil {
@@ -243,7 +244,7 @@ func parseRange(name, value string, low, high int) (int, error) {
 }
 
 // lastSegment is the value of a path that ends in one: what the star of its route stands for, decoded. An encoded
-// slash belongs to the value. The error is errNoRoute: there are further segments, so no such path.
+// slash belongs to the value. The error is issuer.ErrNoPath: there are further segments, so no such path.
 func lastSegment(c *gin.Context, name string) (string, error) {
 	raw := c.Request.URL.EscapedPath()
 	value, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])

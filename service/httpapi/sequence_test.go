@@ -1,39 +1,13 @@
 package httpapi
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"shardid/model"
+	"shardid/scripts/fakes"
 )
-
-// fakeSequence counts by space and key, or answers with err. Of the space "x" there is none.
-type fakeSequence struct {
-	err   error
-	last  map[[2]string]int64
-	asked string // the latest key
-}
-
-func (f *fakeSequence) Ask(_ context.Context, asks []*model.SequenceAsk) {
-	if f.last == nil {
-		f.last = map[[2]string]int64{}
-	}
-	for _, ask := range asks {
-		key := [2]string{ask.Space, ask.Key}
-		f.asked = ask.Key
-		switch {
-		case f.err != nil:
-			ask.Err = f.err
-		case ask.Space == "x":
-			ask.Err = fmt.Errorf("%w: %q", model.ErrUnknownSpace, ask.Space)
-		default:
-			f.last[key] += ask.Count
-			ask.Last = f.last[key]
-		}
-	}
-}
 
 const (
 	sequenceURL = "/v1/sequence/chat/ids?key=room42"
@@ -61,7 +35,7 @@ func sequenceExchanges() []exchange {
 		{name: "limit", target: sequenceURL, change: failSequence(model.ErrLimitReached), status: 409, code: -5},
 		{name: "beyond the quota", target: sequenceURL + "&count=11", token: "quota", status: 429, code: -12,
 			says: "has 10 left, and 11 were asked for", change: func(o *Options) {
-				o.Access, o.RequireToken = guardOf("", "quota", "may: ['sequence:*'], ids_per_second: 10"), true
+				o.Access, o.RequireToken = fakes.Guard("", "quota", "may: ['sequence:*'], ids_per_second: 10"), true
 			}},
 	}
 	for _, target := range []string{sequenceURL, currentURL} {
@@ -88,5 +62,5 @@ func sequenceExchanges() []exchange {
 
 // failSequence makes sequences answer with err.
 func failSequence(err error) func(*Options) {
-	return func(o *Options) { o.Sequence = &fakeSequence{err: wrap(err)} }
+	return func(o *Options) { o.Sequence = &fakes.Sequence{Mode: &fakes.Mode{Fail: fakes.Broken(wrap(err))}} }
 }

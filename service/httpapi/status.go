@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -37,39 +36,26 @@ type healthAnswer struct {
 	Checks  []model.Condition `json:"checks,omitempty"`
 }
 
-// watched is a mode and what was last seen of it. Requests for its health look, and Watch
-// does every second, so Since is when a change came. Safe for concurrent use.
-type watched struct {
-	Mode
-	mu   sync.Mutex
-	last model.Condition
-}
-
-func (w *watched) look(now time.Time) model.Condition {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	err := w.Ready()
-	if ok := err == nil; w.last.Since.IsZero() || ok != w.last.OK {
-		w.last.OK, w.last.Since = ok, now
-	}
-	w.last.Name, w.last.Error = w.Name, ""
-	if err != nil {
-		w.last.Error = err.Error()
-	}
-	return w.last
-}
-
 // Watch looks at the modes. It is to be called every second from the start on.
 func (a *API) Watch() { a.look() }
 
-// look looks at all modes that are enabled.
+// look looks at all modes that are enabled, in their order. Requests for their health look, and Watch does every
+// second, so Since is when a change came.
 func (a *API) look() []model.Condition {
 	now := a.now()
-	seen := make([]model.Condition, len(a.modes))
-	for i, m := range a.modes {
-		seen[i] = m.look(now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, m := range a.opts.Modes {
+		seen, err := &a.seen[i], m.Ready()
+		if ok := err == nil; seen.Since.IsZero() || ok != seen.OK {
+			seen.OK, seen.Since = ok, now
+		}
+		seen.Name, seen.Error = m.Name, ""
+		if err != nil {
+			seen.Error = err.Error()
+		}
 	}
-	return seen
+	return slices.Clone(a.seen)
 }
 
 // assess says how everything is doing, and the modes, which are the last of its checks,
@@ -104,7 +90,7 @@ func (a *API) readiness() healthAnswer {
 	switch {
 	case a.draining.Load():
 		reason = "shutting down"
-	case len(failing) == len(a.modes):
+	case len(failing) == len(a.opts.Modes):
 		reason = "no mode can serve: " + failing[0].String()
 	case len(failing) > 0 && !a.complete.Load() && (a.now().Sub(a.startedAt) < startPatience || a.oldSchema()):
 		reason = "starting: " + failing[0].String()

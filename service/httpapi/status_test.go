@@ -56,8 +56,8 @@ const replicasJSON = `{"self":"a","shared":true,"message":"redis: away","replica
 
 // fakeHistory has two samples.
 func fakeHistory() monitor.Chart {
-	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: map[string][]monitor.Value{
-		"queue.issued": {0.12345, 2}, "queue.p99Ms": {monitor.Value(math.NaN()), 1e6},
+	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: map[string][]*float64{
+		"queue.issued": {new(0.123), new(2.0)}, "queue.p99Ms": {nil, new(1e6)},
 	}}
 }
 
@@ -68,7 +68,7 @@ func healthExchanges() []exchange {
 		{target: "/openapi.yaml", status: 200},
 		{target: "/livez", status: 200},
 		{target: "/readyz", status: 200},
-		{target: "/readyz", queue: &fakeQueue{ready: wrap(model.ErrNotReady)}, status: 503},
+		{name: "no mode", target: "/readyz", change: func(o *Options) { away(o); o.Modes = o.Modes[1:2] }, status: 503},
 		{target: "/readyz/segment", status: 200},
 		{name: "the mode is unreachable", target: "/readyz/segment", change: away, status: 503},
 		{name: "another is", target: "/readyz/uid", change: away, status: 200},
@@ -115,11 +115,11 @@ func TestReadiness(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			opts, _ := testOptions(&fakeQueue{ready: c.queue}, io.Discard)
+			opts, _ := testOptions(nil, io.Discard)
 			opts.Conditions = conditions(c.failing...)
 			opts.Segment, opts.Sequence = nil, nil
-			opts.Modes = []Mode{opts.Modes[0], {ModeSnowflake, func() error { return c.snowflake }},
-				{ModeUID, func() error { return c.uid }}}
+			opts.Modes = []Mode{{ModeQueue, func() error { return c.queue }},
+				{ModeSnowflake, func() error { return c.snowflake }}, {ModeUID, func() error { return c.uid }}}
 			api := New(opts)
 			if c.drain {
 				api.Drain()
@@ -200,7 +200,7 @@ func wantHealth(t *testing.T, api *API, path, want string) {
 
 // A replica that goes away says so with every answer, and no other does. It still serves.
 func TestDrainClosesConnections(t *testing.T) {
-	api := newAPI(&fakeQueue{})
+	api := newAPI()
 	for i, draining := range []bool{false, true} {
 		wantAnswer(t, ask(api, "GET", alice), 200,
 			[]string{`{"code":0,"id":16385,"idStr":"16385"}`, `{"code":0,"id":49153,"idStr":"49153"}`}[i])

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"shardid/model"
+	"shardid/scripts/fakes"
 )
 
 const (
@@ -99,16 +100,14 @@ func issued() []exchange {
 
 // issuedAsTexts are the IDs of a tag with a pattern, which only /v1 answers.
 func issuedAsTexts() []exchange {
-	pattern := func(o *Options) {
-		o.Segment = &fakeSegment{pattern: true, fakeGenerator: fakeGenerator{first: 1}}
-	}
+	const numbers = "/v1/segment/numbers/ids"
 	return []exchange{
-		{name: "text", target: segmentV1, change: pattern, status: 200, body: `{"code":0,"ids":["no \"1\""]}`},
-		{name: "texts", target: segmentV1 + "?count=2", change: pattern, status: 200,
+		{name: "text", target: numbers, status: 200, body: `{"code":0,"ids":["no \"1\""]}`},
+		{name: "texts", target: numbers + "?count=2", status: 200,
 			body: `{"code":0,"ids":["no \"1\"","no \"2\""]}`},
-		{name: "no ranges of texts", target: segmentV1 + "?ranges=true", change: pattern, status: 400, code: -6,
+		{name: "no ranges of texts", target: numbers + "?ranges=true", status: 400, code: -6,
 			says: "has a pattern"},
-		{name: "no texts for Leaf", target: segmentURL, change: pattern, status: 400, code: -6, says: "has a pattern"},
+		{name: "no texts for Leaf", target: "/api/segment/get/numbers", status: 400, code: -6, says: "has a pattern"},
 	}
 }
 
@@ -267,19 +266,20 @@ func failing() (all []exchange) {
 		{"a store's failure", wrap(storeAway()), 503, -1, "database: read leaf_alloc: connection refused"},
 	} {
 		all = append(all,
-			exchange{name: c.name, target: alice, queue: broken(c.err), status: c.status, code: c.code, says: c.says})
+			exchange{name: c.name, target: alice, fail: fakes.Broken(c.err), status: c.status, code: c.code,
+				says: c.says})
 	}
 	for _, target := range idPaths() {
-		x := exchange{name: "fails", target: target, queue: broken(wrap(model.ErrNotReady)),
+		x := exchange{name: "fails", target: target, fail: fakes.Broken(wrap(model.ErrNotReady)),
 			change: failModes(wrap(model.ErrNotReady)), status: 503, code: -1}
 		post := x
 		post.method = http.MethodPost
 		all = append(all, x, post)
 	}
 	return append(all,
-		exchange{name: "text was wanted", target: alice, accept: "text/plain", queue: broken(wrap(model.ErrUnknownApp)),
-			status: 404, code: -2, says: "not provisioned"},
-		exchange{name: "panic", target: alice, queue: panicking(errFault), status: 500, code: -11, says: internal})
+		exchange{name: "text was wanted", target: alice, accept: "text/plain",
+			fail: fakes.Broken(wrap(model.ErrUnknownApp)), status: 404, code: -2, says: "not provisioned"},
+		exchange{name: "panic", target: alice, fail: panicking(errFault), status: 500, code: -11, says: internal})
 }
 
 // decodeExchanges take IDs apart, with the modes disabled too.
@@ -369,7 +369,7 @@ func profileExchanges() []exchange {
 		{name: "a profile, too fast", target: heap, token: "spent", status: 429, code: -12},
 	}
 	for i := range all {
-		all[i].change = administrated(&fakeAdmin{})
+		all[i].admin = &fakeAdmin{}
 	}
 	return all
 }

@@ -103,8 +103,8 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 
 // failTinyid answers with an error as the server of tinyid does.
 func (a *API) failTinyid(c *gin.Context, simple bool, err error) {
-	e, message := a.explain(c, err)
-	a.noteCode(c, e)
+	row, message := a.explain(c, err)
+	a.noteCode(c, row.Code)
 	code := tinyidFailed
 	if errors.Is(err, model.ErrNoToken) || errors.Is(err, model.ErrForbidden) {
 		code, message = tinyidNotYours, "token is error"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"shardid/model"
+	"shardid/scripts/fakes"
 )
 
 const (
@@ -80,7 +81,7 @@ func tinyidExchanges() []exchange {
 		all[i].status = http.StatusOK
 	}
 	panics := func(o *Options) {
-		o.Segment = &fakeSegment{fakeGenerator: fakeGenerator{next: panicking(errFault).next}}
+		o.Segment = fakes.Segment{Mode: &fakes.Mode{Fail: panicking(errFault)}}
 	}
 	for _, path := range paths {
 		all = append(all, exchange{name: "panic", target: "/tinyid/id/" + path + "?" + tag, status: 500, code: -11,

@@ -2,9 +2,20 @@ package issuer
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"slices"
 
 	"shardid/model"
 )
+
+// Row is a row of the public error table: a code with one of its statuses of HTTP.
+type Row struct {
+	Code, Status int
+	Retry        bool    // a client may try again soon: HTTP sets Retry-After
+	errors       []error // match with errors.Is
+	Means, Do    string
+}
 
 // Codes of errors that come from no mode.
 const (
@@ -13,53 +24,93 @@ const (
 	LastCode     = -14 // the lowest there is
 )
 
-// Coded is an error with its code in the public error table.
-type Coded struct {
-	Err  error // matches with errors.Is
-	Code int
+// Errors that only HTTP has, and that a message wraps.
+var (
+	ErrNoPath = errors.New("no such path")
+	ErrBody   = errors.New("this body cannot be read")
+)
+
+// table is the public error table, by which every front end answers. docs/api.md and openapi.yaml show it: make
+// references. An error may wrap several of those that have a row; the first row here counts. So what the service
+// lacks comes before what the caller did: a store's reason for an empty segment is not the caller's fault.
+var table = []Row{
+	{-1, http.StatusServiceUnavailable, true, []error{model.ErrNotReady},
+		"not initialised yet, and the message says what it waits for, or a store cannot be read",
+		"try again, or ask another replica"},
+	{-4, http.StatusServiceUnavailable, true, []error{model.ErrQueueEmpty, model.ErrSegmentEmpty, model.ErrNoNumber},
+		"no index, segment or number of a sequence could be had within `server.request_timeout`; nothing was issued",
+		"try again; if it lasts, look at the stores; what waits for `shardid confirm` says so"},
+	{-8, http.StatusServiceUnavailable, true, []error{model.ErrClockBack, model.ErrTooEarly, model.ErrTimeExhausted,
+		model.ErrNoLease, model.ErrSaturated, model.ErrRingEmpty, model.ErrLeaseStore, model.ErrNoWorkerID},
+		"snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is " +
+			"empty, or the database that has the leases is unreachable", "try again, another replica first"},
+	{-2, http.StatusNotFound, false,
+		[]error{model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace},
+		"the app, the tag, the name of worker IDs, or the space of sequences is not provisioned",
+		"create it, or correct the request"},
+	{-3, http.StatusNotFound, false, []error{model.ErrUnknownShard},
+		"the app is provisioned, this shard of it is not, or its row cannot be used",
+		"add its row to `id_alloc`, or correct it as the message says"},
+	{-5, http.StatusConflict, false, []error{model.ErrLimitReached},
+		"the app reached its `max_limit_id`, or a tag or a space its last number",
+		"raise the limit, or use another app, tag or space"},
+	{-6, http.StatusBadRequest, false, []error{model.ErrInvalidArgument},
+		"a parameter is missing, malformed, unknown or given twice", "correct what the message names"},
+	{-6, http.StatusRequestURITooLong, false, nil, "the URL is longer than 8192 bytes",
+		"send the parameters in the body of a POST"},
+	{-6, http.StatusUnsupportedMediaType, false, []error{ErrBody}, "the body is neither JSON nor a form",
+		"send one of them, or the parameters in the URL"},
+	{-9, http.StatusNotFound, false, []error{model.ErrModeDisabled},
+		"the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.url`"},
+	{-7, http.StatusUnauthorized, false, []error{model.ErrNoToken}, "the token is missing or unknown",
+		"send `Authorization: Bearer TOKEN`"},
+	{-7, http.StatusForbidden, false, []error{model.ErrForbidden}, "the token does not allow this; no token for " +
+		"administration is configured; or a page of another site asks",
+		"use a token that allows it, or change what the message names"},
+	{CodeNoRoute, http.StatusNotFound, false, []error{ErrNoPath}, "no such path", "take one of `/openapi.yaml`"},
+	{CodeNoRoute, http.StatusMethodNotAllowed, false, nil, "the path does not take this method",
+		"use one that the header `Allow` names"},
+	{CodeInternal, http.StatusInternalServerError, false, nil, "a fault of shardid",
+		"try again, and report what the log says"},
+	{-12, http.StatusTooManyRequests, true, []error{model.ErrTooMany}, "the token's rate or a quota of IDs is used " +
+		"up, or too many batches of more than 128 IDs are being made or read", "slow down, or ask for fewer"},
+	// On the paths of IDs ErrLayoutChanged is the reason of a -1, -4 or -8.
+	{-13, http.StatusConflict, false, []error{model.ErrExists, model.ErrRefused, model.ErrLayoutChanged},
+		"administration: the app, tag, name or space exists already, is in use, or the change would let an ID " +
+			"repeat; nothing was done", "do what the message says"},
+	{LastCode, http.StatusConflict, false, []error{model.ErrLeaseLost}, "the lease of a worker ID is lost: it has " +
+		"ended, was released, or has another secret", "issue nothing more, and get a new lease"},
 }
 
-// Errors is the public error table, which every front end shows. An error may wrap several
-// of them; the first one here counts. So what the service lacks comes before what the
-// caller did: a store's reason for an empty segment is not the caller's fault.
-func Errors() []Coded {
-	return []Coded{
-		{model.ErrNotReady, -1},
-		{model.ErrQueueEmpty, -4},
-		{model.ErrSegmentEmpty, -4},
-		{model.ErrNoNumber, -4},
-		{model.ErrClockBack, -8},
-		{model.ErrTooEarly, -8},
-		{model.ErrTimeExhausted, -8},
-		{model.ErrNoLease, -8},
-		{model.ErrSaturated, -8},
-		{model.ErrRingEmpty, -8},
-		{model.ErrLeaseStore, -8},
-		{model.ErrNoWorkerID, -8},
-		{model.ErrUnknownApp, -2},
-		{model.ErrUnknownTag, -2},
-		{model.ErrUnknownName, -2},
-		{model.ErrUnknownSpace, -2},
-		{model.ErrUnknownShard, -3},
-		{model.ErrLimitReached, -5},
-		{model.ErrInvalidArgument, -6},
-		{model.ErrModeDisabled, -9},
-		{model.ErrNoToken, -7},
-		{model.ErrForbidden, -7},
-		{model.ErrTooMany, -12},
-		{model.ErrExists, -13},
-		{model.ErrRefused, -13},
-		{model.ErrLayoutChanged, -13}, // administration; on the paths of IDs it is the reason of a -1, -4 or -8
-		{model.ErrLeaseLost, -14},
+// Table is the public error table, by code and status.
+func Table() []Row {
+	return slices.SortedStableFunc(slices.Values(table), func(a, b Row) int { return b.Code - a.Code })
+}
+
+// RowFor finds the row of a code and a status.
+func RowFor(code, status int) Row {
+	i := slices.IndexFunc(table, func(r Row) bool { return r.Code == code && r.Status == status })
+	if i < 0 {
+		panic(fmt.Sprintf("the error table has no code %d with status %d", code, status))
 	}
+	return table[i]
+}
+
+// RowOf finds the row of an error; false for one that has none.
+func RowOf(err error) (Row, bool) {
+	i := slices.IndexFunc(table, func(r Row) bool {
+		return slices.ContainsFunc(r.errors, func(is error) bool { return errors.Is(err, is) })
+	})
+	if i < 0 {
+		return Row{}, false
+	}
+	return table[i], true
 }
 
 // Code is the code of an error, CodeInternal for one that has none.
 func Code(err error) int {
-	for _, c := range Errors() {
-		if errors.Is(err, c.Err) {
-			return c.Code
-		}
+	if row, found := RowOf(err); found {
+		return row.Code
 	}
 	return CodeInternal
 }

@@ -10,6 +10,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 	"shardid/service/access"
 )
 
@@ -60,26 +61,11 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// fakeTags has IDs of every tag but "numbers", which has texts. A run has 100 IDs.
-type fakeTags struct{}
-
-func (fakeTags) Next(_ context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	if tag == "numbers" {
-		return dst, model.ErrPattern
-	}
-	return append(dst, make([]int64, count)...), nil
-}
-
-func (fakeTags) Numbers(_ context.Context, _ string, count int, dst []string) ([]string, error) {
-	return append(dst, make([]string, count)...), nil
-}
-
-func (fakeTags) Run(context.Context, string) (first, last int64, err error) { return 1, 100, nil }
-
 // What is asked for counts in the quota of a token, all or none, and texts as IDs. A run is given while one ID is left,
 // and counts whole.
 func TestQuota(t *testing.T) {
-	s, token := &Issuer{Segment: fakeTags{}}, tokenOf(t, "may: ['segment:*'], ids_per_second: 100")
+	s := &Issuer{Segment: fakes.Segment{Mode: &fakes.Mode{}}}
+	token := tokenOf(t, "may: ['segment:*'], ids_per_second: 100")
 	for _, step := range []struct {
 		tag   string
 		count int

@@ -1,50 +1,22 @@
 package issuer
 
 import (
-	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 	"shardid/service/access"
 )
-
-// fakeSequence counts all keys together, fails for the key "bad", and notes the sizes of its calls.
-type fakeSequence struct {
-	last  int64
-	calls []int
-}
-
-func (f *fakeSequence) Ask(_ context.Context, asks []*model.SequenceAsk) {
-	f.calls = append(f.calls, len(asks))
-	for _, ask := range asks {
-		if ask.Key == "bad" {
-			ask.Err = model.ErrNoNumber
-			continue
-		}
-		f.last += ask.Count
-		ask.Last = f.last
-	}
-}
 
 // tokenOf is a token that may do what the entry says.
 func tokenOf(t *testing.T, may string) *access.Token {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, "- {name: a, sha256: '%x', %s}",
-		sha256.Sum256([]byte("a")), may), 0o600))
-	guard, err := access.NewGuard(access.Options{File: file,
-		Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
-	check.Must(t, err)
-	token, err := guard.Client(http.Header{"Authorization": {"Bearer a"}})
+	token, err := fakes.Guard("", "a", may).Client(http.Header{"Authorization": {"Bearer sesame-a"}})
 	check.Must(t, err)
 	return token
 }
@@ -52,7 +24,7 @@ func tokenOf(t *testing.T, may string) *access.Token {
 // What may be asked is asked in one call and in order, and the others have their errors. Of a
 // quota what is asked for is used up, and nothing by looking.
 func TestAskSequence(t *testing.T) {
-	f := &fakeSequence{}
+	f := &fakes.Sequence{Mode: &fakes.Mode{}}
 	s := &Issuer{Sequence: f}
 	token := tokenOf(t, "may: ['sequence:chat'], ids_per_second: 100")
 	ask := func(space, key string, count int64) *model.SequenceAsk {
@@ -73,7 +45,7 @@ func TestAskSequence(t *testing.T) {
 			t.Errorf("ask %d: %v, want %v", i, ask.Err, want[i])
 		}
 	}
-	check.Equal(t, fmt.Sprint(f.calls, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 90 90 92")
+	check.Equal(t, fmt.Sprint(f.Sizes, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 90 90 92")
 	token = tokenOf(t, "may: ['sequence:chat'], ids_per_second: 8")
 	ids, _, err := s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 8}, nil)
 	check.Must(t, err)
@@ -90,20 +62,5 @@ func TestAskSequence(t *testing.T) {
 	s.AskSequence(t.Context(), tokenOf(t, "may: [uid]"), other)
 	check.Is(t, other[0].Err, model.ErrForbidden)
 	check.Is(t, other[1].Err, model.ErrForbidden)
-	check.Equal(t, f.last, 100, "issued")
-}
-
-// A mode that is not served says why.
-func TestNoSequence(t *testing.T) {
-	for want, s := range map[string]*Issuer{
-		"mode is disabled: set sequence.enabled to true and restart to use it": {},
-		"mode is disabled: sequences need Redis": {
-			NoSequence: fmt.Errorf("%w: sequences need Redis", model.ErrModeDisabled),
-		},
-	} {
-		_, _, err := s.Issue(t.Context(), nil, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1}, nil)
-		check.Is(t, err, model.ErrModeDisabled)
-		check.Equal(t, fmt.Sprint(err), want)
-		check.OK(t, (&Issuer{Sequence: &fakeSequence{}, NoSequence: err}).Enabled(access.Sequence))
-	}
+	check.Equal(t, f.Last[[2]string{"chat", "a"}], 100, "issued")
 }

@@ -329,10 +329,11 @@ func (m *Monitor) Alarms() []Alarm {
 // look reads the metrics, and raises the alarms of what is seen.
 func (m *Monitor) look() (reading, []Alarm) {
 	families, _ := m.metrics.Gather() // as much as can be read; a scrape tells what cannot
-	r, state := newReading(families, m.now()), m.state()
+	r := newReading(families, m.now())
+	s := &sight{State: m.state(), conditions: m.Conditions(), metrics: r.sums}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &sight{State: state, conditions: m.sortedConditions(), metrics: r.sums, slow: m.slowModes()}
+	s.slow = m.slowModes()
 	s.rose = func(within time.Duration, counters ...string) bool {
 		name := strings.Join(counters, " ")
 		last := m.rises[name]
@@ -374,8 +375,9 @@ func (*Monitor) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector: the conditions, and the alarms as they were last seen.
 func (m *Monitor) Collect(metrics chan<- prometheus.Metric) {
+	conditions := m.Conditions()
 	m.mu.Lock()
-	conditions, raised := m.sortedConditions(), m.raised
+	raised := m.raised
 	m.mu.Unlock()
 	ok := prometheus.NewDesc("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.",
 		[]string{"name"}, nil)

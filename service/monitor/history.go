@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,21 +30,9 @@ const (
 // Chart is the samples of some series, oldest first. All have one value for each of
 // Times.
 type Chart struct {
-	PeriodSeconds int                `json:"periodSeconds"`
-	Times         []int64            `json:"times"` // end of each period, Unix seconds
-	Series        map[string][]Value `json:"series"`
-}
-
-// Value is a number of a series; NaN is unknown and null in JSON.
-type Value float64
-
-// MarshalJSON has three decimals, which is more than a chart shows.
-func (v Value) MarshalJSON() ([]byte, error) {
-	f := float64(v)
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, math.Round(f*1000)/1000, 'f', -1, 64), nil
+	PeriodSeconds int                   `json:"periodSeconds"`
+	Times         []int64               `json:"times"`  // end of each period, Unix seconds
+	Series        map[string][]*float64 `json:"series"` // nil is unknown
 }
 
 const requests = "shardid_request_duration_seconds"
@@ -197,15 +184,15 @@ func (m *Monitor) History() Chart {
 	for _, mode := range Modes() {
 		names = append(names, mode+".p99Ms")
 	}
-	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]Value{}}
+	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]*float64{}}
 	for _, s := range m.history {
 		c.Times = append(c.Times, s.at)
 		for _, name := range names {
-			value, known := s.values[name]
-			if !known {
-				value = math.NaN()
+			var shown *float64
+			if value, known := s.values[name]; known {
+				shown = new(math.Round(value*1000) / 1000) // more than a chart shows
 			}
-			c.Series[name] = append(c.Series[name], Value(value))
+			c.Series[name] = append(c.Series[name], shown)
 		}
 	}
 	return c

@@ -134,7 +134,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d times, %v", n, got.Times)
 	}
 	for i, v := range got.Series["queue.issued"] {
-		check.Equal(t, v, Value(i+8), "sample", i)
+		check.Equal(t, *v, float64(i+8), "sample", i)
 	}
 }
 

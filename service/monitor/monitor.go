@@ -123,11 +123,6 @@ func (m *Monitor) Report(name string, err error) {
 func (m *Monitor) Conditions() []model.Condition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.sortedConditions()
-}
-
-// sortedConditions is Conditions for callers that hold mu.
-func (m *Monitor) sortedConditions() []model.Condition {
 	all := make([]model.Condition, 0, len(m.conditions))
 	for _, c := range m.conditions {
 		all = append(all, c.Condition)

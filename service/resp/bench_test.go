@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/fakes"
 	"shardid/service/access"
 	"shardid/service/issuer"
 )
@@ -39,7 +40,7 @@ func BenchmarkCommands(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := New(Options{Log: slog.New(slog.DiscardHandler), Issuer: &issuer.Issuer{
-				Snowflake: fakeGenerator{&fake{}}, Traffic: issuer.NewTraffic(nil, access.Snowflake),
+				Snowflake: fakes.Generator{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, access.Snowflake),
 			}})
 			text := strings.Repeat(encode(test.command...), test.times)
 			c := &conn{Conn: &endless{text: text, left: b.N/test.times + 1}, server: s}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -27,9 +28,9 @@ func TestNoClientRounds(t *testing.T) {
 		{"CLIENT SETINFO LIB-NAME node-redis|HELLO 3|HELLO 2", refusal},
 		{"HELLO 3|CLIENT SETINFO LIB-NAME node-redis|RESET", refusal},
 	} {
-		f := &fake{}
-		f.last.Store(exact - 1)
-		_, addr := start(t, f, nil)
+		_, addr := start(t, nil, func(o *Options) {
+			o.Issuer.Snowflake = fakes.Generator{Mode: &fakes.Mode{}, First: exact}
+		})
 		last := func(command string) string {
 			lines := strings.Split(exchange(t, addr, encodeAll(c.said+"|"+command+"|QUIT"), 1<<20), "\r\n")
 			return lines[len(lines)-3]
@@ -44,9 +45,8 @@ func TestNoClientRounds(t *testing.T) {
 
 // A token has the scope and the rate over RESP that it has over HTTP.
 func TestTokens(t *testing.T) {
-	_, addr := start(t, &fake{}, guarded(t,
-		[2]string{"orders-token-0001", "may: ['queue:1', 'segment:orders', 'sequence:chat']"},
-		[2]string{"slow-token-000001", "may: [snowflake], rate: 2"}))
+	_, addr := start(t, &fakes.Mode{}, guarded(
+		"orders", "may: ['queue:1', 'segment:orders', 'sequence:chat']", "slow", "may: [snowflake], rate: 2"))
 	const denied = "-SHARDID -7 not allowed"
 	for _, c := range []struct {
 		sent string
@@ -55,11 +55,11 @@ func TestTokens(t *testing.T) {
 		{"PING|INCR queue:1:a|GET sequence:chat:a", []string{"+PONG",
 			"-NOAUTH -7 no valid token: send AUTH with a token first", "-NOAUTH -7"}},
 		{"AUTH wrong|INCR queue:1:a", []string{"-WRONGPASS -7 no valid token", "-NOAUTH -7"}},
-		{"AUTH orders-token-0001|INCR queue:1:a|INCR queue:2:a|INCR segment:orders|INCR segment:x|INCR snowflake",
-			[]string{"+OK", ":1", denied + ": token orders may not have IDs of app 2", ":2", denied, denied}},
-		{"AUTH orders-token-0001|INCRBY sequence:chat:a 9|INCR sequence:feed:a|GET sequence:chat:a", []string{"+OK",
-			":9", denied + `: token orders may not have numbers of the space "feed"`, "$1", "9"}},
-		{"AUTH default slow-token-000001|INCR snowflake|INCR snowflake|INCR snowflake|RESET|INCR snowflake",
+		{"AUTH sesame-orders|INCR queue:1:a|INCR queue:2:a|INCR segment:orders|INCR segment:x|INCR snowflake",
+			[]string{"+OK", ":24833", denied + ": token orders-token may not have IDs of app 2", ":2", denied, denied}},
+		{"AUTH sesame-orders|INCRBY sequence:chat:a 9|INCR sequence:feed:a|GET sequence:chat:a", []string{"+OK",
+			":9", denied + `: token orders-token may not have numbers of the space "feed"`, "$1", "9"}},
+		{"AUTH default sesame-slow|INCR snowflake|INCR snowflake|INCR snowflake|RESET|INCR snowflake",
 			[]string{"+OK", ":", ":", "-SHARDID -12 too many requests", "+RESET", "-NOAUTH -7"}},
 	} {
 		in := bufio.NewReader(dial(t, addr, encodeAll(c.sent)))
@@ -71,7 +71,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, protocol := range []int{2, 3} { // which say the token with HELLO
-		c := redis.NewClient(&redis.Options{Addr: addr, Password: "orders-token-0001", Protocol: protocol})
+		c := redis.NewClient(&redis.Options{Addr: addr, Password: "sesame-orders", Protocol: protocol})
 		check.OK(t, check.Err(c.Incr(t.Context(), "queue:1:a").Result()))
 		_ = c.Close()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/metric"
@@ -41,13 +42,13 @@ func TestCommands(t *testing.T) {
 		a     = "sequence:chat:a"
 	)
 	for _, c := range []struct{ sent, want string }{
-		{"INCR queue:1:alice|incr segment:orders|INCR snowflake|INCRBY snowflake 1", ":1|:2|:3|:4|"},
+		{"INCR queue:1:alice|incr segment:orders|INCR snowflake|INCRBY snowflake 1", ":16385|:2|:3|:4|"},
 		{"INCRBY snowflake 2", "-SHARDID -6 INCRBY takes a key and 1: for more IDs send LPOP with a count|"},
 		{"INCRBY snowflake|INCR|INCR snowflake 2|LPOP snowflake 1 2",
 			"-SHARDID -6 wrong number of arguments for INCRBY|" +
 				"-SHARDID -6 wrong number of arguments for INCR|-SHARDID -6 wrong number of arguments for INCR|" +
 				"-SHARDID -6 wrong number of arguments for LPOP|"},
-		{"LPOP snowflake|RPOP queue:255:a:b", "$1|1|$1|2|"},
+		{"LPOP snowflake|RPOP queue:255:a:b", "$1|1|$5|35327|"},
 		{"LPOP snowflake 1|RPOP segment:a 3", "*1|$1|1|*3|$1|2|$1|3|$1|4|"},
 		{"LPOP snowflake 0", bad + `count must be a whole number in 1…10000, not "0"|`},
 		{"LPOP snowflake 10001|LPOP snowflake +1", bad + `count must be a whole number in 1…10000, not "10001"|` +
@@ -58,14 +59,14 @@ func TestCommands(t *testing.T) {
 		{"INCR segment", bad + `no key "segment": there are queue:<appId>:<gatePass>, segment:<tag>, ` +
 			"sequence:<space>:<key>, snowflake and uid, with a format such as base62: or base62:padded: before it " +
 			"or none|"},
-		{"LPOP base62:queue:1:alice|LPOP hex:snowflake 2", "$1|1|*2|$1|2|$1|3|"},
+		{"LPOP base62:queue:1:alice|LPOP hex:snowflake 2", "$3|4GH|*2|$1|2|$1|3|"},
 		{"RPOP base62:padded:segment:padded:x|LPOP dec:padded:snowflake 1",
 			"$11|00000000001|*1|$19|0000000000000000002|"},
 		{"INCR dec:snowflake", bad + "INCR answers an integer: send LPOP for an ID in the format dec|"},
 		{"LPOP base64:snowflake", bad + `no key "base64:snowflake"`},
 		{"LPOP hex:base62:snowflake", bad + `no key "base62:snowflake"`},
 		{"LPOP padded:snowflake", bad}, {"LPOP hex", bad}, {"LPOP hex:", bad},
-		{"LPOP segment:numbers|RPOP segment:numbers 2", "$4|no 1|*2|$4|no 2|$4|no 3|"},
+		{"LPOP segment:numbers|RPOP segment:numbers 2", `$6|no "1"|*2|$6|no "2"|$6|no "3"|`},
 		{"INCR segment:numbers|LPOP segment:a", bad + "the tag has a pattern|$1|1|"},
 		{"INCR uid", off},
 		{"SET snowflake", `-SHARDID -10 there is no command "SET": INCR, LPOP and RPOP issue IDs|`},
@@ -96,7 +97,7 @@ func TestCommands(t *testing.T) {
 		{"INCR sequence|LPOP " + a + "|INCR base62:" + a, other + other + other},
 
 		{"MULTI|INCR snowflake|LPOP uid 2|LPOP queue:1:a 2|EXEC|INCR snowflake",
-			"+OK|+QUEUED|+QUEUED|+QUEUED|*3|:1|" + off + "*2|$1|2|$1|3|:4|"},
+			"+OK|+QUEUED|+QUEUED|+QUEUED|*3|:1|" + off + "*2|$5|41217|$5|57601|:4|"},
 		{"MULTI|INCR " + a + "|INCRBY " + a + " 3|PING|GET " + a + "|EXEC|INCR " + a,
 			"+OK|+QUEUED|+QUEUED|+QUEUED|+QUEUED|*4|:1|:4|+PONG|$1|4|:5|"},
 		{"MULTI|EXEC|MULTI|INCR snowflake|DISCARD|INCR snowflake", "+OK|*0|+OK|+QUEUED|+OK|:1|"},
@@ -110,7 +111,7 @@ func TestCommands(t *testing.T) {
 	} {
 		t.Run(c.sent, func(t *testing.T) {
 			t.Parallel()
-			_, addr := start(t, &fake{}, nil)
+			_, addr := start(t, &fakes.Mode{}, nil)
 			want := strings.ReplaceAll(c.want, "|", "\r\n")
 			check.Equal(t, exchange(t, addr, encodeAll(c.sent), len(want)), want)
 		})
@@ -119,7 +120,7 @@ func TestCommands(t *testing.T) {
 
 // A transaction is bounded by its bytes, and refused whole. Large answers of one, and of a pipeline, are whole.
 func TestLargeTransactionsAndAnswers(t *testing.T) {
-	f := &fake{}
+	f := &fakes.Mode{}
 	_, addr := start(t, f, nil)
 	const ten = "LPOP snowflake 10000|LPOP snowflake 10000"
 	got := exchange(t, addr, encodeAll("MULTI|"+ten+"|EXEC|"+ten+"|QUIT"), 1<<26)
@@ -131,7 +132,7 @@ func TestLargeTransactionsAndAnswers(t *testing.T) {
 		!strings.HasSuffix(got, "nothing was issued\r\n+OK\r\n") {
 		t.Errorf("too much: %q", got[max(0, len(got)-100):])
 	}
-	check.Equal(t, f.last.Load(), 4*model.MaxBatch, "IDs were issued")
+	check.Equal(t, f.Counts().Issued, 4*model.MaxBatch, "IDs were issued")
 }
 
 func TestErrorsHaveTheirCodes(t *testing.T) {
@@ -141,9 +142,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		"-11 internal error: it has been logged, try again": errors.New("secret"),
 		"-8 the ring is empty: no worker ID is held":        fmt.Errorf("%w: %w", model.ErrRingEmpty, model.ErrNoLease),
 	} {
-		f := &fake{}
-		f.err.Store(&err)
-		_, addr := start(t, f, nil)
+		_, addr := start(t, &fakes.Mode{Fail: fakes.Broken(err)}, nil)
 		check.Equal(t, exchange(t, addr, encodeAll("INCR snowflake|QUIT"), 1<<20), "-SHARDID "+want+"\r\n+OK\r\n", err)
 	}
 }
@@ -151,7 +150,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 // What is issued, refused, or ends in a fault, is counted by its mode and its code.
 func TestCommandsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	_, addr := start(t, &fake{}, func(o *Options) {
+	_, addr := start(t, &fakes.Mode{}, func(o *Options) {
 		o.Issuer.Sequence = panics{o.Issuer.Sequence}
 		o.Issuer.Traffic = issuer.NewTraffic(registry, access.Snowflake|access.Sequence)
 	})
@@ -171,7 +170,7 @@ func TestCommandsAreCounted(t *testing.T) {
 
 // A client that others wrote, with transactions and pipelines, from many goroutines: no ID twice.
 func TestGoRedis(t *testing.T) {
-	_, addr := start(t, &fake{}, nil)
+	_, addr := start(t, &fakes.Mode{}, nil)
 	c := redis.NewClient(&redis.Options{Addr: addr, ClientName: "test"})
 	var mu sync.Mutex
 	seen := map[int64]bool{}

@@ -14,14 +14,15 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/fakes"
 	"shardid/service/issuer"
 )
 
 // startSequences is start with the fake sequences that it serves.
-func startSequences(t *testing.T, change func(*Options)) (f *fakeSequence, addr string) {
+func startSequences(t *testing.T, change func(*Options)) (f *fakes.Sequence, addr string) {
 	t.Helper()
-	_, addr = start(t, &fake{}, func(o *Options) {
-		f = o.Issuer.Sequence.(*fakeSequence)
+	_, addr = start(t, &fakes.Mode{}, func(o *Options) {
+		f = o.Issuer.Sequence.(*fakes.Sequence)
 		if change != nil {
 			change(o)
 		}
@@ -56,8 +57,8 @@ func TestSequencePipelines(t *testing.T) {
 	} {
 		f, addr := startSequences(t, nil)
 		got := exchange(t, addr, test.text, 1<<20)
-		if !strings.HasPrefix(got, test.want) || !slices.Equal(f.calls, test.calls) {
-			t.Errorf("%s: %q after %v, want %q after %v", test.name, got, f.calls, test.want, test.calls)
+		if !strings.HasPrefix(got, test.want) || !slices.Equal(f.Sizes, test.calls) {
+			t.Errorf("%s: %q after %v, want %q after %v", test.name, got, f.Sizes, test.want, test.calls)
 		}
 	}
 }
@@ -82,12 +83,12 @@ func TestSequenceBeforeTheRestOfACommand(t *testing.T) {
 		check.Equal(t, string(got), want)
 		_, _ = io.WriteString(c, a[len(a)-3:]+a)
 	}
-	check.Equal(t, f.calls[0], 2, "at first")
+	check.Equal(t, f.Sizes[0], 2, "at first")
 }
 
 // A panic ends its connection, and what was gathered on it is nobody else's.
 func TestSequencesOfAPanicAreForgotten(t *testing.T) {
-	s, addr := start(t, &fake{}, func(o *Options) { o.Issuer.Sequence = panics{o.Issuer.Sequence} })
+	s, addr := start(t, &fakes.Mode{}, func(o *Options) { o.Issuer.Sequence = panics{o.Issuer.Sequence} })
 	exchange(t, addr, strings.Repeat(encode("INCR", "sequence:chat:panic"), 3), 1<<20)
 	work := s.scratch.Get().(*scratch)
 	check.Equal(t, len(work.gathered.commands)+len(work.gathered.asks), 0, "left")
@@ -122,14 +123,15 @@ func FuzzSequence(f *testing.F) {
 
 // replay gives the answers to a stream, and how far each key came.
 func replay(stream []byte, cut func(io.Reader) io.Reader) (answers string, of map[[2]string]int64) {
-	sequences := newFakeSequence(&fake{})
-	s := New(Options{Issuer: &issuer.Issuer{Snowflake: fakeGenerator{&fake{}}, Sequence: sequences}, Version: "1"})
+	sequences := &fakes.Sequence{Mode: &fakes.Mode{}}
+	modes := &issuer.Issuer{Snowflake: fakes.Generator{Mode: &fakes.Mode{}}, Sequence: sequences}
+	s := New(Options{Issuer: modes, Version: "1"})
 	peer := &taped{Conn: &endless{}, in: cut(bytes.NewReader(stream))}
 	c := &conn{Conn: peer, server: s}
 	c.in.from, c.in.beforeRead = c.Conn, c.beforeRead
 	c.serve()
 	s.cancel()
-	return peer.out.String(), sequences.of
+	return peer.out.String(), sequences.Last
 }
 
 // taped reads from in, and keeps what is written.
