@@ -200,8 +200,7 @@ func TestConsoleLanguages(t *testing.T) {
 // tour opens each view, and has it looked at.
 func tour(b *tab, look func(view string)) {
 	b.until("the charts are drawn", `$$('#charts canvas').length >= 3 && $$('#replica-rows tr').length === 1`)
-	b.until("the names are there",
-		`row('#tag-rows', '1/2') && row('#space-rows', '7') && row('#app-rows', '9') !== undefined`)
+	b.until("the names are there", `row('#tag-rows', '1/2') && row('#space-rows', '7') && says('#app-name') === '7 42'`)
 	b.click("#well summary")
 	look("the page")
 	for _, theme := range []string{"light", "dark"} {
@@ -221,6 +220,9 @@ func tour(b *tab, look func(view string)) {
 	for _, search := range []string{"#tag-search", "#space-search"} {
 		b.set(search, "")
 	}
+	b.run(`$$('#app-rows a')[1].click()`)
+	b.says("#app-name", "9 99")
+	look("an app with a limit")
 }
 
 // pictures is where TestConsolePictures writes.

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shardid/docs"
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/admin"
@@ -156,8 +155,8 @@ func (a *API) route() *gin.Engine {
 		"/db":                 a.monitoring(a.db()),
 		"/openapi.yaml":       a.file("openapi.yaml", openAPI),
 		"/":                   a.file("console.html", consoleHTML),
-		"/console/*file":      a.files(consoleFiles, "web/console/"),
-		"/docs/*file":         a.files(docs.Pages, ""),
+		"/console/*file":      a.consoleFile,
+		"/docs/*file":         a.document,
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),

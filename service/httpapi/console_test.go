@@ -2,17 +2,12 @@ package httpapi
 
 import (
 	"net/http"
-	"os"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
 
 	"shardid/scripts/check"
-	"shardid/service/queue"
-	"shardid/service/segment"
-	"shardid/service/uid"
-	"shardid/service/worker"
 )
 
 // consoleExchanges are the console and the documentation: only files are served, no folder and no path out of it, and
@@ -85,32 +80,5 @@ func TestConsoleScripts(t *testing.T) {
 			continue
 		}
 		check.Equal(t, forbidden.FindString(body), "", name, "has")
-	}
-}
-
-// The console's links lead to lines of the runbook, in both languages. Alarms and conditions have names in Chinese.
-func TestConsoleKnowsAlarms(t *testing.T) {
-	api, console := newAPI(), consoleAssets(t)
-	english := ask(api, http.MethodGet, "/docs/operations.md").Body.String()
-	translated := ask(api, http.MethodGet, "/docs/zh/operations.md").Body.String()
-	check.Has(t, english, "\n## When something fails\n")
-	check.Has(t, translated, "\n## 依赖出故障时会怎样\n")
-	rules, err := os.ReadFile("../monitor/alarms.go")
-	check.Must(t, err)
-	alarms := map[string]bool{}
-	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
-		alarms[found[1]] = true
-		check.Has(t, english, "\n### "+found[1]+"\n")
-		check.Has(t, translated, "\n| ["+found[1]+"](")
-		check.Has(t, console["zh.js"], found[1]+": ['", "zh.js")
-	}
-	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(console["health.js"], -1) {
-		check.Equal(t, alarms[found[1]], true, "the console knows", found[1])
-	}
-	for _, condition := range []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload,
-		segment.ConditionLoad, segment.ConditionReload, worker.Condition, uid.Condition} {
-		chinese := console["zh.js"]
-		named := strings.Contains(chinese, "'"+condition+"': '") || strings.Contains(chinese, " "+condition+": '")
-		check.Equal(t, named, true, "zh.js names", condition)
 	}
 }

@@ -49,7 +49,7 @@ var pageCSP = []string{"default-src 'none'; script-src 'self'; style-src 'self';
 // table may say anything.
 var fileTypes = map[string][]string{
 	".css": {"text/css; charset=utf-8"}, ".js": {"text/javascript; charset=utf-8"}, ".svg": {"image/svg+xml"},
-	".yaml": {"application/yaml"}, ".LICENSE": typeText, ".md": typeText,
+	".png": {"image/png"}, ".yaml": {"application/yaml"}, ".LICENSE": typeText,
 }
 
 // file answers a file, or a page without a name.
@@ -64,18 +64,25 @@ func (a *API) file(name string, body []byte) gin.HandlerFunc {
 	}
 }
 
-// files answers the embedded file whose name, in that folder, is the end of the path: one of the console, or a page of
-// the documentation, to whose sections the console's alarms link.
-func (a *API) files(embedded embed.FS, folder string) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		name := folder + strings.TrimPrefix(c.Param("file"), "/")
-		body, err := embedded.ReadFile(name)
-		if err != nil {
-			a.noRoute(c)
-			return
-		}
-		a.file(name, body)(c)
+func (a *API) consoleFile(c *gin.Context) {
+	name := c.Param("file")
+	body, err := consoleFiles.ReadFile("web/console" + name)
+	if err != nil {
+		a.noRoute(c)
+		return
 	}
+	a.file(name, body)(c)
+}
+
+// document answers a page of the documentation, or a picture of one.
+func (a *API) document(c *gin.Context) {
+	name := strings.TrimPrefix(c.Param("file"), "/")
+	body, found := manual()[name]
+	if !found {
+		a.noRoute(c)
+		return
+	}
+	a.file(name, body)(c)
 }
 
 // isolate adds what keeps a page out of others' pages, and its address, which may be

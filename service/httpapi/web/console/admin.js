@@ -48,7 +48,7 @@ export class Admin {
   #before = {}; // the fields as the server has them, as texts
   #ready = false; // the token is right and the fields are shown
 
-  /** pageToken() stands in for an administrator's that was not entered; changed() is told of success. */
+  /** pageToken() stands in for an administrator's that was not entered; changed(path, answer) is told of success. */
   constructor(pageToken, changed) {
     this.#pageToken = pageToken;
     this.#changed = changed;
@@ -166,7 +166,7 @@ export class Admin {
       $('admin').close();
       setText($('admin-done'), text.admin.done[task.does](task.what(sent), answer.effective));
       setAttribute($('admin-done'), 'hidden', false);
-      this.#changed();
+      this.#changed(task.path, answer);
     });
   }
 

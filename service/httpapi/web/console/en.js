@@ -30,11 +30,15 @@ export const text = {
     lock: 'This server shows its status to those with a token.', show: 'Show',
     memory: "It is kept in this page's memory only, until you leave or reload it.",
     newApp: 'New app', apps: 'Apps',
+    heatmap: 'Indices in each of the 64 lists',
+    scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags',
     names: 'Names of worker IDs', newName: 'New name', searchNames: 'Search names',
     sequences: 'Sequences', newSpace: 'New space', searchSpaces: 'Search spaces',
   },
+
+  manual: { console: 'Console', runbook: 'Runbook', running: 'Running shardid', neverTwice: 'Never twice' },
 
   // What the server names, by its names, and what it refuses, by the code of the error table. Its own words are
   // English: they need no others here.
@@ -74,7 +78,7 @@ export const text = {
     },
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
     follows: (names) => `What follows from it: ${text.together(names)}.`,
-    runbook: 'What to do', page: 'docs/operations.md', failures: '## When something fails', section: (alarm) => `### ${alarm}`,
+    runbook: 'What to do', page: 'docs/operations.md', failures: 'when-something-fails',
     well: (names) => (names.length === 0 ? 'Nothing else is known' : `Working: ${text.together(names)}`),
   },
 
@@ -92,7 +96,7 @@ export const text = {
   },
 
   queue: {
-    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate', step: 'Step', limit: 'Highest ID', left: 'Left' },
+    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate' },
     sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
     badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap', scrambled: 'scrambled' },
     unreadable: 'not seen yet',
@@ -102,7 +106,25 @@ export const text = {
     unused: (n) => (n === 64 ? 'not used yet' : `${n} not used yet`),
     lowest: (n) => `lowest ${n}`,
     none: 'No app is provisioned yet.',
+    facts: {
+      rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
+      limit: 'Highest ID', beyond: 'Beyond it', highest: 'Highest index', left: 'Left', exhausted: 'Limit reached by', unconfirmed: 'Wait for confirm',
+    },
+    sinceStart: (n) => `${n} since the start`,
+    ids: (n) => `${n} ${plural(n, 'ID', 'IDs')} since the start`,
+    indices: (n) => `${n} ${plural(n, 'index', 'indices')}`,
+    ofLists: (parts) => (parts.length === 0 ? 'all 64 filled' : `${text.together(parts)} of 64`),
+    of64: (n) => `${n} of 64 lists`,
     noLimit: 'no limit',
+    wraps: 'wrap: IDs repeat',
+    rejects: 'reject: no ID',
+    nothingAllocated: 'none is allocated yet',
+    left: (share) => `${share} of the indices`,
+  },
+
+  list: {
+    unknown: 'unknown', unused: 'not used yet', empty: 'empty',
+    cell: (shard, words) => `shard ${shard}: ${words}`,
   },
 
   charts: {

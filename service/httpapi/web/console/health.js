@@ -18,8 +18,11 @@ const followers = new Set(['ShardidStarved', 'ShardidConditionFailing', 'Shardid
 /** An alarm may be seen this much earlier than its cause, in milliseconds: both are looked for now and then. */
 const tolerance = 10000;
 
-/** The place in the runbook, which is plain text, with these words. */
-const runbook = (words) => `${text.health.page}#:~:text=${encodeURIComponent(words)}`;
+/** The section of the runbook about an alarm. */
+const runbook = (name) => `${text.health.page}#${name.toLowerCase()}`;
+
+/** The section about what is no alarm. */
+const failures = () => `${text.health.page}#${text.health.failures}`;
 
 /** The code that callers of a mode get while it cannot issue. */
 const codes = { queue: -4, segment: -4, sequence: -4, snowflake: -8, uid: -8 };
@@ -52,7 +55,7 @@ function impact(status) {
 function causes(status) {
   const all = (status.alarms ?? []).map((alarm) => ({
     name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
-    message: alarm.message ?? '', facts: alarm.facts ?? [], since: alarm.since, runbook: runbook(text.health.section(alarm.name)), follows: [],
+    message: alarm.message ?? '', facts: alarm.facts ?? [], since: alarm.since, runbook: runbook(alarm.name), follows: [],
   }));
   const away = all.find(({ name }) => name === storeAway);
   const follows = ({ name, since }) => away && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
@@ -61,7 +64,7 @@ function causes(status) {
 
   const add = (name, severity, message, since) => {
     const told = away || found.some((cause) => cause.severity !== 'info' && (cause.message.includes(message) || message.includes(cause.message)));
-    if (!told) found.push({ name, severity, message, since, runbook: runbook(text.health.failures), follows: [] });
+    if (!told) found.push({ name, severity, message, since, runbook: failures(), follows: [] });
   };
   for (const store of status.stores ?? []) if (!store.ok) add(store.name, 'critical', store.error ?? '', store.since);
   for (const [name, mode] of Object.entries(status.modes ?? {})) {

@@ -24,7 +24,7 @@ class Console {
   #on = {}; // the modes, of the latest status
   #seen = ''; // when the latest status came, by the server's clock
 
-  #admin = new Admin(() => this.#token, () => this.#administered());
+  #admin = new Admin(() => this.#token, (path, answer) => this.#administered(path, answer));
   #health = new Health();
   #fleet = new Fleet();
   #modes = new Modes();
@@ -141,7 +141,8 @@ class Console {
     setAttribute(document.body, 'data-link', state);
   }
 
-  #administered() {
+  #administered(path, answer) {
+    if (path === 'admin/apps') location.hash = `app=${answer.id}`;
     this.#status.wake();
     this.#wakeLists();
   }

@@ -1,36 +1,54 @@
-// The queue mode: its apps, and how full their lists are.
+// The queue mode: all apps in a table, and one of them in detail. The address names it: #app=7.
 
-import { $, el, setText } from './dom.js';
+import { $, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
 import { Table, column } from './table.js';
 
-/** A list with this part of a step or less is low: it is refilled. */
-const low = 1 / 5;
+/** Levels of a list, a fifth of the step each. So the lowest ends where a list is refilled: at 0.2. */
+const levels = 5;
+
+/** Less than this share of its indices left is worth a sign, as for the alarm. */
+const nearLimit = 0.1;
 
 /**
- * How many lists of an app are unknown, unused, empty and low; the lowest depth of those in use, -1 without any. A list
- * that never had an index is no trouble: it is filled when it is asked for, or by the next sweep.
+ * The levels of an app's lists: unknown, unused, empty, or 1 (low) to 5. A list that never
+ * had an index is no trouble: it is filled when it is asked for, or by the next sweep.
  */
-function summary(app) {
+function levelsOf(app) {
   const unused = new Set(app.unused ?? []);
-  const many = (is) => app.depths.filter(is).length;
-  const used = app.depths.filter((depth, shard) => depth > 0 || (depth === 0 && !unused.has(shard)));
+  return app.depths.map((depth, shard) => {
+    if (depth < 0) return 'unknown';
+    if (depth === 0) return unused.has(shard) ? 'unused' : 'empty';
+    return String(Math.min(levels, Math.max(1, Math.ceil((depth * levels) / app.step))));
+  });
+}
+
+/** How many lists of an app are unknown, unused, empty and low; the lowest depth of those in use, -1 without any. */
+function summary(app) {
+  const found = levelsOf(app);
+  const many = (which) => found.filter((level) => level === which).length;
+  const known = app.depths.filter((_, shard) => found[shard] !== 'unknown' && found[shard] !== 'unused');
   return {
-    unknown: many((depth) => depth < 0),
-    unused: many((depth, shard) => depth === 0 && unused.has(shard)),
-    empty: used.filter((depth) => depth === 0).length,
-    low: many((depth) => depth > 0 && depth <= app.step * low),
-    lowest: used.length > 0 ? Math.min(...used) : -1,
+    unknown: many('unknown'),
+    unused: many('unused'),
+    empty: many('empty'),
+    low: many('1'),
+    lowest: known.length > 0 ? Math.min(...known) : -1,
+    total: known.reduce((sum, depth) => sum + depth, 0),
   };
 }
 
-/** What stands out in an app's lists, in a few words. */
+/** What stands out in an app's lists. */
+function standingOut(s) {
+  return ['empty', 'unknown', 'low', 'unused'].filter((what) => s[what] > 0).map((what) => text.queue[what](s[what]));
+}
+
+/** The same in a few words. */
 function remark(app) {
   const s = summary(app);
   if (s.unknown === 64) return text.queue.unreadable;
-  const found = ['empty', 'unknown', 'low', 'unused'].filter((what) => s[what] > 0).map((what) => text.queue[what](s[what]));
-  return text.together(found) || text.queue.lowest(short(s.lowest));
+  return text.together(standingOut(s)) || text.queue.lowest(short(s.lowest));
 }
 
 /** Shows an app's badges; those that stay are left alone. */
@@ -42,29 +60,90 @@ function showBadges(place, app) {
   if (place.textContent !== found.map((badge) => badge.textContent).join('')) place.replaceChildren(...found);
 }
 
-/** The table of apps. */
+/** IDs a second of an app; NaN when the server does not tell. */
+const rateOf = (app) => app.issuedPerSecond ?? NaN;
+
+/** The section of the queue mode. */
 export class Queue {
+  #apps = [];
+  #sum = '';
   #table;
+  #cells = Array.from({ length: 64 }, (_, shard) => el('li', { class: 'cell', 'data-shard': shard }));
 
   /** admin opens the dialogs. */
   constructor(admin) {
     this.#table = new Table($('apps'), {
-      id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId, calledOf: ({ name }) => name,
-      add: text.page.newApp, kind: 'app', admin,
+      id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId,
+      add: text.page.newApp, kind: 'app', admin, edits: false,
       columns: [
-        column('id', ({ appId }) => appId),
+        { name: 'id', make: (id) => [el('a', { href: `#app=${id}` }, String(id))], fill: (cell, { appId }) => setAttribute(cell.firstChild, 'aria-current', appId === this.selected ? 'true' : null) },
         { name: 'name', make: () => [el('span'), ' ', el('span')], fill: (cell, app) => { setText(cell.firstChild, app.name); showBadges(cell.lastChild, app); } },
         column('lists', remark),
-        column('rate', (app) => rate(app.issuedPerSecond ?? NaN), true),
-        column('step', ({ step }) => count(step), true),
-        column('limit', ({ maxLimitIdStr: limit = '0' }) => (limit === '0' ? text.queue.noLimit : digits(limit)), true),
-        column('left', ({ leftShare }) => percent(leftShare), true),
+        column('rate', (app) => rate(rateOf(app)), true),
       ],
     });
+    $('heatmap').append(...this.#cells);
+    $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
+    $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
+    window.addEventListener('hashchange', () => this.#draw());
+  }
+
+  /** The app that is looked at: the one that the address names, or the first; NaN for none. */
+  get selected() {
+    const wanted = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? NaN);
+    return this.#apps.some((app) => app.appId === wanted) ? wanted : (this.#apps[0]?.appId ?? NaN);
+  }
+
+  get #current() {
+    return this.#apps.find((app) => app.appId === this.selected);
   }
 
   show(queue) {
-    const apps = queue?.apps ?? [];
-    this.#table.show(apps, { sum: text.queue.sum(apps.length, count(queue?.issued), count(queue?.held)) });
+    this.#apps = queue?.apps ?? [];
+    this.#sum = text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held));
+    this.#draw();
   }
+
+  #draw() {
+    this.#table.show(this.#apps, { sum: this.#sum });
+    draw($('app-detail'), () => this.#detail());
+  }
+
+  #detail() {
+    const app = this.#current;
+    setAttribute($('app-detail'), 'hidden', !app);
+    if (!app) return;
+    setText($('app-name'), `${app.appId} ${app.name}`);
+    showBadges($('app-badges'), app);
+    for (const [shard, level] of levelsOf(app).entries()) {
+      const depth = app.depths[shard];
+      const words = text.list.cell(shard, { unknown: text.list.unknown, unused: text.list.unused }[level] ?? text.queue.indices(count(depth)));
+      for (const [name, value] of [['data-level', level], ['aria-label', words], ['title', words]]) setAttribute(this.#cells[shard], name, value);
+      setText(this.#cells[shard], { unknown: '?', unused: '·' }[level] ?? short(depth));
+    }
+    describe($('app-facts'), facts(app));
+  }
+}
+
+/** The rows of an app's description. */
+function facts(app) {
+  const s = summary(app);
+  const names = text.queue.facts;
+  const limit = app.maxLimitIdStr ?? '0';
+  const wrap = app.limitPolicy === 'wrap';
+  return [
+    [names.rate, rate(rateOf(app))],
+    [names.issued, text.queue.ids(count(app.issued))],
+    [names.inLists, s.unknown === 64 ? text.unknown : text.queue.indices(count(s.total))],
+    [names.held, text.queue.indices(count(app.held))],
+    [names.lists, text.queue.ofLists(standingOut(s)), s.empty > 0 ? 'warning' : null],
+    [names.refills, text.queue.sinceStart(count(app.refills))],
+    [names.step, text.queue.indices(count(app.step))],
+    [names.limit, limit === '0' ? text.queue.noLimit : digits(limit)],
+    limit === '0' ? null : [names.beyond, wrap ? text.queue.wraps : text.queue.rejects, wrap ? 'warning' : null],
+    [names.highest, app.highestIndex > 0 ? count(app.highestIndex) : text.queue.nothingAllocated],
+    [names.left, text.queue.left(percent(app.leftShare)), app.leftShare < nearLimit ? 'warning' : null],
+    app.exhausted > 0 ? [names.exhausted, text.queue.of64(app.exhausted), 'critical'] : null,
+    app.unconfirmed > 0 ? [names.unconfirmed, text.queue.of64(app.unconfirmed), 'critical'] : null,
+  ];
 }

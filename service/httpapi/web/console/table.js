@@ -31,9 +31,9 @@ export class Table {
    * Builds it in a panel. id begins the ids of its parts, and texts has columns, none and noneFound. Of the columns
    * the first is the head of a row; make(key) gives what is in a cell, and fill(cell, item) fills it. With a search
    * there is a box for it. With a kind there are the buttons that open admin's dialogs for such things: for a new one,
-   * and for each, by its key and what it is called.
+   * and with edits for each.
    */
-  constructor(panel, { id, title = '', texts, columns, keyOf, calledOf = keyOf, search, kind, add, admin }) {
+  constructor(panel, { id, title = '', texts, columns, keyOf, search, kind, add, admin, edits = Boolean(kind) }) {
     this.#columns = columns;
     this.#panel = panel;
     this.#texts = texts;
@@ -47,15 +47,11 @@ export class Table {
     create?.addEventListener('click', () => admin.create(kind));
     const body = el('tbody', { id: `${id}-rows` });
     const heads = columns.map(({ name, number }) => el('th', { scope: 'col', class: number && 'number' }, texts.columns[name]));
-    if (kind) heads.push(el('th', { scope: 'col', class: 'admin' }, text.admin.column));
+    if (edits) heads.push(el('th', { scope: 'col', class: 'admin' }, text.admin.column));
     this.#table = el('table', { class: 'cards', hidden: true }, el('thead', {}, el('tr', {}, ...heads)), body);
     panel.append(el('div', { class: 'heading' }, title && this.#title, this.#sum, create, search && this.#search), this.#away, el('div', { class: 'rows' }, this.#table), this.#none);
-    this.#rows = new KeyedList(body, (key) => this.#createRow(key, kind, admin), (row, item) => {
+    this.#rows = new KeyedList(body, (key) => this.#createRow(key, edits && kind, admin), (row, item) => {
       for (const [i, { fill }] of columns.entries()) fill(row.children[i], item);
-      row.called = calledOf(item);
-      for (const button of kind ? row.lastChild.firstChild.children : []) {
-        setAttribute(button, 'aria-label', text.admin[`${button.name}Of`](text.admin[kind](keyOf(item), row.called)));
-      }
     });
   }
 
@@ -65,11 +61,17 @@ export class Table {
       if (i === 0) return el('th', { scope: 'row' }, ...children);
       return el('td', { 'data-name': this.#texts.columns[name], class: number && 'number' }, ...children);
     });
-    const buttons = ['edit', 'remove'].map((name) => el('button', { type: 'button', class: 'quiet', name }, text.admin[name]));
-    if (kind) cells.push(el('td', { class: 'admin', 'data-name': text.admin.column }, el('span', { class: 'buttons' }, ...buttons)));
-    const row = el('tr', {}, ...cells);
-    for (const button of buttons) button.addEventListener('click', () => admin[button.name](kind, key, row.called));
-    return row;
+    const button = (words, label, open) => {
+      const made = el('button', { type: 'button', class: 'quiet', 'aria-label': label(text.admin[kind](key, key)) }, words);
+      made.addEventListener('click', open);
+      return made;
+    };
+    if (kind) {
+      cells.push(el('td', { class: 'admin', 'data-name': text.admin.column }, el('span', { class: 'buttons' },
+        button(text.admin.edit, text.admin.editOf, () => admin.edit(kind, key)),
+        button(text.admin.remove, text.admin.removeOf, () => admin.remove(kind, key)))));
+    }
+    return el('tr', {}, ...cells);
   }
 
   /** What is searched. */

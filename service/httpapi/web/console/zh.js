@@ -39,11 +39,15 @@ export const text = {
     lock: '查看本服务的状态需要令牌。', show: '查看',
     memory: '令牌只保存在本页内存中，离开或刷新页面后即失效。',
     newApp: '新建应用', apps: '应用',
+    heatmap: '64 个列表各自的余量',
+    scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
     lately: '本副本，最近 15 分钟，时间为 UTC',
     tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签',
     names: '工作节点 ID 命名空间', newName: '新建命名空间', searchNames: '搜索命名空间',
     sequences: '序列', newSpace: '新建序列空间', searchSpaces: '搜索序列空间',
   },
+
+  manual: { console: '控制台', runbook: '处理手册', running: '部署与运行', neverTwice: '不重号的保证' },
 
   alarms: {
     ShardidRepeatedIndices: ['给出了重复的序号或号段', '列表或 leaf_alloc 给出了重复的序号，本副本已拒绝使用。有其他程序在写它们：请立即查明。',
@@ -117,7 +121,7 @@ export const text = {
     },
     witness: '见证者', held: 'Redis 为数据库作证', witnesses: { named: '已指定，本副本未持有', none: '无：没有谁为数据库作证', unknown: '尚不清楚' },
     follows: (names) => `由此引发：${names.join('、')}。`,
-    runbook: '处理手册', page: 'docs/zh/operations.md', failures: '## 依赖出故障时会怎样', section: (alarm) => `| [${alarm}]`,
+    runbook: '处理手册', page: 'docs/zh/operations.md', failures: '依赖出故障时会怎样',
     well: (names) => (names.length === 0 ? '没有其他信息' : `正常：${names.join('、')}`),
   },
 
@@ -135,7 +139,7 @@ export const text = {
   },
 
   queue: {
-    columns: { id: 'ID', name: '名称', lists: '列表', rate: '速率', step: '步长', limit: 'ID 上限', left: '剩余' },
+    columns: { id: 'ID', name: '名称', lists: '列表', rate: '速率' },
     sum: (apps, issued, held) => `${apps} 个应用，启动以来发放 ${issued} 个 ID，本副本预取 ${held} 个`,
     badges: { exhausted: '已达上限', unconfirmed: '待确认', wrap: '允许重复', scrambled: '已打乱' },
     unreadable: '尚未看到',
@@ -145,7 +149,25 @@ export const text = {
     unused: (n) => (n === 64 ? '尚未使用' : `${n} 个尚未使用`),
     lowest: (n) => `最低 ${n}`,
     none: '还没有应用。',
+    facts: {
+      rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
+      limit: 'ID 上限', beyond: '超过上限时', highest: '最大序号', left: '剩余', exhausted: '已达上限', unconfirmed: '等待确认',
+    },
+    sinceStart: (n) => `启动以来 ${n} 次`,
+    ids: (n) => `启动以来 ${n} 个 ID`,
+    indices: (n) => `${n} 个序号`,
+    ofLists: (parts) => (parts.length === 0 ? '64 个列表都有余量' : `64 个列表中 ${text.together(parts)}`),
+    of64: (n) => `64 个列表中有 ${n} 个`,
     noLimit: '无上限',
+    wraps: 'wrap：ID 会重复',
+    rejects: 'reject：拒绝发号',
+    nothingAllocated: '尚未分配',
+    left: (share) => `${share} 的序号`,
+  },
+
+  list: {
+    unknown: '未知', unused: '尚未使用', empty: '已空',
+    cell: (shard, words) => `分片 ${shard}：${words}`,
   },
 
   charts: {
