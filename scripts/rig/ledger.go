@@ -156,22 +156,6 @@ func (l *Ledger) Duplicates() int {
 	return l.duplicates
 }
 
-// Common is how many IDs came here and in another ledger.
-func (l *Ledger) Common(other *Ledger) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	other.mu.Lock()
-	defer other.mu.Unlock()
-	for in, of := range l.lists {
-		if elsewhere := other.lists[in]; elsewhere != nil {
-			for word, seen := range of.seen {
-				n += bits.OnesCount64(seen & elsewhere.seen[word])
-			}
-		}
-	}
-	return n
-}
-
 // IDs are all that came, sorted.
 func (l *Ledger) IDs() (ids []int64) {
 	l.mu.Lock()

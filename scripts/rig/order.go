@@ -23,7 +23,7 @@ const maxNumber = 1<<53 - 1
 // Call is a question to a sequence, with its answer.
 type Call struct {
 	By, Key         string
-	Asked, Answered time.Duration // since the first call, all different; Answered is 0 when no answer came
+	Asked, Answered time.Duration // since the first call, all different
 	Current         bool          // it asked how far the key has come: up to Last
 	First, Last     int64         // else the numbers that it got
 }
@@ -66,11 +66,7 @@ type Order struct {
 	keys  map[string]*course
 	begun time.Time
 	now   time.Duration
-	tally Tally
 }
-
-// Tally counts calls without an answer, and answers that went back.
-type Tally struct{ Lost, Back int }
 
 // course is how a key has gone.
 type course struct {
@@ -115,9 +111,7 @@ func (o *Order) land(a *asking, answered bool) {
 	k, c := a.course, &a.call
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !answered {
-		o.tally.Lost++
-	} else if c.Answered = o.tick(); o.possible(c) {
+	if c.Answered = o.tick(); answered && o.possible(c) {
 		o.compare(a)
 		if c.high() > k.highest.high() {
 			k.highest = *c
@@ -148,7 +142,6 @@ func (o *Order) possible(c *Call) bool {
 func (o *Order) compare(a *asking) {
 	c := &a.call
 	if c.low() < a.after.high() {
-		o.tally.Back++
 		o.blame("BACK: %v, and before it %v", c, &a.after)
 	}
 	for i := range a.course.wide {
@@ -171,13 +164,6 @@ func (k *course) forget() {
 		floor = k.flying[0].after.high()
 	}
 	k.wide = slices.DeleteFunc(k.wide, func(c Call) bool { return c.high() <= floor })
-}
-
-// Tally is that of the calls so far.
-func (o *Order) Tally() Tally {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.tally
 }
 
 // Sequence gives numbers of keys.
@@ -213,24 +199,21 @@ func (o *Order) Draw(ctx context.Context, by string, s Sequence, key string, n i
 	return err
 }
 
-// DrawAny draws some numbers of one of so many keys, a run in one of six cases where there are runs, or asks how far it
-// has come. Few keys get half of all.
-func (o *Order) DrawAny(ctx context.Context, by string, s Sequence, rnd *rand.Rand, keys int, runs bool) error {
+// DrawAny draws some numbers of one of so many keys, a run in one of six cases, or asks how far it has come. Few keys
+// get half of all.
+func (o *Order) DrawAny(ctx context.Context, by string, s Sequence, rnd *rand.Rand, keys int) error {
 	key, n := rnd.IntN(keys), 1
 	if rnd.IntN(2) == 0 {
 		key = rnd.IntN(4)
 	}
-	switch kind := rnd.IntN(6); {
-	case kind == 0:
+	switch rnd.IntN(6) {
+	case 0:
 		n = 0
-	case kind == 1 && runs:
-		n = 2 + rnd.IntN(MaxRun-1)
+	case 1:
+		n = 2 + rnd.IntN(40)
 	}
 	return o.Draw(ctx, by, s, fmt.Sprint("key", key), n)
 }
-
-// MaxRun is how many numbers DrawAny draws at most.
-const MaxRun = 41
 
 // Incr counts keys in Redis, as most services do: what one would have in place of shardid.
 // Redis may as well be shardid, with a Prefix that names a space.
