@@ -1,6 +1,6 @@
 //go:build unix
 
-// What operators change: apps, and the database that a deployment has.
+// What operators change: the database that a deployment has.
 
 package stories_test
 
@@ -10,30 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
-
-// TestAdminChange: a change over HTTP counts at once on the replica that made it,
-// and on the other with its next reload.
-func TestAdminChange(t *testing.T) {
-	story(t)
-	const token = "an-administrators-token"
-	s := onMariaDB(migrated(t)).With(onRedis(testserver.Redis(t).Addr)).With(settings{"SERVER_ADMIN_TOKEN": token})
-	here, there := serve(t, s), serve(t, s.With(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
-	must(t, s, "provision", "--app", "1", "--name", "test")
-	for _, d := range []*daemon{here, there} {
-		eventuallyID(t, d, aliceGet)
-	}
-	a, err := here.do(http.MethodDelete, "/admin/apps/1?confirm=test", "Authorization", "Bearer "+token)
-	if err != nil || a.status != 200 {
-		t.Fatalf("%d %s, %v", a.status, a.body, err)
-	}
-	here.want(aliceGet, 404, -2)
-	eventually(t, 10*time.Second, "the other replica has no app", func() bool { return there.get(aliceGet).Code == -2 })
-}
 
 // granted is the answer to a request for a lease.
 type granted struct {

@@ -8,7 +8,6 @@ package stories_test
 import (
 	"crypto/rand"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,28 +61,6 @@ func TestLeafReplicas(t *testing.T) {
 			books.Settle(t)
 		})
 	}
-}
-
-// TestLeafFolderTaken: two processes use one folder and address. The second one serves what needs no worker
-// ID, and has that of the first as soon as it has stopped.
-func TestLeafFolderTaken(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
-	first := newInstance(t, "first", address(1), nil, onMariaDB(dsn))
-	second := newInstance(t, "second", address(1), first.books, onMariaDB(dsn))
-	second.dir = first.dir
-	first.start()
-	worker := first.serves()
-	second.start()
-	second.waits("another process uses the folder", filepath.Join("data", "shardid", "8080"))
-	eventuallyID(t, second.now.Load(), aliceGet)
-	first.flake()
-	first.stop()
-	if got := second.serves(); got != worker {
-		t.Errorf("worker ID %d, want %d, which the first one had", got, worker)
-	}
-	first.books.Settle(t)
 }
 
 // waits until the readiness of the snowflake mode says that none are issued, and why.
