@@ -77,7 +77,6 @@ type draw struct {
 	pause    time.Duration // of a caller after an answer; 0 is a millisecond
 	anyOrder bool          // the IDs of a caller need not rise
 	always   bool          // they are never told to come again
-	looks    func([]int64) // at the IDs of a process that still lives; nil: nobody
 }
 
 // gather starts n callers for each draw, who take IDs until they are stopped. What is neither IDs nor a refusal that
@@ -108,9 +107,6 @@ func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 				default:
 					w.books.Rise(last, ids...)
 					last = ids[len(ids)-1]
-				}
-				if lives && w.looks != nil {
-					w.looks(ids)
 				}
 			case err != nil && !lives:
 			case err != nil || w.always || !a.comesAgain():

