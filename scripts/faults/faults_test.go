@@ -38,6 +38,7 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 		serveClient()
 		return
 	}
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would tell of connections that a kill broke
 	rig.Main(m)
 }
 

@@ -21,7 +21,6 @@ import (
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -159,12 +158,8 @@ func (w *world) primary() *testserver.MariaDBServer {
 // reconnect opens the present primary for the test's own statements.
 func (w *world) reconnect() {
 	w.t.Helper()
-	cfg, err := mysql.ParseDSN(w.primary().DSN(database))
+	db, err := sql.Open("mysql", w.primary().DSN(database))
 	check.Must(w.t, err)
-	cfg.Logger = &mysql.NopLogger{} // of connections that a kill broke
-	connector, err := mysql.NewConnector(cfg)
-	check.Must(w.t, err)
-	db := sql.OpenDB(connector)
 	w.whole.Cleanup(func() { _ = db.Close() })
 	w.sql = db
 }

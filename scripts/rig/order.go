@@ -33,7 +33,8 @@ func (c call) String() string {
 		what = fmt.Sprintf("current %d", c.last)
 	}
 	const clock = "15:04:05.000000"
-	return fmt.Sprintf("%s of %q by %s from %s to %s", what, c.key, c.by, c.asked.Format(clock), c.answered.Format(clock))
+	return fmt.Sprintf("%s of %q by %s from %s to %s",
+		what, c.key, c.by, c.asked.Format(clock), c.answered.Format(clock))
 }
 
 // low and high are the places that an answer takes: 2n is that of number n, and 2n+1, behind
@@ -85,7 +86,7 @@ var errNonsense = errors.New("nonsense")
 func (o *Order) Draw(ctx context.Context, by string, s Sequence, key string, n int) (err error) {
 	k, before := o.course(key)
 	c := call{by: by, key: key, isCurrent: n == 0, asked: time.Now()}
-	isPossible := false
+	var isPossible bool
 	if c.isCurrent {
 		c.last, err = s.Current(ctx, key)
 		isPossible = c.last >= 0

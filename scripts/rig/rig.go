@@ -231,18 +231,15 @@ func (s Settings) Command(dir, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Eventually asks until check is true, and returns how long that took; the test ends when it takes longer than
-// limit.
-func Eventually(t testing.TB, limit time.Duration, what string, isTrue func() bool) time.Duration {
+// Eventually asks until check is true; the test ends when that takes longer than limit.
+func Eventually(t testing.TB, limit time.Duration, what string, isTrue func() bool) {
 	t.Helper()
-	begun := time.Now()
 	Until(t, limit, what, func() error {
 		if isTrue() {
 			return nil
 		}
 		return errors.New("it is not")
 	})
-	return time.Since(begun)
 }
 
 // Until is Eventually for a check that says what is wrong.

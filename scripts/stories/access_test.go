@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -100,27 +99,13 @@ func TestTokens(t *testing.T) {
 	d.want(aliceGet, 401, -7)
 }
 
-// over is HTTP in TLS, until the test ends.
-func over(t *testing.T, cfg *tls.Config) *http.Transport {
-	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	return transport
-}
-
-// fetchOver asks by GET; it gives the status.
-func fetchOver(transport http.RoundTripper, url string) (status int, err error) {
-	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(url)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Body.Close()
-	_, _ = io.Copy(io.Discard, r.Body) // so that the connection can be used again
-	return r.StatusCode, nil
-}
-
-// overTLS makes the daemon's client one of TLS.
-func (d *daemon) overTLS(transport *http.Transport) {
-	d.url, d.client.Transport = strings.Replace(d.url, "http://", "https://", 1), transport
+// overTLS is the same replica, asked over TLS.
+func (d *daemon) overTLS(cfg *tls.Config) *daemon {
+	transport, over := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}, *d
+	d.t.Cleanup(transport.CloseIdleConnections)
+	over.url = strings.Replace(d.url, "http://", "https://", 1)
+	over.client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &over
 }
 
 // TestTLS: a replica speaks TLS to its stores, which let nobody in without a certificate, and to callers it
@@ -136,22 +121,20 @@ func TestTLS(t *testing.T) {
 	d := serve(t, secure.With(settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
 		"SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"), "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true",
 		"RESP_ADDR": "127.0.0.1:0"}))
-	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
-		t.Errorf("without TLS: %d, %v, want 400", status, err)
-	}
+	d.want("/livez", 400, 0) // without TLS
 	// Who connects and says nothing is let go of.
 	if _, err := dial(t, d.url, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("who says nothing is kept: %v", err)
 	}
-	d.overTLS(over(t, a.Client(known, knownKey)))
+	if got, err := d.overTLS(a.Client("", "")).do(http.MethodGet, "/livez"); err == nil {
+		t.Errorf("without a certificate: %d, want a broken handshake", got.status)
+	}
+	d = d.overTLS(a.Client(known, knownKey))
 	d.ready()
 	eventually(t, startLimit, "a caller with a certificate and a token is served", func() bool {
 		a, err := d.do(http.MethodGet, aliceGet, "Authorization", "Bearer "+token)
 		return err == nil && a.status == 200
 	})
-	if status, err := fetchOver(over(t, a.Client("", "")), d.url+"/livez"); err == nil {
-		t.Errorf("without a certificate: %d, want a broken handshake", status)
-	}
 	for name, c := range map[string]struct {
 		tls      *tls.Config
 		password string

@@ -15,23 +15,14 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// granted is the answer to a request for a lease.
-type granted struct {
-	Lease struct {
-		WorkerID                    int64
-		Secret, Epoch, After, Until string
-		WorkerBits, SeqBits         uint
-	}
-}
-
-// lease gets a lease of a name.
-func (d *daemon) lease(name, instance string) granted {
+// lease gets a lease of a name, and gives its worker ID.
+func (d *daemon) lease(name string) (workerID int64) {
 	d.t.Helper()
-	a, err := d.do("POST", "/v1/leases/"+name+"?instance="+instance)
+	a, err := d.do("POST", "/v1/leases/"+name)
 	if err != nil || a.status != 200 {
 		d.t.Fatalf("lease %s: %d %s, %v", name, a.status, a.body, err)
 	}
-	return fromJSON[granted](d.t, a)
+	return fromJSON[struct{ Lease struct{ WorkerID int64 } }](d.t, a).Lease.WorkerID
 }
 
 // TestReplacedDatabase: a database is lost without a backup, and Redis knows how far its lists had come. A new

@@ -435,11 +435,10 @@ func (b *tab) set(selector, value string) {
 		for (const type of ['input', 'change']) e.dispatchEvent(new Event(type, { bubbles: true }))`, selector, value))
 }
 
-// until waits for a condition of the page and gives how long that took. A page that is just
-// being loaded does not fulfil it yet.
-func (b *tab) until(what, script string) time.Duration {
+// until waits for a condition of the page. One that is just being loaded does not fulfil it yet.
+func (b *tab) until(what, script string) {
 	b.t.Helper()
-	return eventually(b.t, seen, what, func() bool {
+	eventually(b.t, seen, what, func() bool {
 		yes, err := tryEval[bool](b, script)
 		if err != nil && !strings.Contains(err.Error(), "navigated") {
 			b.t.Fatalf("%s: %v", script, err)

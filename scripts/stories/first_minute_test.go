@@ -7,7 +7,6 @@ package stories_test
 
 import (
 	"database/sql"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,9 +43,7 @@ func TestFirstMinute(t *testing.T) {
 	if next := number64(t, d.want(uidGet, 200, 0).body); uidWorkerOf(uid) != 1 || next != uid+1 {
 		t.Errorf("the first UIDs are %d and %d, want two of worker 1 in a row", uid, next)
 	}
-	if a, err := d.do(http.MethodPost, "/v1/leases/demo"); err != nil || a.status != 200 {
-		t.Errorf("a lease of a worker ID: %d %s, %v", a.status, a.body, err)
-	}
+	d.lease("demo")
 	check.Equal(t, strings.Join(d.alarms(), " "), "", "alarms of a demo")
 	check.Has(t, d.Output(), `"registry":"sqlite"`, "the log")
 }
