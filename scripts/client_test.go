@@ -81,21 +81,19 @@ func TestClientFromOutside(t *testing.T) {
 	}
 }
 
-// TestClientLiftsNothing: a program that adds the client and gormid by replace requires nothing but gorm with what
-// gorm needs; so it keeps its gin and its go-redis.
+// TestClientLiftsNothing: the client requires no module, and gormid nothing but gorm with what gorm needs; so a
+// program keeps its gin and its go-redis.
 func TestClientLiftsNothing(t *testing.T) {
-	check.Deep(t)
-	fetch := exec.CommandContext(t.Context(), "go", "list", "-m", "all") // on a machine that never built gormid
-	fetch.Dir = "../client/gormid"
-	check.Must(t, fetch.Run())
-	o := newOutside(t)
-	for _, c := range []struct{ module, brings string }{
-		{"client", "example.com/app shardid/client"},
-		{"client/gormid", "example.com/app github.com/jinzhu/inflection github.com/jinzhu/now gorm.io/gorm " +
-			"shardid/client shardid/client/gormid"},
+	for file, want := range map[string]string{
+		"../client/go.mod":        "[]",
+		"../client/gormid/go.mod": "[gorm.io/gorm shardid/client github.com/jinzhu/inflection github.com/jinzhu/now]",
 	} {
-		edit := "go mod edit -require=MODULE@v0.0.0 -replace=MODULE=/path/to/MODULE"
-		o.run(strings.ReplaceAll(edit, "MODULE", "shardid/"+c.module))
-		check.Equal(t, strings.Join(strings.Fields(o.run("go list -m -f {{.Path}} all")), " "), c.brings, c.module)
+		text, err := os.ReadFile(file)
+		check.Must(t, err)
+		var requires []string
+		for _, m := range regexp.MustCompile(`(?m)^(?:require )?\s*(\S+) v\d`).FindAllStringSubmatch(string(text), -1) {
+			requires = append(requires, m[1])
+		}
+		check.Equal(t, fmt.Sprint(requires), want, file)
 	}
 }

@@ -254,8 +254,7 @@ func (w *world) draw(ctx context.Context, p *proc, s space, rnd *rand.Rand) erro
 	if rnd.IntN(2) == 0 {
 		asked, by = rig.Incr{Redis: p.redis.Load(), Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
 	}
-	hasRuns := w.region.bits == 0 // the numbers of a region leave out others', which is no run
-	return s.order.DrawAny(ctx, by, asked, rnd, keysOf, hasRuns)
+	return s.order.DrawAny(ctx, by, asked, rnd, keysOf)
 }
 
 func (w *world) sequence(p *proc, s space) rig.SequenceHTTP {

@@ -250,7 +250,7 @@ func bothRestored(w *world) {
 	switch w.rnd.IntN(4) {
 	case 0:
 		_, highest := w.books.Of(aliceList)
-		w.command("apps", "set", "--app", "1", "--min-index", fmt.Sprint(w.region.row(highest)+jumps/5))
+		w.command("apps", "set", "--app", "1", "--min-index", fmt.Sprint(highest+jumps/5))
 		w.note("a row was raised")
 	case 1:
 		w.exec("UPDATE id_alloc SET taken_at = taken_at + 7200000 WHERE taken_at > 0")

@@ -38,6 +38,7 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 		serveClient()
 		return
 	}
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would tell of connections that a kill broke
 	rig.Main(m)
 }
 
@@ -95,34 +97,8 @@ func TestEachFault(t *testing.T) {
 	}
 }
 
-// TestFaultsOfRegions: two deployments of two regions, which share nothing, give none of the other's IDs,
-// whatever happens to their stores.
-func TestFaultsOfRegions(t *testing.T) {
-	check.Deep(t)
-	first := seed(t)
-	var worlds []*world
-	for id := range 2 {
-		s := first + uint64(id)
-		topology := []string{onSingle, onSentinel, onCluster}[s%3]
-		rounds := schedule(s, topology, 10, 0)
-		w := plan{topology: topology, seed: s, rounds: rounds, region: region{id: id, bits: 1}}.play(t)
-		w.proves(t, 20_000, 200)
-		for _, space := range w.spaces { // a number of a key of one region is no number of that key elsewhere
-			for _, number := range space.order.IDs() {
-				if number%2 != int64(id) {
-					t.Fatalf("region %d gave number %d of space %s", id, number, space.name)
-				}
-			}
-		}
-		worlds = append(worlds, w)
-	}
-	if n := worlds[0].books.Common(&worlds[1].books); n > 0 {
-		t.Errorf("%d IDs were issued in both regions", n)
-	}
-}
-
-// TestFaultsFindDuplicatesInThePlainDesign: a test that finds nothing where there is something would be broken. That
-// numbers of keys which go back are found is shown by TestSequenceFailover of scripts/stories.
+// TestFaultsFindDuplicatesInThePlainDesign: a test that finds nothing where there is something would be broken. When
+// Redis goes back, the original article's service gives IDs twice, and one that counts by INCR numbers of keys.
 func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 	check.Deep(t)
 	w := newStores(t, plan{topology: onSingle, seed: seed(t)})
@@ -136,9 +112,17 @@ func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 			}
 		}
 	})
+	var numbered rig.Order
+	w.numbers.Start(t, numberers, func(ctx context.Context, caller int) {
+		rnd := rand.New(rand.NewPCG(2, uint64(caller)))
+		for ; ctx.Err() == nil; time.Sleep(breath) {
+			_ = numbered.DrawAny(ctx, "INCR", rig.Incr{Redis: c, Prefix: "chat:"}, rnd, keysOf) // likewise
+		}
+	})
+	isFound := func() bool { return w.books.Duplicates() > 0 && numbered.Duplicates() > 0 }
 	back := []string{"old RDB", "old AOF", "lagging replica promoted", "A-B-A"} // by which Redis goes back
 	for _, r := range schedule(w.seed, onSingle, 2*len(faultsOn(onSingle)), 0) {
-		if slices.Contains(back, r.name) && w.books.Duplicates() == 0 {
+		if slices.Contains(back, r.name) && !isFound() {
 			w.rnd = rand.New(rand.NewPCG(r.seed, 2))
 			r.run(w)
 			w.heal()
@@ -146,10 +130,12 @@ func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 		}
 	}
 	w.callers.Stop()
-	if w.books.Duplicates() == 0 {
-		t.Fatal("no duplicate of the plain design was found")
+	w.numbers.Stop()
+	if !isFound() {
+		t.Fatalf("%d duplicate IDs and %d duplicate numbers of the plain design were found, want some of both",
+			w.books.Duplicates(), numbered.Duplicates())
 	}
-	t.Logf("for example: %q", w.books.Problems()[:1])
+	t.Logf("for example: %q, %q", w.books.Problems()[:1], numbered.Problems()[:1])
 }
 
 // spell is how long TestSoak uses one topology before the next one's turn.

@@ -141,14 +141,6 @@ func (w *world) each(pattern string, command ...any) {
 	}
 }
 
-// masters runs a command on all of them.
-func (w *world) masters(command ...any) {
-	w.t.Helper()
-	for _, p := range w.site.pairs() {
-		p.leader().do(command...)
-	}
-}
-
 // thrice does something three times over a little while.
 func (w *world) thrice(f func()) {
 	for range 3 {
@@ -164,15 +156,21 @@ const (
 	sectionKeys = "id.gen.sequence_*"
 )
 
-func listsDeleted(w *world) { w.thrice(func() { w.each(listKeys, "DEL") }) }
+// deleted deletes the keys of a kind, and what comes again.
+func deleted(pattern string) func(*world) {
+	return func(w *world) { w.thrice(func() { w.each(pattern, "DEL") }) }
+}
 
-func metasDeleted(w *world) { w.thrice(func() { w.each(metaKeys, "DEL") }) }
-
-func sectionsDeleted(w *world) { w.thrice(func() { w.each(sectionKeys, "DEL") }) }
-
-func allDeleted(w *world) { w.thrice(func() { w.masters("FLUSHALL") }) }
-
-func scriptsFlushed(w *world) { w.thrice(func() { w.masters("SCRIPT", "FLUSH") }) }
+// onMasters runs a command on all masters.
+func onMasters(command ...any) func(*world) {
+	return func(w *world) {
+		w.thrice(func() {
+			for _, p := range w.site.pairs() {
+				p.leader().do(command...)
+			}
+		})
+	}
+}
 
 // locksGone: refill locks vanish, or expire, under their holders.
 func locksGone(w *world) {

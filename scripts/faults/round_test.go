@@ -22,8 +22,7 @@ type plan struct {
 	topology string
 	seed     uint64
 	rounds   []round
-	region   region // of the deployment; the zero value is none
-	numbered bool   // sequences are waited for after each round, too, which takes as long as a lease
+	numbered bool // sequences are waited for after each round, too, which takes as long as a lease
 	// goesOn is asked before every round; nil is always.
 	goesOn func() bool
 }
@@ -142,7 +141,7 @@ func (w *world) figures() figures {
 	f := figures{gaps: map[rig.List]int64{}, asked: w.confirmed}
 	for _, in := range w.watched() {
 		ids, highest := w.books.Of(in)
-		f.gaps[in] = w.region.row(highest) - ids
+		f.gaps[in] = highest - ids
 	}
 	for _, p := range w.procs {
 		for m, absent := range p.absences(w.modes()) {
@@ -183,15 +182,15 @@ const (
 	fewNarrow = 1_000
 )
 
-// narrow says whether a list asks an operator before it jumps: it has a limit, as lists of the first region may.
-func (w *world) narrow(in rig.List) bool { return in.App == 31 && w.region.id == 0 }
+// isNarrow says whether a list asks an operator before it jumps.
+func isNarrow(in rig.List) bool { return in.App == narrowApps[0] }
 
 // few is what a list leaves out where nothing makes it jump.
-func (w *world) few(in rig.List) int64 {
+func few(in rig.List) int64 {
 	switch {
 	case in == ordersList:
 		return 10 * fewIndices
-	case w.narrow(in):
+	case isNarrow(in):
 		return fewNarrow
 	default:
 		return fewIndices
@@ -206,11 +205,11 @@ func (w *world) judge(f fault, cost figures) {
 		leftOut, without, asks = max(leftOut, jumps), max(without, 60*time.Second), maybe // nobody vouches
 	}
 	for in, gap := range cost.gaps {
-		allowed := w.few(in)
+		allowed := few(in)
 		switch {
 		case in == ordersList:
 			allowed += 10 * leftOut
-		case !w.narrow(in):
+		case !isNarrow(in):
 			allowed += leftOut
 		case asks != never:
 			continue // the operator raises it
@@ -281,7 +280,7 @@ func (w *world) beyond(rows map[rig.List]int64) {
 	for in, row := range rows {
 		m := w.modes()[slices.IndexFunc(w.modes(), func(m mode) bool { return m.app == in.App })]
 		count := segmentLen
-		if w.narrow(in) {
+		if isNarrow(in) {
 			count = 20 // of few
 		}
 		w.until(m.name()+" continues beyond its row", func() error {
@@ -291,9 +290,9 @@ func (w *world) beyond(rows map[rig.List]int64) {
 					return err
 				}
 			}
-			_, highest := w.books.Of(in)
-			given, now := w.region.row(highest), w.row(in)
-			if given <= row || !w.accounted(in) || now-given > w.few(in) {
+			_, given := w.books.Of(in)
+			now := w.row(in)
+			if given <= row || !w.accounted(in) || now-given > few(in) {
 				return fmt.Errorf("it has come to %d, the row said %d and says %d", given, row, now)
 			}
 			return nil
@@ -322,7 +321,7 @@ func (w *world) operate(app int64, refusal error) {
 		highest := int64(0)
 		for shard := range int64(64) {
 			_, last := w.books.Of(rig.List{App: app, Shard: shard})
-			highest = max(highest, w.region.row(last))
+			highest = max(highest, last)
 		}
 		raise := []string{"apps", "set", "--app", fmt.Sprint(app), "--min-index", fmt.Sprint(highest + fewNarrow/2)}
 		commands = slices.Insert(commands, 0, raise)
@@ -366,7 +365,7 @@ func (w *world) allocated() {
 	for in, highest := range w.books.Highest() {
 		behind := func() bool {
 			const query = "SELECT COUNT(*) FROM id_alloc WHERE app_id = ? AND shard_id = ? AND max_id < ?"
-			return w.number(query, in.App, in.Shard, w.region.row(highest)) > 0
+			return w.number(query, in.App, in.Shard, highest) > 0
 		}
 		if !behind() {
 			continue

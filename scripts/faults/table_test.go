@@ -67,13 +67,13 @@ func table() []fault {
 		{name: "Redis restarts, a process is killed", run: victim, on: single, without: 25 * s},
 		{name: "Redis is unreachable for long", run: redisAway, on: single, without: 60 * s, slow: true},
 		{name: "Redis sleeps", run: redisSleeps, on: redis, without: 10 * s},
-		{name: "lists deleted", run: listsDeleted, on: redis, calm: true},
-		{name: "metas deleted", run: metasDeleted, on: redis, calm: true},
-		{name: "sections deleted", run: sectionsDeleted, on: redis, calm: true},
-		{name: "all deleted", run: allDeleted, on: redis, without: 15 * s, calm: true},
+		{name: "lists deleted", run: deleted(listKeys), on: redis, calm: true},
+		{name: "metas deleted", run: deleted(metaKeys), on: redis, calm: true},
+		{name: "sections deleted", run: deleted(sectionKeys), on: redis, calm: true},
+		{name: "all deleted", run: onMasters("FLUSHALL"), on: redis, without: 15 * s, calm: true},
 		{name: "keys evicted", run: evicted, on: redis, calm: true, without: 10 * s},
 		{name: "out of memory", run: outOfMemory, on: redis, without: 10 * s},
-		{name: "scripts flushed", run: scriptsFlushed, on: redis},
+		{name: "scripts flushed", run: onMasters("SCRIPT", "FLUSH"), on: redis},
 		{name: "locks gone", run: locksGone, on: redis},
 
 		// Another Redis takes over, which lacks the last moment, or continues beside the first.

@@ -21,7 +21,6 @@ import (
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -85,16 +84,6 @@ type world struct {
 // database is the name of that of the deployment.
 const database = "shardid"
 
-// region is that of a deployment, one of 2^bits.
-type region struct{ id, bits int }
-
-func (r region) settings() settings {
-	return settings{"REGION_ID": fmt.Sprint(r.id), "REGION_BITS": fmt.Sprint(r.bits)}
-}
-
-// row is what a row of the queue knows of an index: all but its highest bits of 49, which are the region.
-func (r region) row(index int64) int64 { return index & (1<<(49-r.bits) - 1) }
-
 // newStores starts the servers of a world, which end with the test.
 func newStores(t *testing.T, p plan) *world {
 	t.Helper()
@@ -144,11 +133,8 @@ func (w *world) startDatabase() {
 	w.reconnect()
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
 	for _, app := range narrowApps {
-		args := []string{"provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen)}
-		if w.region.id == 0 { // no other region has limits, see narrow
-			args = append(args, "--max-limit-id", fmt.Sprint(int64(1)<<app))
-		}
-		w.command(args...)
+		w.command("provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen),
+			"--max-limit-id", fmt.Sprint(int64(1)<<app))
 	}
 	for _, s := range w.spaces[:young] {
 		w.command("spaces", "add", "--space", s.name,
@@ -172,12 +158,8 @@ func (w *world) primary() *testserver.MariaDBServer {
 // reconnect opens the present primary for the test's own statements.
 func (w *world) reconnect() {
 	w.t.Helper()
-	cfg, err := mysql.ParseDSN(w.primary().DSN(database))
+	db, err := sql.Open("mysql", w.primary().DSN(database))
 	check.Must(w.t, err)
-	cfg.Logger = &mysql.NopLogger{} // of connections that a kill broke
-	connector, err := mysql.NewConnector(cfg)
-	check.Must(w.t, err)
-	db := sql.OpenDB(connector)
 	w.whole.Cleanup(func() { _ = db.Close() })
 	w.sql = db
 }
@@ -196,9 +178,7 @@ func rates() settings {
 // try runs a command that may be refused.
 func (w *world) try(args ...string) error {
 	w.t.Helper()
-	env := rates().With(w.region.settings()).With(settings{
-		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": w.primary().DSN(database),
-	})
+	env := rates().With(settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": w.primary().DSN(database)})
 	if w.site != nil { // a command has the Redis of the replicas, which vouches for what was issued
 		env = env.With(w.site.env(0))
 	}
@@ -269,7 +249,7 @@ func (w *world) startProc(i int) {
 		w.dbProxies = append(w.dbProxies, proxy)
 		hosts = append(hosts, proxy.Addr)
 	}
-	env := w.site.env(i).With(rates()).With(w.region.settings()).With(settings{
+	env := w.site.env(i).With(rates()).With(settings{
 		"SERVER_ADDR": "127.0.0.1:0", "RESP_ADDR": "127.0.0.1:0",
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + database,
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1),

@@ -63,10 +63,6 @@ func (l *Ledger) Queue(by string, app int64, pass string, ids ...int64) {
 func (l *Ledger) Add(by string, in List, ids ...int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.add(by, in, ids)
-}
-
-func (l *Ledger) add(by string, in List, ids []int64) {
 	for _, id := range ids {
 		if id < 1 {
 			l.blame("%s gave ID %d of mode %d", by, id, in.App)
@@ -79,15 +75,13 @@ func (l *Ledger) add(by string, in List, ids []int64) {
 // Rise is Add for the one series of a ledger, and the IDs of one caller, which rise and are
 // above the one he had before.
 func (l *Ledger) Rise(after int64, ids ...int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, id := range ids {
 		if id <= after {
-			l.blame("ID %d came after %d", id, after)
+			l.Complain("ID %d came after %d", id, after)
 		}
 		after = id
 	}
-	l.add("", List{App: -1}, ids)
+	l.Add("", List{App: -1}, ids...)
 }
 
 // note marks one number. Callers hold mu.
@@ -154,22 +148,6 @@ func (l *Ledger) Duplicates() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.duplicates
-}
-
-// Common is how many IDs came here and in another ledger.
-func (l *Ledger) Common(other *Ledger) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	other.mu.Lock()
-	defer other.mu.Unlock()
-	for in, of := range l.lists {
-		if elsewhere := other.lists[in]; elsewhere != nil {
-			for word, seen := range of.seen {
-				n += bits.OnesCount64(seen & elsewhere.seen[word])
-			}
-		}
-	}
-	return n
 }
 
 // IDs are all that came, sorted.

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -20,164 +19,55 @@ import (
 // maxNumber is the highest number of a key: JavaScript tells no higher one from the next.
 const maxNumber = 1<<53 - 1
 
-// Call is a question to a sequence, with its answer.
-type Call struct {
-	By, Key         string
-	Asked, Answered time.Duration // since the first call, all different; Answered is 0 when no answer came
-	Current         bool          // it asked how far the key has come: up to Last
-	First, Last     int64         // else the numbers that it got
+// call is a question to a sequence, with its answer.
+type call struct {
+	by, key         string
+	asked, answered time.Time
+	isCurrent       bool  // it asked how far the key has come: up to last
+	first, last     int64 // else the numbers that it got
 }
 
-func (c *Call) String() string {
-	what := fmt.Sprintf("%d to %d", c.First, c.Last)
-	if c.Current {
-		what = fmt.Sprintf("current %d", c.Last)
+func (c call) String() string {
+	what := fmt.Sprintf("%d to %d", c.first, c.last)
+	if c.isCurrent {
+		what = fmt.Sprintf("current %d", c.last)
 	}
-	return fmt.Sprintf("%s of %q by %s from %.6f s to %.6f s",
-		what, c.Key, c.By, c.Asked.Seconds(), c.Answered.Seconds())
+	const clock = "15:04:05.000000"
+	return fmt.Sprintf("%s of %q by %s from %s to %s",
+		what, c.key, c.by, c.asked.Format(clock), c.answered.Format(clock))
 }
 
 // low and high are the places that an answer takes: 2n is that of number n, and 2n+1, behind
 // it, that of whoever was told that the key has come to n.
-func (c *Call) low() int64 {
-	if c.Current {
-		return 2*c.Last + 1
+func (c call) low() int64 {
+	if c.isCurrent {
+		return 2*c.last + 1
 	}
-	return 2 * c.First
+	return 2 * c.first
 }
 
-func (c *Call) high() int64 {
-	if c.Current {
-		return 2*c.Last + 1
+func (c call) high() int64 {
+	if c.isCurrent {
+		return 2*c.last + 1
 	}
-	return 2 * c.Last
+	return 2 * c.last
 }
 
 // Order checks that the numbers of each key rise, whoever is asked: an answer lies behind all
-// that were answered before it was asked for, no number comes twice, and nobody is told of a
-// number in the middle of those that another one gets at once. That is all that a register
-// that rises promises. A call without an answer may have issued anything.
+// that were answered before it was asked for, and no number comes twice. A call without an answer may
+// have issued anything.
 //
-// It needs what a Ledger needs, and the calls in flight. The zero value is ready; it is safe
-// for concurrent use.
+// It needs what a Ledger needs. The zero value is ready; it is safe for concurrent use.
 type Order struct {
 	Ledger // a list for each key
 
-	keys  map[string]*course
-	begun time.Time
-	now   time.Duration
-	tally Tally
+	keys map[string]*course
 }
-
-// Tally counts calls without an answer, and answers that went back.
-type Tally struct{ Lost, Back int }
 
 // course is how a key has gone.
 type course struct {
 	list    List
-	highest Call      // the answer that took the highest place
-	flying  []*asking // in the order in which they were asked
-	wide    []Call    // answers that one in flight could still meet, but for single numbers
-}
-
-// asking is a call in flight.
-type asking struct {
-	call   Call
-	course *course
-	after  Call // its answer has to lie behind this one
-}
-
-// ask begins a call, before its request is sent.
-func (o *Order) ask(by, key string) *asking {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	k := o.keys[key]
-	if k == nil {
-		if o.keys == nil {
-			o.keys, o.begun = map[string]*course{}, time.Now()
-		}
-		k = &course{list: List{App: -1, Shard: int64(len(o.keys))}}
-		o.keys[key] = k
-	}
-	a := &asking{call: Call{By: by, Key: key, Asked: o.tick()}, course: k, after: k.highest}
-	k.flying = append(k.flying, a)
-	return a
-}
-
-// tick is the time of an event. Callers hold mu.
-func (o *Order) tick() time.Duration {
-	o.now = max(o.now+1, time.Since(o.begun))
-	return o.now
-}
-
-// land ends a call.
-func (o *Order) land(a *asking, answered bool) {
-	k, c := a.course, &a.call
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !answered {
-		o.tally.Lost++
-	} else if c.Answered = o.tick(); o.possible(c) {
-		o.compare(a)
-		if c.high() > k.highest.high() {
-			k.highest = *c
-		}
-		if c.Current || c.Last > c.First {
-			k.wide = append(k.wide, *c)
-		}
-	}
-	i := slices.Index(k.flying, a)
-	k.flying = slices.Delete(k.flying, i, i+1)
-	k.forget()
-}
-
-// possible refuses what cannot be an answer. Callers hold mu.
-func (o *Order) possible(c *Call) bool {
-	lowest := int64(1)
-	if c.Current {
-		lowest = 0
-	}
-	if c.Last > maxNumber || c.Last < lowest || c.First > c.Last || !c.Current && c.First < 1 {
-		o.blame("no answer: %v", c)
-		return false
-	}
-	return true
-}
-
-// compare holds an answer against all others. Callers hold mu.
-func (o *Order) compare(a *asking) {
-	c := &a.call
-	if c.low() < a.after.high() {
-		o.tally.Back++
-		o.blame("BACK: %v, and before it %v", c, &a.after)
-	}
-	for i := range a.course.wide {
-		if w := &a.course.wide[i]; c.Current != w.Current && c.low() <= w.high() && w.low() <= c.high() {
-			o.blame("WITHIN: %v and %v", c, w)
-		}
-	}
-	if !c.Current {
-		for n := c.First; n <= c.Last; n++ {
-			o.note(c.By+", key "+c.Key, a.course.list, n)
-		}
-	}
-}
-
-// forget drops what a call in flight can meet only if it goes back, which is noticed. The one
-// that was asked first has the least to lie behind.
-func (k *course) forget() {
-	floor := k.highest.high()
-	if len(k.flying) > 0 {
-		floor = k.flying[0].after.high()
-	}
-	k.wide = slices.DeleteFunc(k.wide, func(c Call) bool { return c.high() <= floor })
-}
-
-// Tally is that of the calls so far.
-func (o *Order) Tally() Tally {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.tally
+	highest call // the answer that took the highest place
 }
 
 // Sequence gives numbers of keys.
@@ -193,44 +83,76 @@ var errNonsense = errors.New("nonsense")
 
 // Draw asks s for n numbers of a key or, where n is 0, how far it has come, and checks what is
 // answered. The error says why nothing was.
-func (o *Order) Draw(ctx context.Context, by string, s Sequence, key string, n int) error {
-	a := o.ask(by, key)
-	c := &a.call
-	c.Current = n == 0
-	var err error
-	if c.Current {
-		c.Last, err = s.Current(ctx, key)
+func (o *Order) Draw(ctx context.Context, by string, s Sequence, key string, n int) (err error) {
+	k, before := o.course(key)
+	c := call{by: by, key: key, isCurrent: n == 0, asked: time.Now()}
+	var isPossible bool
+	if c.isCurrent {
+		c.last, err = s.Current(ctx, key)
+		isPossible = c.last >= 0
 	} else {
-		c.First, c.Last, err = s.Take(ctx, key, n)
+		c.first, c.last, err = s.Take(ctx, key, n)
+		isPossible = c.first >= 1 && c.last-c.first+1 == int64(n)
 	}
-	if err == nil && n > 0 && c.Last-c.First+1 != int64(n) {
-		err = fmt.Errorf("%w: %d to %d", errNonsense, c.First, c.Last)
+	c.answered = time.Now()
+	if err == nil && (!isPossible || c.last > maxNumber) {
+		err = fmt.Errorf("%w: %v", errNonsense, c)
 	}
-	if errors.Is(err, errNonsense) {
-		o.Complain("%s, asked for %d numbers of %q: %v", by, n, key, err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case errors.Is(err, errNonsense):
+		o.blame("%s, asked for %d numbers of %q: %v", by, n, key, err)
+	case err == nil:
+		o.noteAnswer(k, before, c)
 	}
-	o.land(a, err == nil)
 	return err
 }
 
-// DrawAny draws some numbers of one of so many keys, a run in one of six cases where there are runs, or asks how far it
-// has come. Few keys get half of all.
-func (o *Order) DrawAny(ctx context.Context, by string, s Sequence, rnd *rand.Rand, keys int, runs bool) error {
+// course is how a key has gone, and its highest answer so far.
+func (o *Order) course(key string) (k *course, highest call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.keys == nil {
+		o.keys = map[string]*course{}
+	}
+	if k = o.keys[key]; k == nil {
+		k = &course{list: List{App: -1, Shard: int64(len(o.keys))}}
+		o.keys[key] = k
+	}
+	return k, k.highest
+}
+
+// noteAnswer holds an answer against those that came before it was asked for. Callers hold mu.
+func (o *Order) noteAnswer(k *course, before, c call) {
+	if c.low() < before.high() {
+		o.blame("BACK: %v, and before it %v", c, before)
+	}
+	if c.high() > k.highest.high() {
+		k.highest = c
+	}
+	if !c.isCurrent {
+		for n := c.first; n <= c.last; n++ {
+			o.note(c.by+", key "+c.key, k.list, n)
+		}
+	}
+}
+
+// DrawAny draws some numbers of one of so many keys, a run in one of six cases, or asks how far it has come. Few keys
+// get half of all.
+func (o *Order) DrawAny(ctx context.Context, by string, s Sequence, rnd *rand.Rand, keys int) error {
 	key, n := rnd.IntN(keys), 1
 	if rnd.IntN(2) == 0 {
 		key = rnd.IntN(4)
 	}
-	switch kind := rnd.IntN(6); {
-	case kind == 0:
+	switch rnd.IntN(6) {
+	case 0:
 		n = 0
-	case kind == 1 && runs:
-		n = 2 + rnd.IntN(MaxRun-1)
+	case 1:
+		n = 2 + rnd.IntN(40)
 	}
 	return o.Draw(ctx, by, s, fmt.Sprint("key", key), n)
 }
-
-// MaxRun is how many numbers DrawAny draws at most.
-const MaxRun = 41
 
 // Incr counts keys in Redis, as most services do: what one would have in place of shardid.
 // Redis may as well be shardid, with a Prefix that names a space.

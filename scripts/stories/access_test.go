@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -37,94 +36,26 @@ func newToken(t *testing.T, file, name, may string) (token string) {
 }
 
 // as asks with a token and checks status and code.
-func (d *daemon) as(token, target string, status, code int) answer {
+func (d *daemon) as(token, target string, status, code int) {
 	d.t.Helper()
 	a, err := d.do(http.MethodGet, target, "Authorization", "Bearer "+token)
 	if err != nil || a.status != status || a.Code != code {
 		d.t.Fatalf("GET %s: %d %s, %v, want %d and code %d", target, a.status, a.body, err, status, code)
 	}
-	return a
 }
 
-func edit(t *testing.T, file string, change func(string) string) {
-	t.Helper()
-	old, err := os.ReadFile(file)
-	check.Must(t, err)
-	check.Must(t, os.WriteFile(file, []byte(change(string(old))), 0o600))
-}
-
-// TestTokens: the life of a token. It is made, used for what it is for and nothing else, replaced while both
-// are good, and outlives a file that somebody breaks.
-func TestTokens(t *testing.T) {
-	story(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "tokens.yaml")
-	old := newToken(t, file, "orders-service", "queue:1,queue:7,segment:leaf*")
-	d := serveIn(t, dir, settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
-	d.ready()
-
-	d.want(aliceGet, 401, -7)
-	for _, c := range []struct {
-		token, target string
-		status, code  int
-	}{
-		{old + "x", aliceGet, 401, -7},
-		{old, "/get?appId=2&gatePass=alice", 403, -7},
-		{old, "/get?appId=7&gatePass=alice", 404, -2}, // may ask for what is not there
-		{old, uidGet, 403, -7},
-		{old, "/admin/apps", 403, -7},
-	} {
-		d.as(c.token, c.target, c.status, c.code)
-	}
-	if id := d.as(old, aliceGet, 200, 0).ID; id != 16385 {
-		t.Errorf("the first ID is %d, want 16385: a refused request issued one", id)
-	}
-	d.as(old, segmentGet+demoTag, 200, 0)
-
-	replaced := newToken(t, file, "orders-service", "queue:1")
-	works := func(token string) bool {
-		a, err := d.do(http.MethodGet, aliceGet, "Authorization", "Bearer "+token)
-		return err == nil && a.status == 200
-	}
-	eventually(t, startLimit, "the new token is good", func() bool { return works(replaced) })
-	d.as(old, aliceGet, 200, 0)
-	edit(t, file, func(s string) string { return s[strings.LastIndex(s, "- {name"):] })
-	eventually(t, startLimit, "the old token is refused", func() bool { return !works(old) })
-
-	edit(t, file, func(s string) string { return s + "- apps: [300]\n" })
-	eventually(t, startLimit, "the bad file is reported", func() bool {
-		ok, problem := d.condition("tokens")
-		return !ok && strings.Contains(problem, "tokens.yaml:2: unknown field")
-	})
-	d.as(replaced, aliceGet, 200, 0)
-	d.want(aliceGet, 401, -7)
-}
-
-// over is HTTP in TLS, until the test ends.
-func over(t *testing.T, cfg *tls.Config) *http.Transport {
-	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	return transport
-}
-
-// fetchOver asks by GET; it gives the status.
-func fetchOver(transport http.RoundTripper, url string) (status int, err error) {
-	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(url)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Body.Close()
-	_, _ = io.Copy(io.Discard, r.Body) // so that the connection can be used again
-	return r.StatusCode, nil
-}
-
-// overTLS makes the daemon's client one of TLS.
-func (d *daemon) overTLS(transport *http.Transport) {
-	d.url, d.client.Transport = strings.Replace(d.url, "http://", "https://", 1), transport
+// overTLS is the same replica, asked over TLS.
+func (d *daemon) overTLS(cfg *tls.Config) *daemon {
+	transport, over := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}, *d
+	d.t.Cleanup(transport.CloseIdleConnections)
+	over.url = strings.Replace(d.url, "http://", "https://", 1)
+	over.client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &over
 }
 
 // TestTLS: a replica speaks TLS to its stores, which let nobody in without a certificate, and to callers it
-// knows, over HTTP and RESP, and to nobody else. It continues when its own certificate is spoilt.
+// knows, over HTTP and RESP, and to nobody else. A token that is added later is for what it may ask and nothing else.
+// It continues when its own certificate is spoilt.
 func TestTLS(t *testing.T) {
 	story(t)
 	a, stranger := check.NewAuthority(t), check.NewAuthority(t)
@@ -136,22 +67,20 @@ func TestTLS(t *testing.T) {
 	d := serve(t, secure.With(settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
 		"SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"), "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true",
 		"RESP_ADDR": "127.0.0.1:0"}))
-	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
-		t.Errorf("without TLS: %d, %v, want 400", status, err)
-	}
+	d.want("/livez", 400, 0) // without TLS
 	// Who connects and says nothing is let go of.
 	if _, err := dial(t, d.url, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("who says nothing is kept: %v", err)
 	}
-	d.overTLS(over(t, a.Client(known, knownKey)))
+	if got, err := d.overTLS(a.Client("", "")).do(http.MethodGet, "/livez"); err == nil {
+		t.Errorf("without a certificate: %d, want a broken handshake", got.status)
+	}
+	d = d.overTLS(a.Client(known, knownKey))
 	d.ready()
 	eventually(t, startLimit, "a caller with a certificate and a token is served", func() bool {
 		a, err := d.do(http.MethodGet, aliceGet, "Authorization", "Bearer "+token)
 		return err == nil && a.status == 200
 	})
-	if status, err := fetchOver(over(t, a.Client("", "")), d.url+"/livez"); err == nil {
-		t.Errorf("without a certificate: %d, want a broken handshake", status)
-	}
 	for name, c := range map[string]struct {
 		tls      *tls.Config
 		password string
@@ -169,7 +98,14 @@ func TestTLS(t *testing.T) {
 		}
 		_ = client.Close()
 	}
-	edit(t, cert, func(string) string { return "x" })
+	added := newToken(t, file, "customers", "queue:7")
+	eventually(t, startLimit, "the added token is known", func() bool {
+		a, err := d.do(http.MethodGet, "/get?appId=7&gatePass=alice", "Authorization", "Bearer "+added)
+		return err == nil && a.Code == -2 // it may ask for what is not there
+	})
+	d.as(added, aliceGet, 403, -7)
+	d.want(aliceGet, 401, -7)
+	writeFile(t, cert, "x")
 	eventually(t, startLimit, "the bad certificate is reported", func() bool {
 		ok, problem := d.condition("tls")
 		return !ok && strings.Contains(problem, "PEM")

@@ -1,57 +1,26 @@
 //go:build unix
 
-// What operators change: apps, and the database that a deployment has.
+// What operators change, the database that a deployment has, and what doctor tells them of their stores.
 
 package stories_test
 
 import (
-	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
-// TestAdminChange: a change over HTTP counts at once on the replica that made it,
-// and on the other with its next reload.
-func TestAdminChange(t *testing.T) {
-	story(t)
-	const token = "an-administrators-token"
-	s := onMariaDB(migrated(t)).With(onRedis(testserver.Redis(t).Addr)).With(settings{"SERVER_ADMIN_TOKEN": token})
-	here, there := serve(t, s), serve(t, s.With(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
-	must(t, s, "provision", "--app", "1", "--name", "test")
-	for _, d := range []*daemon{here, there} {
-		eventuallyID(t, d, aliceGet)
-	}
-	a, err := here.do(http.MethodDelete, "/admin/apps/1?confirm=test", "Authorization", "Bearer "+token)
-	if err != nil || a.status != 200 {
-		t.Fatalf("%d %s, %v", a.status, a.body, err)
-	}
-	here.want(aliceGet, 404, -2)
-	eventually(t, 10*time.Second, "the other replica has no app", func() bool { return there.get(aliceGet).Code == -2 })
-}
-
-// granted is the answer to a request for a lease.
-type granted struct {
-	Lease struct {
-		WorkerID                    int64
-		Secret, Epoch, After, Until string
-		WorkerBits, SeqBits         uint
-	}
-}
-
-// lease gets a lease of a name.
-func (d *daemon) lease(name, instance string) granted {
+// lease gets a lease of a name, and gives its worker ID.
+func (d *daemon) lease(name string) (workerID int64) {
 	d.t.Helper()
-	a, err := d.do("POST", "/v1/leases/"+name+"?instance="+instance)
+	a, err := d.do("POST", "/v1/leases/"+name)
 	if err != nil || a.status != 200 {
 		d.t.Fatalf("lease %s: %d %s, %v", name, a.status, a.body, err)
 	}
-	return fromJSON[granted](d.t, a)
+	return fromJSON[struct{ Lease struct{ WorkerID int64 } }](d.t, a).Lease.WorkerID
 }
 
 // TestReplacedDatabase: a database is lost without a backup, and Redis knows how far its lists had come. A new
@@ -81,65 +50,14 @@ func TestReplacedDatabase(t *testing.T) {
 	books.Settle(t)
 }
 
-// What operators get wrong, and how they are told: by the log, and by doctor.
-
 // password is what no output may hold.
 const password = "hunter2-streng-geheim"
-
-// TestMistakes: a wrong password of a store is told in one clear line and not in a flood, callers get an answer, and
-// the password is told to nobody. What other mistakes are answered is told by the tests of the stores.
-func TestMistakes(t *testing.T) {
-	story(t)
-	locked := testserver.Redis(t)
-	check.Must(t, locked.Client().ConfigSet(t.Context(), "requirepass", "another").Err())
-	db := testserver.SharedMariaDB(t)
-	for name, c := range map[string]struct {
-		settings         settings
-		mentions, advice string // of the line of the log
-	}{
-		"of Redis": {provisioned(t).With(as("", password, onRedis(locked.Addr))), "WRONGPASS", "redis.url"},
-		"of the database": {onMariaDB(strings.Replace(db.NewDatabase(t), "root@", "root:"+password+"@", 1)).
-			With(onRedis(testserver.Redis(t).Addr)), "Access denied", "database.dsn"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := serve(t, c.settings.With(settings{"SERVER_REQUEST_TIMEOUT": "300ms"}))
-			said := pester(d)
-			told := func() int { return len(d.Lines(c.mentions, c.advice)) }
-			eventually(t, startLimit, "the mistake is told", func() bool { return told() > 0 })
-			said += pester(d)
-			if n := told(); n > 3 {
-				t.Errorf("told %d times, want 3 at most:\n%s", n, d.Output())
-			}
-			if n := len(d.Lines(`"level":"ERROR"`)) + len(d.Lines(`"level":"WARN"`)); n > 5 {
-				t.Errorf("%d lines of errors, want 5 at most:\n%s", n, d.Output())
-			}
-			check.Lacks(t, said+d.Output(), password)
-		})
-	}
-}
 
 func provisioned(t *testing.T) settings {
 	t.Helper()
 	s := onMariaDB(migrated(t))
 	must(t, s, "provision", "--app", "1", "--name", "test")
 	return s
-}
-
-// pester asks for IDs and for the health again and again and gives the answers.
-func pester(d *daemon) string {
-	d.t.Helper()
-	var said strings.Builder
-	for range 30 {
-		for _, target := range []string{aliceGet, helloGet, "/readyz/queue", "/healthz"} {
-			a := d.get(target)
-			if a.status != http.StatusServiceUnavailable {
-				d.t.Fatalf("%s: %d %s, want 503", target, a.status, a.body)
-			}
-			fmt.Fprintln(&said, a.body)
-		}
-	}
-	return said.String()
 }
 
 // TestDoctor: doctor shows each setting with its verdict. What is unsafe, and what cannot be asked, is in its one

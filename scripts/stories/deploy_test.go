@@ -77,7 +77,7 @@ func TestGrants(t *testing.T) {
 	for _, target := range []string{aliceGet, segmentGet + "orders", "/v1/sequence/chat/ids?key=room42"} {
 		eventuallyID(t, d, target)
 	}
-	d.lease("orders", "pod-1")
+	d.lease("orders")
 	for block, target := range map[string]string{"snowflake": snowflakeGet, "uid": uidGet} {
 		if a := d.get(target); a.status == 200 {
 			t.Errorf("%s without its grants: %s", target, a.body)

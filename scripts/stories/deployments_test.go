@@ -143,9 +143,8 @@ func TestRegions(t *testing.T) {
 			target := "/decode?kind=" + kind + "&id=" + strings.Trim(string(one), `"`)
 			check.Has(t, d.get(target).body, fmt.Sprintf(`"region":%d`, id), kind)
 		}
-		lease := d.lease("gophers", "").Lease
-		if from := int64(id) * 256; lease.WorkerID < from || lease.WorkerID >= from+256 {
-			t.Errorf("region %d leases worker ID %d", id, lease.WorkerID)
+		if worker, from := d.lease("gophers"), int64(id)*256; worker < from || worker >= from+256 {
+			t.Errorf("region %d leases worker ID %d", id, worker)
 		}
 		run := d.get("/tinyid/id/nextSegmentId?bizType=orders").body
 		check.Has(t, run, fmt.Sprintf(`"delta":4,"remainder":%d`, id), "a run of tinyid")

@@ -27,16 +27,22 @@ const (
 	aliceMaxID = "SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = 0"
 )
 
-// TestSentinelLaggingReplica: the sentinels promote a replica that has missed more than 1000 pops.
+// TestSentinelLaggingReplica: the sentinels promote a replica that has missed more than 1000 pops, and many numbers of
+// keys.
 func TestSentinelLaggingReplica(t *testing.T) {
 	story(t)
 	setup, dsn, books := testserver.Sentinel(t), migrated(t), &ledger{}
 	setup.DownAfter(t, 4*time.Second)
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
+	must(t, onMariaDB(dsn), "spaces", "add", "--space", "chat", "--sections", "16", "--step", "5000")
 	d := serve(t, onMariaDB(dsn).With(onSentinel(setup)).With(direct()))
+	var numbered rig.Order
+	numberers := number(at(d), &numbered)
+	reach(t, &numbered, 300)
 	take(d, books, 700)
 	cutOff(t, setup)
 	take(d, books, 1200)
+	reach(t, &numbered, numbered.Count()+300)
 	text, err := setup.Replica.Client().LIndex(t.Context(), aliceList, 0).Result()
 	if first, _ := strconv.ParseInt(text, 10, 64); err != nil || !slices.Contains(books.IDs(), first<<14|1) {
 		t.Fatalf("the replica's list begins with %q (%v), which was not issued: it is not old", text, err)
@@ -46,7 +52,10 @@ func TestSentinelLaggingReplica(t *testing.T) {
 		t.Fatalf("the sentinels chose %s", got)
 	}
 	take(d, books, 3000)
+	reach(t, &numbered, numbered.Count()+300)
+	numberers.Stop()
 	books.Settle(t)
+	numbered.Settle(t, "sequences")
 }
 
 // TestDatabaseRestored: MariaDB comes back from a cold copy that is 5000 IDs old, while Redis continues.
@@ -92,7 +101,8 @@ func TestDatabaseFailover(t *testing.T) {
 	db.Lag()
 	f.add(1)
 	f.serves()
-	db.Failover()
+	db.Primary.Kill()
+	db.Promote()
 	proxy.Switch(db.Primary.Addr())
 	f.add(2)
 	f.serves()

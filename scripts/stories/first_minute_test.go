@@ -7,7 +7,6 @@ package stories_test
 
 import (
 	"database/sql"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
 
 	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
 )
@@ -29,6 +29,7 @@ func TestFirstMinute(t *testing.T) {
 		{"the first ID of a tag", segmentGet + demoTag, "1"},
 		{"the next ones", segmentGet + demoTag + "?count=3", "2\n3\n4\n"},
 		{"the first number of a key", "/v1/sequence/chat/ids?key=room42", `{"code":0,"ids":["1"]}`},
+		{"the next ones", "/v1/sequence/chat/ids?key=room42&count=2", `{"code":0,"ids":["2","3"]}`},
 	} {
 		if got := eventuallyID(t, d, c.target); got != c.body {
 			t.Errorf("%s: %q, want %q", c.name, got, c.body)
@@ -42,18 +43,17 @@ func TestFirstMinute(t *testing.T) {
 	if next := number64(t, d.want(uidGet, 200, 0).body); uidWorkerOf(uid) != 1 || next != uid+1 {
 		t.Errorf("the first UIDs are %d and %d, want two of worker 1 in a row", uid, next)
 	}
-	if a, err := d.do(http.MethodPost, "/v1/leases/demo"); err != nil || a.status != 200 {
-		t.Errorf("a lease of a worker ID: %d %s, %v", a.status, a.body, err)
-	}
+	d.lease("demo")
 	check.Equal(t, strings.Join(d.alarms(), " "), "", "alarms of a demo")
 	check.Has(t, d.Output(), `"registry":"sqlite"`, "the log")
 }
 
-// TestKilledUnderLoad: the embedded stores survive kill -9 again and again. No ID of any mode comes twice,
-// and each life has a worker ID of the UID mode of its own.
+// TestKilledUnderLoad: the embedded stores survive kill -9 again and again. No ID of any mode comes twice, the numbers
+// of a key rise, and each life has a worker ID of the UID mode of its own.
 func TestKilledUnderLoad(t *testing.T) {
 	story(t)
 	p, queue, tag, flakes, uids := newPlace(t, "embedded", nil, "--demo"), &ledger{}, &ledger{}, &ledger{}, &ledger{}
+	var numbered rig.Order
 	for life := range 4 {
 		p.settings = settings{"UID_MODE": []string{"cached", "default"}[life%2]}
 		p.start().ready()
@@ -63,12 +63,14 @@ func TestKilledUnderLoad(t *testing.T) {
 			{place: p, target: snowflakeGet, batch: 10, books: flakes},
 			{place: p, target: uidGet, batch: 7, books: uids},
 		}
-		callers := gather(t, 4, draws...)
+		callers, numberers := gather(t, 4, draws...), number(p, &numbered)
 		for _, w := range draws {
 			reach(t, w.books, w.books.Count()+1000)
 		}
+		reach(t, &numbered, numbered.Count()+1000)
 		p.kill()
 		callers.Stop()
+		numberers.Stop()
 		if workers := uidWorkers(uids); len(workers) != life+1 {
 			t.Errorf("UIDs by worker ID after %d lives: %v", life+1, workers)
 		}
@@ -76,6 +78,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	for name, books := range map[string]*ledger{"queue": queue, "tag": tag, "snowflake": flakes, "UID": uids} {
 		books.Settle(t, name)
 	}
+	numbered.Settle(t, "sequences")
 }
 
 // TestLostDatabase: a folder that has been in use does not begin anew when its

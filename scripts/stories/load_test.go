@@ -77,7 +77,6 @@ type draw struct {
 	pause    time.Duration // of a caller after an answer; 0 is a millisecond
 	anyOrder bool          // the IDs of a caller need not rise
 	always   bool          // they are never told to come again
-	looks    func([]int64) // at the IDs of a process that still lives; nil: nobody
 }
 
 // gather starts n callers for each draw, who take IDs until they are stopped. What is neither IDs nor a refusal that
@@ -109,9 +108,6 @@ func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 					w.books.Rise(last, ids...)
 					last = ids[len(ids)-1]
 				}
-				if lives && w.looks != nil {
-					w.looks(ids)
-				}
 			case err != nil && !lives:
 			case err != nil || w.always || !a.comesAgain():
 				w.books.Complain("%s, %s: %v, %d %.300s", w.place.name, target, err, a.status, a.body)
@@ -121,8 +117,23 @@ func gather(t *testing.T, n int, draws ...draw) *rig.Callers {
 	return c
 }
 
+// number starts callers who number messages of rooms of the space chat at a place, until they are stopped.
+func number(p *place, order *rig.Order) *rig.Callers {
+	c := &rig.Callers{}
+	c.Start(p.t, 3, func(ctx context.Context, caller int) {
+		rnd := rand.New(rand.NewPCG(2, uint64(caller)))
+		for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+			if d := p.now.Load(); d != nil {
+				chat := rig.SequenceHTTP{Client: d.client, URL: d.url, Space: "chat"}
+				_ = order.DrawAny(ctx, p.name, chat, rnd, 50) // it may be refused, or be killed meanwhile
+			}
+		}
+	})
+	return c
+}
+
 // reach waits until that many distinct IDs have come.
-func reach(t *testing.T, books *ledger, ids int) {
+func reach(t *testing.T, books interface{ Count() int }, ids int) {
 	t.Helper()
 	eventually(t, 2*time.Minute, fmt.Sprintf("%d IDs", ids), func() bool { return books.Count() >= ids })
 }

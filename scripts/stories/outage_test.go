@@ -65,38 +65,8 @@ func wantRefusal(t *testing.T, a answer, code int, store string) {
 	}
 }
 
-// TestStartsWithoutStores: the process comes up, says what it waits for, and serves once both stores have come.
-func TestStartsWithoutStores(t *testing.T) {
-	story(t)
-	s := privateStores(t)
-	s.redis.Stop()
-	s.db.Stop()
-	d := serve(t, s.settings())
-	waitsFor := func(stores ...string) {
-		t.Helper()
-		for _, store := range stores {
-			eventually(t, startLimit, "/readyz/queue names "+store, func() bool {
-				a := d.get("/readyz/queue")
-				return a.status == 503 && strings.Contains(a.body, `{"name":"`+store+`","ok":false`)
-			})
-		}
-		d.want("/livez", 200, 0)
-		d.want("/healthz", 503, 0)
-		wantRefusal(t, d.get(aliceGet), -1, stores[0])
-	}
-	waitsFor("redis", "database")
-	s.redis.Restart()
-	eventually(t, startLimit, "Redis is back", func() bool {
-		return !strings.Contains(d.get(aliceGet).Message, "redis")
-	})
-	waitsFor("database")
-	s.db.Restart()
-	eventuallyID(t, d, aliceGet)
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
-}
-
 // TestDatabaseDies: what Redis holds is served on, until a list is dry; who has a worker ID continues, and who
-// starts is not ready. When the database is back, all is well without a caller and without a restart.
+// starts comes up, says what it waits for, and is not ready. When the database is back, all is well without a caller and without a restart.
 func TestDatabaseDies(t *testing.T) {
 	story(t)
 	s, books := privateStores(t), &ledger{}
@@ -130,9 +100,14 @@ func TestDatabaseDies(t *testing.T) {
 	late := serve(t, s.settings())
 	eventually(t, startLimit, "who starts now waits for the database", func() bool {
 		a := late.get("/readyz")
-		return a.status == 503 && strings.Contains(a.body, `{"name":"uid","ok":false`)
+		return a.status == 503 && strings.Contains(a.body, `{"name":"uid","ok":false`) &&
+			strings.Contains(a.body, `{"name":"database","ok":false`)
 	})
-	wantRefusal(t, late.get(uidGet), -1, "database")
+	late.want("/livez", 200, 0)
+	late.want("/healthz", 503, 0)
+	for _, target := range []string{uidGet, aliceGet} {
+		wantRefusal(t, late.get(target), -1, "database")
+	}
 
 	s.db.Restart()
 	d.recovers()
@@ -140,11 +115,12 @@ func TestDatabaseDies(t *testing.T) {
 		eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 500).status == 200 })
 		eventuallyID(t, d, uidGet)
 	}
+	eventually(t, startLimit, "ready", func() bool { return late.get("/readyz").Status == "ok" })
 	books.Settle(t)
 }
 
 // TestRedisDies: Redis dies and comes back empty, or hangs for a while. Its lists are refused and the other
-// modes continue, and no ID comes twice.
+// modes continue, and no ID comes twice. Who starts meanwhile comes up, and serves once Redis is back.
 func TestRedisDies(t *testing.T) {
 	story(t)
 	for _, c := range []struct {
@@ -172,6 +148,8 @@ func TestRedisDies(t *testing.T) {
 				return a.status != 200
 			})
 			wantRefusal(t, a, -4, "")
+			late := serve(t, s.settings())
+			wantRefusal(t, late.get(aliceGet), -1, "")
 			eventually(t, startLimit, "/readyz/queue names redis", func() bool {
 				a := d.get("/readyz/queue")
 				return a.status == 503 && strings.Contains(a.Message, "redis")
@@ -185,6 +163,9 @@ func TestRedisDies(t *testing.T) {
 			check.Has(t, d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n", "the metrics")
 			c.back(s.redis)
 			eventually(t, startLimit, "served again", served)
+			eventually(t, startLimit, "the late one serves", func() bool {
+				return batch(late, books, "alice", 10).status == 200
+			})
 			d.recovers()
 			books.Settle(t)
 		})

@@ -8,9 +8,7 @@ package stories_test
 import (
 	"crypto/rand"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,81 +24,37 @@ func TestLeafReplicas(t *testing.T) {
 		t.Run(r.mode, func(t *testing.T) {
 			t.Parallel()
 			const enough = 20_000
-			s, books := onMariaDB(migrated(t)).With(closeClocks()).With(r.settings), &ledger{}
-			var all []*instance
-			for n := range 3 {
-				all = append(all, newInstance(t, fmt.Sprint("instance ", n), address(n), books, s))
-				all[n].start()
-			}
-			serve := func(instances ...*instance) {
+			s := onMariaDB(migrated(t)).With(onlyLeaf()).With(closeClocks()).With(r.settings)
+			f := newFleet(t, s, snowflakeGet)
+			books := f.books[snowflakeGet]
+			f.add(3)
+			wantDistinct := func() {
 				t.Helper()
-				for _, i := range instances {
-					worker := i.serves()
-					for _, other := range all {
-						if other != i && other.worker.Load() == worker {
-							t.Errorf("%s and %s both have worker ID %d", i.name, other.name, worker)
-						}
+				holders := map[int64]string{}
+				for _, p := range f.places {
+					worker := workerOf(p.now.Load().firstFlake(books))
+					if other := holders[worker]; other != "" {
+						t.Errorf("%s and %s both have worker ID %d", p.name, other, worker)
 					}
+					holders[worker] = p.name
 				}
 			}
-			serve(all...)
-			callers := gather(t, 2, flakes(all...)...)
+			wantDistinct()
 			reach(t, books, enough/3)
-			lost := all[0]
-			before, reserved := lost.worker.Load(), lost.now.Load().flakeStatus().ReservedUntil
+			lost := f.places[0]
+			before := lost.now.Load().flakeStatus()
 			lost.kill()
-			lost.start()
-			serve(lost)
-			if after := lost.worker.Load(); r.keeps && after != before {
-				t.Errorf("worker ID %d before kill -9, %d after", before, after)
+			first := lost.start().firstFlake(books)
+			if got := workerOf(first); r.keeps && got != before.WorkerID {
+				t.Errorf("worker ID %d before kill -9, %d after", before.WorkerID, got)
 			}
-			if at := timeOf(lost.last); r.keeps && !at.After(reserved) {
-				t.Errorf("an ID of %v, and the time up to %v was reserved before", at, reserved)
+			if at := timeOf(first); r.keeps && !at.After(before.ReservedUntil) {
+				t.Errorf("an ID of %v, and the time up to %v was reserved before", at, before.ReservedUntil)
 			}
+			wantDistinct()
 			reach(t, books, enough)
-			callers.Stop()
-			books.Settle(t)
+			f.settle()
 		})
-	}
-}
-
-// TestLeafFolderTaken: two processes use one folder and address. The second one serves what needs no worker
-// ID, and has that of the first as soon as it has stopped.
-func TestLeafFolderTaken(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
-	first := newInstance(t, "first", address(1), nil, onMariaDB(dsn))
-	second := newInstance(t, "second", address(1), first.books, onMariaDB(dsn))
-	second.dir = first.dir
-	first.start()
-	worker := first.serves()
-	second.start()
-	second.waits("another process uses the folder", filepath.Join("data", "shardid", "8080"))
-	eventuallyID(t, second.now.Load(), aliceGet)
-	first.flake()
-	first.stop()
-	if got := second.serves(); got != worker {
-		t.Errorf("worker ID %d, want %d, which the first one had", got, worker)
-	}
-	first.books.Settle(t)
-}
-
-// waits until the readiness of the snowflake mode says that none are issued, and why.
-func (i *instance) waits(reasons ...string) {
-	i.t.Helper()
-	var a answer
-	defer func() { i.t.Logf("%s: %d %s", i.name, a.status, a.Message) }()
-	eventually(i.t, 20*time.Second, i.name+" says why it is not ready: "+strings.Join(reasons, ", "), func() bool {
-		a = i.now.Load().get("/readyz/snowflake")
-		says := a.status == 503
-		for _, r := range reasons {
-			says = says && strings.Contains(a.Message, r)
-		}
-		return says
-	})
-	if a, came := i.flake(); came {
-		i.t.Errorf("%s gives a snowflake: %s", i.name, a.body)
 	}
 }
 
@@ -112,101 +66,80 @@ func TestLeafRegistriesDie(t *testing.T) {
 	for mode, isLeased := range map[string]bool{"zk": false, "zk_ephemeral": true} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			registry := testserver.ZooKeeper(t)
-			i := newInstance(t, mode, address(1), nil, onZooKeeper(mode, registry.Addr()).With(closeClocks()))
-			i.args = []string{"--demo"}
-			i.start()
-			worker := i.serves()
-			for _, target := range []string{segmentGet + demoTag, aliceGet} {
-				eventuallyID(t, i.now.Load(), target)
+			registry, books := testserver.ZooKeeper(t), &ledger{}
+			s := onlyLeaf().With(onZooKeeper(mode, registry.Addr())).With(closeClocks())
+			instance := func(n int) *place {
+				return newPlace(t, address(n), s.With(settings{"SNOWFLAKE_ADVERTISE": address(n)}), "--demo")
 			}
-			callers := gather(t, 1, flakes(i)...)
+			p := instance(1)
+			d := p.start()
+			worker := workerOf(d.firstFlake(books))
+			for _, target := range []string{segmentGet + demoTag, aliceGet} {
+				eventuallyID(t, d, target)
+			}
+			const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
+			callers := gather(t, 1, draw{place: p, target: snowflakeGet, batch: batch, books: books, pause: pause})
 			registry.Kill()
-			var fresh *instance
+			var fresh *daemon
 			if isLeased { // it may not continue without its registry
-				i.fallsSilent()
-			} else {
-				i.goesOn()
-				fresh = i.startsAgain(worker)
+				eventually(t, takeover, "the lease runs out", func() bool { id, _ := d.flake(); return id == 0 })
+				d.lacksRegistry("waiting")
+				if id, _ := d.flake(); id != 0 {
+					t.Errorf("snowflake %d after the lease had run out", id)
+				}
+			} else { // its file is enough, after kill -9, too; a fresh one has none
+				reserved := d.flakeStatus().ReservedUntil
+				eventually(t, takeover, "snowflakes of times that the registry has not heard of", func() bool {
+					id, a := d.flake()
+					if id == 0 {
+						t.Fatalf("no snowflake while the registry is unreachable: %s", a.body)
+					}
+					return timeOf(id).After(reserved.Add(time.Second))
+				})
+				d.lacksRegistry("offline")
+				p.kill()
+				d = p.start()
+				if got := workerOf(d.firstFlake(books)); got != worker || d.flakeStatus().State != "offline" {
+					t.Errorf("after kill -9: worker ID %d, want %d: %+v", got, worker, d.flakeStatus())
+				}
+				fresh = instance(2).start()
+				eventually(t, startLimit, "a fresh instance waits for ZooKeeper", func() bool {
+					a := fresh.get("/readyz/snowflake")
+					return a.status == 503 && strings.Contains(a.Message, "zookeeper")
+				})
+				if id, _ := fresh.flake(); id != 0 {
+					t.Errorf("a fresh instance without a registry gives snowflake %d", id)
+				}
 			}
 			registry.Restart()
 			if fresh != nil {
-				fresh.serves()
-				fresh.books.Settle(t, fresh.name)
+				fresh.firstFlake(books)
 			}
-			i.worker.Store(-1) // a lease may be of another one now
-			if got := i.serves(); !isLeased && got != worker {
+			if got := workerOf(d.firstFlake(books)); !isLeased && got != worker { // a lease may be of another one now
 				t.Errorf("worker ID %d, want %d, as before", got, worker)
 			}
 			eventually(t, takeover, "the registry confirms, and all is well", func() bool {
-				d := i.now.Load()
 				return d.flakeStatus().State == "serving" && d.get("/readyz").Status == "ok"
 			})
 			callers.Stop()
-			i.books.Settle(t)
+			books.Settle(t)
 		})
 	}
 }
 
-// fallsSilent: the lease runs out, which the health endpoints tell, and the other modes continue.
-func (i *instance) fallsSilent() {
-	i.t.Helper()
-	d := i.now.Load()
-	eventually(i.t, takeover, "the lease runs out", func() bool { _, came := i.flake(); return !came })
-	i.tells("waiting")
-	if a, came := i.flake(); came {
-		i.t.Errorf("a snowflake after the lease had run out: %s", a.body)
-	}
-	d.want(segmentGet+demoTag, 200, 0)
-	d.want("/readyz", 200, 0)
-}
-
-// goesOn: snowflakes of times come that the registry has not heard of.
-func (i *instance) goesOn() {
-	i.t.Helper()
-	reserved := i.now.Load().flakeStatus().ReservedUntil
-	eventually(i.t, takeover, "snowflakes beyond what was reserved", func() bool {
-		if a, came := i.flake(); !came {
-			i.t.Fatalf("no snowflake while the registry is unreachable: %s", a.body)
-		}
-		return timeOf(i.last).After(reserved.Add(time.Second))
-	})
-	i.tells("offline")
-	for _, target := range []string{segmentGet + demoTag, aliceGet, "/readyz"} {
-		i.now.Load().want(target, 200, 0)
-	}
-}
-
-// tells wants a state of /api/status, and health endpoints that tell what is unreachable.
-func (i *instance) tells(state string) {
-	i.t.Helper()
-	d := i.now.Load()
-	eventually(i.t, startLimit, "the state is "+state, func() bool { return d.flakeStatus().State == state })
+// lacksRegistry wants a state of /api/status, health endpoints that tell what is unreachable, and the other modes to
+// continue.
+func (d *daemon) lacksRegistry(state string) {
+	d.t.Helper()
+	eventually(d.t, startLimit, "the state is "+state, func() bool { return d.flakeStatus().State == state })
 	if a := d.get("/readyz"); !strings.Contains(a.body, `{"name":"snowflake worker ID","ok":false`) {
-		i.t.Errorf("/readyz does not tell that the worker ID is not confirmed: %s", a.body)
+		d.t.Errorf("/readyz does not tell that the worker ID is not confirmed: %s", a.body)
 	}
 	d.want("/healthz", 503, 0)
-	d.want("/livez", 200, 0)
-}
-
-// startsAgain: the worker file is enough for its instance after kill -9; a fresh one, without a file, waits.
-func (i *instance) startsAgain(worker int64) (fresh *instance) {
-	i.t.Helper()
-	i.kill()
-	i.start()
-	if got := i.serves(); got != worker || i.now.Load().flakeStatus().State != "offline" {
-		i.t.Errorf("after kill -9: worker ID %d, want %d: %+v", got, worker, i.now.Load().flakeStatus())
+	for _, target := range []string{segmentGet + demoTag, aliceGet, "/readyz", "/livez"} {
+		d.want(target, 200, 0)
 	}
-	elsewhere := i.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(2)})
-	fresh = newInstance(i.t, i.name+", fresh", address(2), nil, elsewhere)
-	fresh.args = i.args
-	fresh.start()
-	fresh.waits("zookeeper")
-	return fresh
 }
-
-// Deployments of the snowflake mode: instances that get their worker IDs from one registry. An instance is a place
-// with a folder, settings and an address that outlive its processes.
 
 // takeover is how long an instance may be kept waiting by what others, or its
 // earlier life, have reserved: 6 s, and as long again as clocks may differ; the
@@ -238,7 +171,7 @@ func registries(t *testing.T) []registry {
 	t.Helper()
 	zoo := testserver.SharedZooKeeper(t).Addr()
 	local := settings{"SNOWFLAKE_WORKER_MODE": "local",
-		"SNOWFLAKE_WORKER_LOCAL_MAP": address(0) + "=7," + address(1) + "=0," + address(2) + "=1023"}
+		"SNOWFLAKE_WORKER_LOCAL_MAP": address(1) + "=7," + address(2) + "=0," + address(3) + "=1023"}
 	return []registry{
 		{"zk", onZooKeeper("zk", zoo), true},
 		{"zk_recycle", onZooKeeper("zk_recycle", zoo), true},
@@ -248,79 +181,29 @@ func registries(t *testing.T) []registry {
 	}
 }
 
-// instance is a place of a deployment. All its snowflakes are in books.
-type instance struct {
-	*place
-	books  *ledger
-	worker atomic.Int64 // ID that the present process serves with, -1 before
-	last   int64        // latest snowflake of the test's own requests
-}
-
-// newInstance is an instance with an address that is not the one it listens on, and a series of IDs that it may share.
-func newInstance(t *testing.T, name, address string, books *ledger, s settings) *instance {
-	t.Helper()
-	if books == nil {
-		books = &ledger{}
-	}
-	own := onlyLeaf().With(settings{"SNOWFLAKE_ADVERTISE": address}).With(s)
-	return &instance{place: newPlace(t, name, own), books: books}
-}
-
-// start runs a process, which need not serve.
-func (i *instance) start() *daemon {
-	i.t.Helper()
-	i.worker.Store(-1)
-	return i.place.start()
-}
-
-// flake asks for one snowflake, for the goroutine of the test, and says whether it
-// came.
-func (i *instance) flake() (answer, bool) {
-	i.t.Helper()
-	ids, a, err := i.now.Load().take(snowflakeGet, 0)
+// flake asks for one snowflake, for the goroutine of the test; 0 is a refusal.
+func (d *daemon) flake() (id int64, a answer) {
+	d.t.Helper()
+	ids, a, err := d.take(snowflakeGet, 0)
 	switch {
 	case err != nil:
-		i.t.Fatalf("%s: %v", i.name, err)
-	case len(ids) > 0:
-		i.books.Rise(i.last, ids...)
-		i.last = ids[0]
+		d.t.Fatalf("%s: %v", d.url, err)
+	case ids != nil:
+		id = ids[0]
 	case !a.comesAgain() || a.Code != -8:
-		i.t.Fatalf("%s: %d %v %s", i.name, a.status, a.header, a.body)
+		d.t.Fatalf("%s: %d %v %s", d.url, a.status, a.header, a.body)
 	}
-	return a, len(ids) > 0
+	return id, a
 }
 
-// serves waits until the process issues snowflakes, and gives the worker ID in
-// them, which /api/status tells too.
-func (i *instance) serves() int64 {
-	i.t.Helper()
-	took := eventually(i.t, takeover, i.name+" serves", func() bool { _, ok := i.flake(); return ok })
-	worker := workerOf(i.last)
+// firstFlake waits until the process issues snowflakes, and until /api/status tells the worker ID in them, too.
+func (d *daemon) firstFlake(books *ledger) (id int64) {
+	d.t.Helper()
+	eventually(d.t, takeover, "a snowflake", func() bool { id, _ = d.flake(); return id != 0 })
+	books.Add(d.url, plain, id)
 	// The first ID comes before the step that made it possible has ended, which says so.
-	eventually(i.t, takeover, fmt.Sprintf("%s: /api/status has worker ID %d", i.name, worker), func() bool {
-		s := i.now.Load().flakeStatus()
-		return s.WorkerID == worker && s.Address == i.settings["SNOWFLAKE_ADVERTISE"]
+	eventually(d.t, takeover, fmt.Sprint("/api/status has worker ID ", workerOf(id)), func() bool {
+		return d.flakeStatus().WorkerID == workerOf(id)
 	})
-	i.worker.Store(worker)
-	i.t.Logf("%s: worker %d after %v", i.name, worker, took.Round(10*time.Millisecond))
-	return worker
-}
-
-// flakes are what callers take of instances: batches whose IDs are of the worker, once that is known.
-func flakes(instances ...*instance) (draws []draw) {
-	for _, i := range instances {
-		looks := func(ids []int64) {
-			want := i.worker.Load()
-			for _, id := range ids {
-				if got := workerOf(id); want >= 0 && got != want {
-					i.books.Complain("%s: ID %d of worker %d, not %d", i.name, id, got, want)
-					return
-				}
-			}
-		}
-		const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
-		draws = append(draws, draw{place: i.place, target: snowflakeGet, batch: batch, books: i.books, pause: pause,
-			looks: looks})
-	}
-	return draws
+	return id
 }

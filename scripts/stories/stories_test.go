@@ -261,11 +261,6 @@ func (d *daemon) do(method, target string, header ...string) (a answer, err erro
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	return d.send(req)
-}
-
-// send sends a request as it is.
-func (d *daemon) send(req *http.Request) (a answer, err error) {
 	resp, err := d.client.Do(req)
 	if err != nil {
 		return a, err
@@ -372,7 +367,6 @@ func (d *daemon) metric(name string) float64 {
 type flakeStatus struct {
 	WorkerID      int64
 	State         string
-	Address       string
 	ReservedUntil time.Time
 }
 

@@ -65,11 +65,7 @@ func (g *MySQLGroup) join(n *MariaDBServer, first bool) {
 	set := func(name string, value any) string {
 		return fmt.Sprintf("SET GLOBAL group_replication_%s = '%v'", name, value)
 	}
-	var seeds []string
-	for _, n := range g.Nodes {
-		seeds = append(seeds, n.Addr())
-	}
-	check.Must(g.t, n.exec(set("local_address", n.Addr()), set("group_seeds", strings.Join(seeds, ",")),
+	check.Must(g.t, n.exec(set("local_address", n.Addr()), set("group_seeds", strings.Join(g.Addrs(), ",")),
 		"SET GLOBAL group_replication_recovery_get_public_key = ON",
 		"SET GLOBAL group_replication_autorejoin_tries = 0",
 		fmt.Sprintf("SET GLOBAL group_replication_bootstrap_group = %v", first),

@@ -39,15 +39,31 @@ type MariaDBServer struct {
 // defaults. It is ready in 1–3 s.
 func MariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
-	return private(t, func() (*MariaDBServer, error) { return startMariaDB(args...) })
+	s := &MariaDBServer{}
+	s.begin(t)
+	e, err := database()
+	check.Must(t, err)
+	bin, err := e.program("mariadb-server", e.programs...)
+	check.Must(t, err)
+	s.ready = s.isReady
+	s.makeData(e)
+	s.startOnPorts(1, func(ports []int) []string {
+		s.Port, s.Socket = ports[0], s.path("s.sock")
+		return append(s.serverArgs(bin), args...)
+	})
+	return s
 }
+
+var sharedMariaDB shared[MariaDBServer]
 
 // SharedMariaDB returns the one MariaDB of this test process, started on first
 // use, for tests that each take a NewDatabase. It cannot be stopped or paused.
 // Safe for concurrent use.
 func SharedMariaDB(t testing.TB) *MariaDBServer {
 	t.Helper()
-	return sharedMariaDB(t)
+	s := sharedMariaDB.get(t, func(t testing.TB) *MariaDBServer { return MariaDB(t) })
+	s.t, s.shared = t, true
+	return &s
 }
 
 // DSN returns the data source name of a database for go-sql-driver/mysql; ""
@@ -109,44 +125,23 @@ func (s *MariaDBServer) withDB(limit time.Duration, use func(context.Context, *s
 	return errors.Join(use(ctx, db), db.Close())
 }
 
-// startMariaDB starts a MariaDB, or what DB names, that belongs to no test yet.
-func startMariaDB(args ...string) (*MariaDBServer, error) {
-	e, err := database()
-	if err != nil {
-		return nil, err
-	}
-	bin, err := e.program("mariadb-server", e.programs...)
-	if err != nil {
-		return nil, err
-	}
-	s := &MariaDBServer{}
-	return s, s.begin(plan{
-		ports: 1, ready: s.isReady,
-		prepare: func() error { return e.makeData(s.process) },
-		args: func(ports []int) ([]string, error) {
-			s.Port, s.Socket = ports[0], s.path("s.sock")
-			return append(s.serverArgs(bin), args...), nil
-		},
-	})
-}
-
 // makeData makes an empty data directory. A fetched MySQL comes with one to copy, as
 // making one takes seconds.
-func (e edition) makeData(p *process) error {
+func (s *MariaDBServer) makeData(e edition) {
+	s.t.Helper()
 	if OnMySQL() {
-		return p.run([]string{"cp", "-a", filepath.Join(e.root, "data"), p.path("data")})
+		s.run([]string{"cp", "-a", filepath.Join(e.root, "data"), s.path("data")})
+		return
 	}
 	install, err := e.program("mariadb-server", "mariadb-install-db", "mysql_install_db")
-	if err != nil {
-		return err
-	}
-	return p.run(append(dataArgs(install, p), "--auth-root-authentication-method=normal", "--skip-test-db"))
+	check.Must(s.t, err)
+	s.run(append(s.dataArgs(install), "--auth-root-authentication-method=normal", "--skip-test-db"))
 }
 
 // dataArgs are the arguments the installation and the server must agree on,
 // after the program itself. --no-defaults has to be the first.
-func dataArgs(bin string, p *process) []string {
-	args := []string{bin, "--no-defaults", "--datadir=" + p.path("data"), "--tmpdir=" + p.dir, "--skip-name-resolve"}
+func (s *MariaDBServer) dataArgs(bin string) []string {
+	args := []string{bin, "--no-defaults", "--datadir=" + s.path("data"), "--tmpdir=" + s.dir, "--skip-name-resolve"}
 	if OnMySQL() {
 		args = append(args, "--innodb-redo-log-capacity=8M")
 	} else {
@@ -168,7 +163,7 @@ func dataArgs(bin string, p *process) []string {
 // serverArgs switches off what MySQL has on and MariaDB off by default: the binary
 // log, which a test may switch on, and a second port.
 func (s *MariaDBServer) serverArgs(bin string) []string {
-	args := append(dataArgs(bin, s.process), "--socket="+s.Socket, "--port="+strconv.Itoa(s.Port),
+	args := append(s.dataArgs(bin), "--socket="+s.Socket, "--port="+strconv.Itoa(s.Port),
 		"--bind-address=127.0.0.1", "--pid-file="+s.path("pid"), "--character-set-server=utf8mb4",
 		"--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=1")
 	if OnMySQL() {
@@ -258,13 +253,6 @@ func (p *MariaDBPair) CatchUp() {
 	}
 }
 
-// Failover kills the primary and makes the replica the primary, with what it has.
-func (p *MariaDBPair) Failover() {
-	p.t.Helper()
-	p.Primary.Kill()
-	p.Promote()
-}
-
 // Promote makes the replica the primary, with what it has. The primary continues too, as
 // one that is cut off.
 func (p *MariaDBPair) Promote() {
@@ -301,7 +289,7 @@ func (p *MariaDBPair) Rejoin() {
 	e, err := database()
 	check.Must(p.t, err)
 	check.Must(p.t, os.RemoveAll(p.Replica.path("data")))
-	check.Must(p.t, e.makeData(p.Replica.process))
+	p.Replica.makeData(e)
 	p.Replica.Restart()
 	p.servers++
 	check.Must(p.t, p.Replica.exec(fmt.Sprintf("SET GLOBAL server_id = %d", p.servers)))

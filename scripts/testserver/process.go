@@ -38,9 +38,7 @@ type Process struct {
 	Cmd   *exec.Cmd
 	Begun time.Time // when it was started
 
-	status syscall.WaitStatus // of its end, once ended is closed
-	ended  chan struct{}
-	halted chan struct{} // has a value when it stands still
+	ended chan struct{} // closed once it has ended, and its watchdog knows
 }
 
 // Start starts cmd and returns at once.
@@ -56,14 +54,14 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 // start starts cmd under a watchdog and calls after when it has ended.
 func start(cmd *exec.Cmd, dog *watchdog, after func()) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p := &Process{Cmd: cmd, Begun: time.Now(), ended: make(chan struct{}), halted: make(chan struct{}, 1)}
+	p := &Process{Cmd: cmd, Begun: time.Now(), ended: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
 		after()
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	watched := dog.watch(cmd.Process.Pid)
 	go func() {
-		p.wait()
+		_ = cmd.Wait()   // Status says how it ended
 		_ = dog.watch(0) // it fails where the watchdog was killed
 		after()
 		close(p.ended)
@@ -73,23 +71,6 @@ func start(cmd *exec.Cmd, dog *watchdog, after func()) (*Process, error) {
 		return nil, watched
 	}
 	return p, nil
-}
-
-// wait returns when the process has ended. os/exec's own Wait hears of nothing else.
-func (p *Process) wait() {
-	for {
-		_, err := syscall.Wait4(p.Cmd.Process.Pid, &p.status, syscall.WUNTRACED, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err == nil && p.status.Stopped():
-			select {
-			case p.halted <- struct{}{}:
-			default:
-			}
-		default:
-			return
-		}
-	}
 }
 
 // Kill ends the process and its group as a power cut would; one that is stopped dies too, and one that is
@@ -122,45 +103,44 @@ func (p *Process) Gone() bool {
 // Status waits for the end and is the exit status, -1 for one that a signal ended.
 func (p *Process) Status() int {
 	<-p.ended
-	return p.status.ExitStatus()
+	return p.Cmd.ProcessState.ExitCode()
 }
 
-// process is one server and its folder, over all its lives. It has no lock: one goroutine at a time controls a
+// server is one server and its folder, over all its lives. It has no lock: one goroutine at a time controls a
 // server.
-type process struct {
-	dir string
-	dog *watchdog
-	plan
-	argv []string // of the last start
-	life *Process // the last one; nil before the first
+type server struct {
+	t      testing.TB // in the name of which it acts
+	shared bool       // with other tests: it may be used and not controlled
 
-	stopped bool // by pause
+	dir   string
+	dog   *watchdog
+	argv  []string     // of the last start
+	ready func() error // nil once it answers
+	life  *Process     // the last one; nil before the first
+
+	stopped bool // by Pause
 }
 
-// plan is how a server is started.
-type plan struct {
-	ports   int                                 // it needs
-	prepare func() error                        // done once, in the folder; nil: nothing
-	args    func(ports []int) ([]string, error) // its command line; it may write files for it
-	ready   func() error                        // nil once it answers
-}
-
-// newProcess makes the folder, after the watchdog that will remove it: the
-// other way round a kill in between leaves the folder.
-func newProcess() (*process, error) {
+// begin makes the folder of a server that ends with t, after the watchdog that will remove it: the
+// other way round a kill in between leaves the folder. A test that failed shows the end of the server's log.
+func (s *server) begin(t testing.TB) {
+	t.Helper()
+	skipShort(t)
 	base := dataBase()
 	if len(base) > maxBase {
 		base = "/tmp"
 	}
-	dir := filepath.Join(base, "shardid-"+strings.ToLower(rand.Text()[:16]))
-	dog, err := startWatchdog(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("make server folder: %w", err), dog.release())
-	}
-	return &process{dir: dir, dog: dog}, nil
+	s.t, s.dir = t, filepath.Join(base, "shardid-"+strings.ToLower(rand.Text()[:16]))
+	dog, err := startWatchdog(s.dir)
+	check.Must(t, err)
+	s.dog = dog
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("testserver: %s", s.logTail())
+		}
+		check.OK(t, s.remove(), "testserver")
+	})
+	check.Must(t, os.Mkdir(s.dir, 0o700))
 }
 
 // dataBase is where servers keep their data, unless SHARDID_TEST_DATA names a folder: in memory where there is room, as
@@ -178,98 +158,91 @@ func dataBase() string {
 	return os.TempDir()
 }
 
-func (p *process) path(name string) string { return filepath.Join(p.dir, name) }
+func (s *server) path(name string) string { return filepath.Join(s.dir, name) }
 
 // startTries is how often a start is tried on other ports.
 const startTries = 4
 
 // startOnPorts starts the server on free ports, and again on others when it exited, which
-// is what servers do when their port is taken.
-func (p *process) startOnPorts() error {
-	var last error
-	for range startTries {
-		ports, err := FreePorts(p.ports)
-		if err == nil {
-			p.argv, err = p.args(ports)
-		}
-		if err != nil {
-			return err
-		}
-		if last = p.launch(); !errors.Is(last, errExited) {
-			return last
-		}
+// is what servers do when their port is taken. args gives its command line, and may write files for it.
+func (s *server) startOnPorts(ports int, args func(ports []int) []string) {
+	s.t.Helper()
+	err := errExited
+	for try := 0; try < startTries && errors.Is(err, errExited); try++ {
+		free, failed := FreePorts(ports)
+		check.Must(s.t, failed)
+		s.argv = args(free)
+		err = s.launch()
 	}
-	return fmt.Errorf("tried %d times: %w", startTries, last)
+	check.Must(s.t, err)
 }
 
 // launch starts argv and waits until it is ready. A server that does not
 // get there is killed and the end of its log is part of the error.
-func (p *process) launch() error {
-	if err := p.start(p.argv); err != nil {
+func (s *server) launch() error {
+	if err := s.start(s.argv); err != nil {
 		return err
 	}
 	err := check.Within(startLimit, func() error {
-		if p.life.Gone() {
+		if s.life.Gone() {
 			return nil
 		}
-		return p.ready()
+		return s.ready()
 	})
-	if p.life.Gone() {
+	if s.life.Gone() {
 		err = errExited
 	}
 	if err == nil {
 		return nil
 	}
-	p.life.Kill()
-	return fmt.Errorf("start %s: %w%s", filepath.Base(p.argv[0]), err, p.logTail())
+	s.life.Kill()
+	return fmt.Errorf("start %s: %w%s", filepath.Base(s.argv[0]), err, s.logTail())
 }
 
 // start runs argv in the folder, with its output appended to the log.
-func (p *process) start(argv []string) error {
-	log, err := os.OpenFile(p.path("server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (s *server) start(argv []string) error {
+	log, err := os.OpenFile(s.path("server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open server log: %w", err)
 	}
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	p.life, err = start(cmd, p.dog, func() {})
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	s.life, err = start(cmd, s.dog, func() {})
 	return err
 }
 
 // run runs argv to its end, in the folder and under the watchdog.
-func (p *process) run(argv []string) error {
-	if err := p.start(argv); err != nil {
-		return err
+func (s *server) run(argv []string) {
+	s.t.Helper()
+	check.Must(s.t, s.start(argv))
+	if status := s.life.Status(); status != 0 {
+		s.t.Fatalf("testserver: run %s: status %d%s", filepath.Base(argv[0]), status, s.logTail())
 	}
-	if status := p.life.Status(); status != 0 {
-		return fmt.Errorf("run %s: status %d%s", filepath.Base(argv[0]), status, p.logTail())
-	}
-	return nil
 }
 
 // alive reports whether the server runs or is paused.
-func (p *process) alive() bool { return p.life != nil && !p.life.Gone() }
+func (s *server) alive() bool { return s.life != nil && !s.life.Gone() }
 
 // answers reports whether a client can expect an answer.
-func (p *process) answers() bool { return p.alive() && !p.stopped }
+func (s *server) answers() bool { return s.alive() && !s.stopped }
 
 // remove kills the server and removes its folder, by way of the watchdog.
-func (p *process) remove() error {
-	err := p.dog.release()
-	if p.life != nil {
-		<-p.life.ended
+func (s *server) remove() error {
+	err := s.dog.release()
+	if s.life != nil {
+		<-s.life.ended
 	}
-	if _, statErr := os.Stat(p.dir); !errors.Is(statErr, os.ErrNotExist) {
-		err = errors.Join(err, fmt.Errorf("remove %s: still there (stat: %w)", p.dir, statErr))
+	if _, statErr := os.Stat(s.dir); !errors.Is(statErr, os.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("remove %s: still there (stat: %w)", s.dir, statErr))
 	}
 	return err
 }
 
 // logTail is the end of the server's log, for people.
-func (p *process) logTail() string {
+func (s *server) logTail() string {
 	const keep = 15
-	raw, err := os.ReadFile(p.path("server.log"))
+	raw, err := os.ReadFile(s.path("server.log"))
 	if err != nil {
 		return fmt.Sprintf("\n(no server log: %v)", err)
 	}

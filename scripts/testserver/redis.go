@@ -34,15 +34,19 @@ type RedisServer struct {
 // "--appendonly", "yes". It is ready in about 0.1 s.
 func Redis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
-	return private(t, func() (*RedisServer, error) { return startRedis(args...) })
+	return startRedis(t, 1, redisArgs(args))
 }
+
+var sharedRedis shared[RedisServer]
 
 // SharedRedis returns the one Redis of this test process, started on first
 // use. It may hold what earlier tests wrote, see FlushAll. It cannot be
 // stopped or paused. Safe for concurrent use.
 func SharedRedis(t testing.TB) *RedisServer {
 	t.Helper()
-	return sharedRedis(t)
+	s := sharedRedis.get(t, func(t testing.TB) *RedisServer { return Redis(t) })
+	s.t, s.shared = t, true
+	return &s
 }
 
 // RedisReplica starts a replica of master and returns when it has caught up.
@@ -71,37 +75,31 @@ func (s *RedisServer) FlushAll() {
 	check.Must(s.t, client.FlushAll(context.Background()).Err())
 }
 
-// startRedis starts a Redis that belongs to no test yet.
-func startRedis(args ...string) (*RedisServer, error) {
-	return startRedisOn(1, redisArgs(args))
-}
-
 // redisArgs makes the arguments every Redis gets, and then args. The delay that lets a
 // master wait for more replicas before a sync, 5 s by default, is off.
-func redisArgs(args []string) func(*process, []int) ([]string, error) {
-	return func(_ *process, ports []int) ([]string, error) {
+func redisArgs(args []string) func(*RedisServer, []int) []string {
+	return func(_ *RedisServer, ports []int) []string {
 		return append([]string{"--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1",
-			"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...), nil
+			"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...)
 	}
 }
 
-// startRedisOn starts redis-server, or what KV names, with the arguments made for n free ports;
+// startRedis starts redis-server, or what KV names, with the arguments made for n free ports;
 // the first is the port for clients.
-func startRedisOn(n int, args func(p *process, ports []int) ([]string, error)) (*RedisServer, error) {
-	e, err := keyValue()
-	if err != nil {
-		return nil, err
-	}
-	bin, err := e.program("redis-server", e.programs...)
-	if err != nil {
-		return nil, err
-	}
+func startRedis(t testing.TB, n int, args func(s *RedisServer, ports []int) []string) *RedisServer {
+	t.Helper()
 	s := &RedisServer{}
-	return s, s.begin(plan{ports: n, ready: s.isReady, args: func(ports []int) ([]string, error) {
+	s.begin(t)
+	e, err := keyValue()
+	check.Must(t, err)
+	bin, err := e.program("redis-server", e.programs...)
+	check.Must(t, err)
+	s.ready = s.isReady
+	s.startOnPorts(n, func(ports []int) []string {
 		s.Addr, s.bus = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), ports[n-1]
-		more, err := args(s.process, ports)
-		return append([]string{bin}, more...), err
-	}})
+		return append([]string{bin}, args(s, ports)...)
+	})
+	return s
 }
 
 // isReady checks the process ID too: on a port clash the one who answers is
@@ -122,25 +120,21 @@ func (s *RedisServer) isReady() error {
 	})
 }
 
-// inSync reports an error until the replica has all of its master's writes.
+// inSync reports an error until the master says that the replica has all of its writes.
 func inSync(master, replica string) error {
-	var want, got map[string]string
-	err := errors.Join(replication(master, &want), replication(replica, &got))
-	if err != nil {
-		return err
-	}
-	if got["master_link_status"] != "up" || got["master_sync_in_progress"] != "0" ||
-		got["slave_repl_offset"] != want["master_repl_offset"] {
-		return fmt.Errorf("replica %s is not in sync with %s", replica, master)
-	}
-	return nil
-}
-
-func replication(addr string, into *map[string]string) error {
-	return ask(addr, func(ctx context.Context, c *redis.Client) error {
+	return ask(master, func(ctx context.Context, c *redis.Client) error {
 		info, err := c.InfoMap(ctx, "replication").Result()
-		*into = info["Replication"]
-		return err
+		if err != nil {
+			return err
+		}
+		all := info["Replication"]
+		_, port, _ := net.SplitHostPort(replica)
+		for _, line := range all { // such as slave0:ip=127.0.0.1,port=6380,state=online,offset=14,lag=0
+			if strings.Contains(line, "port="+port+",state=online,offset="+all["master_repl_offset"]+",") {
+				return nil
+			}
+		}
+		return fmt.Errorf("replica %s is not in sync with %s", replica, master)
 	})
 }
 
@@ -197,12 +191,10 @@ func Sentinel(t testing.TB) *SentinelSetup {
 	check.Must(t, err)
 	s := &SentinelSetup{MasterName: sentinelMaster, Master: master, Replica: RedisReplica(t, master)}
 	for range sentinels {
-		one := private(t, func() (*RedisServer, error) {
-			return startRedisOn(1, func(p *process, ports []int) ([]string, error) { // it rewrites its file
-				file := p.path("sentinel.conf")
-				conf := fmt.Appendf(nil, sentinelConf, ports[0], host, port)
-				return []string{file, "--sentinel"}, os.WriteFile(file, conf, 0o600)
-			})
+		one := startRedis(t, 1, func(s *RedisServer, ports []int) []string { // it rewrites its file
+			file, conf := s.path("sentinel.conf"), fmt.Appendf(nil, sentinelConf, ports[0], host, port)
+			check.Must(t, os.WriteFile(file, conf, 0o600))
+			return []string{file, "--sentinel"}
 		})
 		s.Sentinels = append(s.Sentinels, one)
 		s.Addrs = append(s.Addrs, one.Addr)
@@ -233,33 +225,24 @@ sentinel down-after-milliseconds ` + sentinelMaster + ` 60000
 sentinel failover-timeout ` + sentinelMaster + ` 3000
 `
 
-// sentinelKnowsAll reports an error until a failover could begin.
-func sentinelKnowsAll(addr string) (err error) {
-	var others, replicas []map[string]string
-	err = askSentinel(addr, func(ctx context.Context, c *redis.SentinelClient) error {
-		if others, err = c.Sentinels(ctx, sentinelMaster).Result(); err == nil {
-			replicas, err = c.Replicas(ctx, sentinelMaster).Result()
-		}
+// ofMaster is what the sentinel at addr says of the master, such as
+// "name=shardid,status=ok,address=127.0.0.1:6379,slaves=1,sentinels=3".
+func ofMaster(addr string) (line string, err error) {
+	err = ask(addr, func(ctx context.Context, c *redis.Client) error {
+		info, err := c.InfoMap(ctx, "sentinel").Result()
+		line = info["Sentinel"]["master0"] + ","
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if up(others, "sentinel") != sentinels-1 || up(replicas, "slave") != 1 ||
-		replicas[0]["master-link-status"] != "ok" {
-		return fmt.Errorf("sentinel %s does not know all others yet", addr)
-	}
-	return nil
+	return line, err
 }
 
-// up counts the instances without a flag such as s_down or disconnected.
-func up(instances []map[string]string, flags string) (n int) {
-	for _, i := range instances {
-		if strings.TrimSpace(i["flags"]) == flags {
-			n++
-		}
+// sentinelKnowsAll reports an error until a failover could begin.
+func sentinelKnowsAll(addr string) error {
+	line, err := ofMaster(addr)
+	if all := fmt.Sprintf(",slaves=1,sentinels=%d,", sentinels); err == nil && !strings.Contains(line, all) {
+		err = fmt.Errorf("sentinel %s does not know all others yet: %s", addr, line)
 	}
-	return n
+	return err
 }
 
 // MasterAddr waits, 60 s at most, until the sentinels agree on a master that
@@ -267,42 +250,23 @@ func up(instances []map[string]string, flags string) (n int) {
 // present master.
 func (s *SentinelSetup) MasterAddr(t testing.TB, notAddr string) (addr string) {
 	t.Helper()
-	check.Must(t, check.Within(startLimit, func() (err error) {
-		addr, err = agreedMaster(s.Addrs, notAddr)
-		return err
+	check.Must(t, check.Within(startLimit, func() error {
+		addr = ""
+		for _, sentinel := range s.Addrs {
+			line, err := ofMaster(sentinel)
+			if err != nil {
+				return err
+			}
+			_, rest, _ := strings.Cut(line, ",address=")
+			master, _, _ := strings.Cut(rest, ",")
+			if master == "" || master == notAddr || addr != "" && master != addr {
+				return fmt.Errorf("sentinel %s still names the master %q", sentinel, master)
+			}
+			addr = master
+		}
+		return nil
 	}))
 	return addr
-}
-
-func agreedMaster(sentinels []string, notAddr string) (string, error) {
-	agreed := ""
-	for _, addr := range sentinels {
-		var pair []string
-		err := askSentinel(addr, func(ctx context.Context, c *redis.SentinelClient) (err error) {
-			pair, err = c.GetMasterAddrByName(ctx, sentinelMaster).Result()
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-		master := net.JoinHostPort(pair[0], pair[1])
-		if master == notAddr || (agreed != "" && master != agreed) {
-			return "", fmt.Errorf("sentinel %s still names the master %s", addr, master)
-		}
-		agreed = master
-	}
-	return agreed, nil
-}
-
-func askSentinel(addr string, question func(context.Context, *redis.SentinelClient) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
-	defer cancel()
-	c := redis.NewSentinelClient(newClient(addr, askLimit).Options())
-	defer c.Close()
-	if err := question(ctx, c); err != nil {
-		return fmt.Errorf("ask sentinel %s: %w", addr, err)
-	}
-	return nil
 }
 
 const (
@@ -404,11 +368,9 @@ func (c *ClusterSetup) WaitOK() {
 
 func startNode(t testing.TB, args []string) *RedisServer {
 	t.Helper()
-	return private(t, func() (*RedisServer, error) {
-		return startRedisOn(2, func(p *process, ports []int) ([]string, error) {
-			return redisArgs(append([]string{"--cluster-enabled", "yes",
-				"--cluster-port", strconv.Itoa(ports[1]), "--cluster-node-timeout", "2000"}, args...))(p, ports)
-		})
+	return startRedis(t, 2, func(s *RedisServer, ports []int) []string {
+		return redisArgs(append([]string{"--cluster-enabled", "yes",
+			"--cluster-port", strconv.Itoa(ports[1]), "--cluster-node-timeout", "2000"}, args...))(s, ports)
 	})
 }
 

@@ -58,17 +58,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// One server of a kind per test process, whichever test asks first.
-var (
-	sharedRedis     = shared(func() (*RedisServer, error) { return startRedis() })
-	sharedMariaDB   = shared(func() (*MariaDBServer, error) { return startMariaDB() })
-	sharedZooKeeper = shared(startZooKeeper)
-
-	sharedServers struct { // that were started
-		sync.Mutex
-		remove []func() error
-	}
-)
+// atEnd is what is left to do when all tests of this process have ended.
+var atEnd struct {
+	sync.Mutex
+	cleanups []func()
+	failed   bool
+}
 
 // Main runs a package's tests, stops the shared servers, fails on goroutines
 // left over (goleak) and ends the process. Call it from TestMain. go-redis does not
@@ -83,43 +78,47 @@ type suite struct{ m *testing.M }
 // Run stops the shared servers before goleak counts.
 func (s suite) Run() int {
 	code := s.m.Run()
-	for _, remove := range sharedServers.remove {
-		if err := remove(); err != nil && code == 0 {
-			fmt.Fprintln(os.Stderr, "testserver: stop shared servers:", err)
-			code = 1
-		}
+	for _, cleanup := range atEnd.cleanups {
+		cleanup()
+	}
+	if atEnd.failed && code == 0 {
+		return 1
 	}
 	return code
 }
 
-// shared gives a test the server that start starts on first use, for use and not for control. It remembers a failure,
-// so that a broken installation costs one timeout and not one per test.
-func shared[S any, P kind[S]](start func() (P, error)) func(testing.TB) P {
-	once := sync.OnceValues(func() (P, error) {
-		s, err := start()
-		if err == nil {
-			sharedServers.Lock()
-			defer sharedServers.Unlock()
-			sharedServers.remove = append(sharedServers.remove, s.remove)
-		}
-		return s, err
-	})
-	return func(t testing.TB) P {
-		t.Helper()
-		skipShort(t)
-		server, err := once()
-		check.Must(t, err)
-		s := *server
-		P(&s).borrow(t)
-		return &s
-	}
+// shared is the one server of a kind of this test process.
+type shared[S any] struct {
+	once   sync.Once
+	server *S
 }
 
-// server is what servers of all kinds can do, in the name of one test.
-type server struct {
-	*process
-	t      testing.TB
-	shared bool
+// get is a copy of it, for use and not for control; start starts it for the first test that asks. One that did not
+// start is not tried again, so that a broken installation costs one timeout and not one per test.
+func (o *shared[S]) get(t testing.TB, start func(testing.TB) *S) S {
+	t.Helper()
+	skipShort(t)
+	o.once.Do(func() { o.server = start(forAll{t}) })
+	if o.server == nil {
+		t.Fatal("testserver: the shared server did not start: see the first test that needed it")
+	}
+	return *o.server
+}
+
+// forAll is a test that starts what lasts until all tests have ended.
+type forAll struct{ testing.TB }
+
+func (forAll) Cleanup(f func()) {
+	atEnd.Lock()
+	defer atEnd.Unlock()
+	atEnd.cleanups = append(atEnd.cleanups, f)
+}
+
+func (forAll) Failed() bool { return false } // which says nothing of a server of all tests
+
+func (forAll) Errorf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+	atEnd.failed = true
 }
 
 // Kill ends the server as a power cut would (SIGKILL) and waits for its end.
@@ -173,12 +172,13 @@ func (s *server) Pause() {
 		return
 	}
 	check.Must(s.t, s.life.Send(syscall.SIGSTOP))
-	select {
-	case <-s.life.halted:
-	case <-s.life.ended:
+	var status syscall.WaitStatus
+	for err := error(syscall.EINTR); errors.Is(err, syscall.EINTR); {
+		_, err = syscall.Wait4(s.life.Cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	}
+	if s.stopped = status.Stopped(); !s.stopped {
 		s.t.Fatal("testserver: pause: ", errExited)
 	}
-	s.stopped = true
 }
 
 // Resume ends a Pause (SIGCONT).
@@ -197,59 +197,7 @@ func (s *server) isPrivate() {
 	}
 }
 
-// begin starts a server that belongs to no test yet.
-func (s *server) begin(p plan) (err error) {
-	if s.process, err = newProcess(); err != nil {
-		return err
-	}
-	if s.plan = p; p.prepare != nil {
-		err = p.prepare()
-	}
-	if err == nil {
-		err = s.startOnPorts()
-	}
-	if err != nil {
-		return errors.Join(err, s.remove())
-	}
-	return nil
-}
-
-// kind is what the servers of all kinds have.
-type kind[S any] interface {
-	*S
-	own(t testing.TB)
-	borrow(t testing.TB)
-	remove() error
-}
-
-// private starts a server that ends with t.
-func private[S any, P kind[S]](t testing.TB, start func() (P, error)) P {
-	t.Helper()
-	skipShort(t)
-	s, err := start()
-	check.Must(t, err)
-	s.own(t)
-	return s
-}
-
-// own hands a private server to t: it ends with the test, and a test that
-// failed shows the end of the server's log.
-func (s *server) own(t testing.TB) {
-	s.t = t
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("testserver: %s", s.logTail())
-		}
-		if err := s.remove(); err != nil {
-			t.Errorf("testserver: %v", err)
-		}
-	})
-}
-
-// borrow hands a shared server to t, for use and not for control.
-func (s *server) borrow(t testing.TB) { s.t, s.shared = t, true }
-
-// skipShort is the first line of every helper.
+// skipShort skips a test that needs a server.
 func skipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -351,15 +299,12 @@ func fetchedDir() string {
 }
 
 // MariaDBClient returns the path of the mariadb (or mysql) command line client of
-// the server that DB chooses, "" when there is none. Safe for concurrent use.
-func MariaDBClient() string {
+// the server that DB chooses.
+func MariaDBClient(t testing.TB) string {
+	t.Helper()
 	e, err := database()
-	if err != nil {
-		return ""
-	}
+	check.Must(t, err)
 	path, err := e.program("mariadb-server", "mariadb", "mysql")
-	if err != nil {
-		return ""
-	}
+	check.Must(t, err)
 	return path
 }

@@ -31,41 +31,46 @@ type ZooKeeperServer struct {
 // was committed survives Kill and Restart. It is ready in 1–2 s.
 func ZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	return private(t, startZooKeeper)
+	return startZooKeeper(t, 0, nil)
 }
+
+var sharedZooKeeper shared[ZooKeeperServer]
 
 // SharedZooKeeper returns the one ZooKeeper of this test process, started on
 // first use, for tests that each take a subtree of their own. It cannot be
 // stopped or paused. Safe for concurrent use.
 func SharedZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	return sharedZooKeeper(t)
+	s := sharedZooKeeper.get(t, ZooKeeper)
+	s.t, s.shared = t, true
+	return &s
 }
 
 // Addr is host:port; it stays the same over a Restart. Safe for concurrent use.
 func (s *ZooKeeperServer) Addr() string { return s.addr }
 
-// startZooKeeper starts a ZooKeeper that belongs to no test yet.
-func startZooKeeper() (*ZooKeeperServer, error) {
+// startZooKeeper starts one with further lines of zoo.cfg. The service of a server of an ensemble, which has a number
+// above 0, is not waited for, as alone it has no quorum.
+func startZooKeeper(t testing.TB, number int, settings []string) *ZooKeeperServer {
+	t.Helper()
 	s := &ZooKeeperServer{}
-	return s, s.start(plan{ready: s.isReady}, nil)
-}
-
-// start adds to the plan what all have; settings are further lines of zoo.cfg.
-func (s *ZooKeeperServer) start(p plan, settings []string) error {
+	s.begin(t)
 	java, err := edition{}.program("openjdk-17-jre-headless", "java")
-	if err != nil {
-		return err
-	}
+	check.Must(t, err)
 	classes, err := findZooKeeper()
-	if err != nil {
-		return err
+	check.Must(t, err)
+	s.ready = s.isReady
+	if number > 0 {
+		s.ready = func() error { return check.Err(fourLetters(s.addr, "srvr")) }
+		check.Must(t, os.Mkdir(s.path("data"), 0o700))
+		check.Must(t, os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(number)), 0o600))
 	}
-	p.ports, p.args = 1, func(ports []int) ([]string, error) {
+	s.startOnPorts(1, func(ports []int) []string {
 		s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
-		return s.zookeeperArgs(java, classes), s.configure(ports[0], settings)
-	}
-	return s.begin(p)
+		s.configure(ports[0], settings)
+		return s.zookeeperArgs(java, classes)
+	})
+	return s
 }
 
 // zookeeperArgs keeps the virtual machine small and quick to start, and its
@@ -79,7 +84,8 @@ func (s *ZooKeeperServer) zookeeperArgs(java, classes string) []string {
 
 // configure writes the settings, and those of the two logging libraries that
 // ZooKeeper comes with: warnings only.
-func (s *ZooKeeperServer) configure(port int, settings []string) error {
+func (s *ZooKeeperServer) configure(port int, settings []string) {
+	s.t.Helper()
 	config := append([]string{
 		fmt.Sprintf("tickTime=%d", zookeeperTick), "maxSessionTimeout=60000", "admin.enableServer=false",
 		"4lw.commands.whitelist=*", "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port),
@@ -92,11 +98,8 @@ func (s *ZooKeeperServer) configure(port int, settings []string) error {
 			`<encoder><pattern>%d %p %c %m%n</pattern></encoder></appender>` +
 			`<root level="WARN"><appender-ref ref="out"/></root></configuration>`,
 	} {
-		if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
-		}
+		check.Must(s.t, os.WriteFile(s.path(name), []byte(text), 0o600))
 	}
-	return nil
 }
 
 // isReady checks the data folder too: on a port clash the one who answers is
@@ -169,18 +172,8 @@ func Ensemble(t testing.TB) *EnsembleSetup {
 	for i := range size {
 		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[2*i], ports[2*i+1]))
 	}
-	for i := range size { // alone it has no quorum: its service is not waited for
-		e.Servers = append(e.Servers, private(t, func() (*ZooKeeperServer, error) {
-			s := &ZooKeeperServer{}
-			prepare := func() error {
-				if err := os.MkdirAll(s.path("data"), 0o700); err != nil {
-					return err
-				}
-				return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
-			}
-			answers := func() error { return check.Err(fourLetters(s.addr, "srvr")) }
-			return s, s.start(plan{prepare: prepare, ready: answers}, settings)
-		}))
+	for i := range size {
+		e.Servers = append(e.Servers, startZooKeeper(t, i+1, settings))
 	}
 	e.WaitAll()
 	return e
