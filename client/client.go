@@ -199,6 +199,8 @@ func (c *Client) Close() error {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
+	c.mu.Lock() // a generator may be made at this moment, which is refused and released
+	defer c.mu.Unlock()
 	return errors.Join(c.kept...)
 }
 
