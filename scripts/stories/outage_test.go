@@ -66,7 +66,8 @@ func wantRefusal(t *testing.T, a answer, code int, store string) {
 }
 
 // TestDatabaseDies: what Redis holds is served on, until a list is dry; who has a worker ID continues, and who
-// starts comes up, says what it waits for, and is not ready. When the database is back, all is well without a caller and without a restart.
+// starts comes up, says what it waits for, and is not ready. When the database is back, all is well without a caller
+// and without a restart.
 func TestDatabaseDies(t *testing.T) {
 	story(t)
 	s, books := privateStores(t), &ledger{}

@@ -135,7 +135,7 @@ func (s *server) begin(t testing.TB) {
 	check.Must(t, err)
 	s.dog = dog
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() && s.life != nil {
 			t.Logf("testserver: %s", s.logTail())
 		}
 		check.OK(t, s.remove(), "testserver")
