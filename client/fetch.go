@@ -150,9 +150,9 @@ func (c *Client) inTurn() []*replica {
 // askOne asks one replica. One that hangs leaves half of the time to others. A refusal is an *Error, which may say
 // after which time to ask again.
 func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, after time.Duration, err error) {
-	if end, _ := ctx.Deadline(); len(c.replicas) > 1 {
+	if len(c.replicas) > 1 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		ctx, cancel = context.WithTimeout(ctx, cmp.Or(q.within, c.opts.Timeout)/2)
 		defer cancel()
 	}
 	req, err := http.NewRequestWithContext(ctx, q.method, r.url+q.path, strings.NewReader(q.form))

@@ -144,10 +144,11 @@ func (n *Numbers) parse() (err error) {
 	if err := n.parsePattern(); err != nil {
 		return err
 	}
-	isReset := false
-	if n.calendar, isReset = calendars()[n.Reset]; !isReset {
+	known, isReset := calendars()[n.Reset]
+	if !isReset {
 		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
 	}
+	n.calendar = known
 	for _, part := range []byte(dateFields()[n.shown]) {
 		if !slices.Contains(n.fields, field{part: part}) {
 			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset,

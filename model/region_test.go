@@ -15,7 +15,7 @@ import (
 // docs/regions.md says so.
 func TestRegionsShareNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for bits := uint(0); bits <= 6; bits++ {
+	for bits := range uint(7) {
 		indices, numbers, workers := map[int64]int{}, map[int64]int{}, map[int64]int{}
 		for id := range 1 << bits {
 			r := model.Region{ID: id, Bits: bits}

@@ -13,6 +13,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -118,12 +119,9 @@ func (s *Server) answer(method, path string, query url.Values) reply {
 			return reply{Current: &current}
 		}
 	}
-	count := int64(1)
-	if query.Has("count") {
-		var err error
-		if count, err = strconv.ParseInt(query.Get("count"), 10, 64); err != nil || count < 1 || count > maxBatch {
-			return reply{Code: -6, Message: "count must be 1 to 10000"}
-		}
+	count, err := strconv.ParseInt(cmp.Or(query.Get("count"), "1"), 10, 64)
+	if err != nil || count < 1 || count > maxBatch {
+		return reply{Code: -6, Message: "count must be 1 to 10000"}
 	}
 	stride, low := int64(1), int64(0)
 	if found[1] != "" {
