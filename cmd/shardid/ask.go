@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -239,10 +238,23 @@ type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
+	w := &written{header: http.Header{}, status: http.StatusOK}
 	p.handler.ServeHTTP(w, r)
-	return w.Result(), nil
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.Buffer)}, nil
 }
+
+// written is an answer of a handler of this process.
+type written struct {
+	header http.Header
+	status int
+	bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (w *written) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *written) WriteHeader(status int) { w.status = status }
 
 // awaitReady asks a server for its health until it is ready, for as long as wait allows.
 func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) error {

@@ -198,7 +198,10 @@ func (b *bencher) path(turn int) (path string) {
 func (b *bencher) load(ctx context.Context) (seen []int64) {
 	for ctx.Err() == nil {
 		turn := b.turns.Add(1) - 1
-		due := b.dueAt(turn)
+		due := time.Now()
+		if b.rate > 0 {
+			due = b.begun.Add(time.Duration(float64(turn) / b.rate * float64(time.Second)))
+		}
 		if early := time.Until(due); early > 0 {
 			background.Pause(ctx, early, nil)
 			if due = time.Now(); ctx.Err() != nil { // a timer that comes late is not the server's fault
@@ -272,14 +275,6 @@ func (b *bencher) request(ctx context.Context, turn int) ([]int64, error) {
 		return nil, answerError{kind: badAnswer}
 	}
 	return ids, nil
-}
-
-// dueAt is when a request is due: in a closed loop at once.
-func (b *bencher) dueAt(turn int64) time.Time {
-	if b.rate == 0 {
-		return time.Now()
-	}
-	return b.begun.Add(time.Duration(float64(turn) / b.rate * float64(time.Second)))
 }
 
 // count accounts for a request and its IDs.

@@ -75,21 +75,12 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 }
 
 func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error) {
-	if cfg.Redis.URL == "" {
-		return embeddedLists(ctx)
-	}
 	store, err := openRedis(cfg, nil)
-	if err != nil {
+	if err != nil || store == nil { // lists in the process cannot be set up wrongly
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	return store.Settings(ctx)
-}
-
-// embeddedLists: they cannot be set up wrongly.
-func embeddedLists(context.Context) ([]model.Finding, error) {
-	return []model.Finding{{Store: "redis", Setting: "redis.url", Value: "embedded", Want: "any", Level: model.LevelOK,
-		Why: "the lists end with the process, and each start begins a new segment"}}, nil
 }
 
 // examine asks one store after the other. A store that does not answer has a finding that says so. The error is

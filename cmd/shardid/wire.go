@@ -60,9 +60,9 @@ func (a *App) wire() (err error) {
 	if err := a.lockEmbedded(); err != nil {
 		return err
 	}
-	checkRedis, redisSettings := func(context.Context) error { return nil }, embeddedLists
+	checkRedis, inspections := func(context.Context) error { return nil }, []inspection{{"database", a.db.Settings}}
 	if client != nil {
-		checkRedis, redisSettings = client.Check, client.Settings
+		checkRedis, inspections = client.Check, append(inspections, inspection{"redis", client.Settings})
 	}
 	zoo, probes, err := a.openZooKeeper()
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *App) wire() (err error) {
 	a.monitor = monitor.New(a.log, a.registry, a.state, probes...)
 	a.registry.MustRegister(a.monitor)
 	a.onStop("monitor", a.monitor.Stop)
-	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", redisSettings})
+	a.watch = newSettingsWatch(a.log, inspections...)
 	a.onStop("settings", func(ctx context.Context) error { return a.watch.Stop(ctx, nil) })
 	if err := a.wireQueue(checkRedis); err != nil {
 		return err

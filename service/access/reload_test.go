@@ -17,18 +17,14 @@ import (
 	"shardid/scripts/check"
 )
 
-// told keeps the latest report.
-type told struct{ check.Reports }
-
-func (r *told) report(err error) { r.Report("", err) }
-
 // A story of one file: tokens come, go, and outlive a file that is bad or gone.
 func TestTokensFollowTheFile(t *testing.T) {
 	file := fileOf(t, one("old", ""))
 	synctest.Test(t, func(t *testing.T) {
-		var r told
+		var r check.Reports
 		var log bytes.Buffer // written by the reloader alone, read while it waits
-		g, err := NewGuard(Options{File: file, Report: r.report, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		g, err := NewGuard(Options{File: file, Report: func(err error) { r.Report("", err) },
+			Log: slog.New(slog.NewTextHandler(&log, nil))})
 		check.Must(t, err)
 		g.Start()
 		defer func() { check.OK(t, g.Stop(t.Context())) }()
@@ -120,8 +116,8 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 		t.Errorf("no files: %v", err)
 	}
 	ca.Issue("server", "first")
-	var r told
-	c, err := NewCertificates(names, r.report)
+	var r check.Reports
+	c, err := NewCertificates(names, func(err error) { r.Report("", err) })
 	check.Must(t, err)
 	url, trusting := serveTLS(t, c), ca.Client("", "")
 	good, err := os.ReadFile(names.Cert)
