@@ -150,8 +150,8 @@ func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
 	return fresh, nil
 }
 
-// electedMaster is the address of the master that the majority of all Sentinels names: of those that one of them knows, and of as
-// many as are configured, as a Sentinel that was reset knows no others. A Sentinel may be asked under several
+// electedMaster is the address of the master that the majority of all Sentinels names: of those that one of them knows,
+// and of as many as are configured, as a Sentinel that was reset knows no others. A Sentinel may be asked under several
 // addresses, by its host and by its IP address, and has one vote: those that know the same others are one.
 func (o Options) electedMaster(ctx context.Context) (string, error) {
 	votes, all := map[string]int{}, len(o.Addrs)
