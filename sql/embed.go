@@ -3,14 +3,9 @@
 // number of times) as well as by `shardid migrate`.
 package migrations
 
-import (
-	"embed"
-	"io/fs"
-)
+import "embed"
 
+// Files are those of the dialects, mysql (MySQL 8.0.16+, MariaDB 10.11+) and sqlite, in a folder each.
+//
 //go:embed mysql/*.sql sqlite/*.sql
-var files embed.FS
-
-// Files gives the files of a dialect, mysql (MySQL 8.0.16+, MariaDB 10.11+) or sqlite, with their
-// names at the root.
-func Files(dialect string) (fs.FS, error) { return fs.Sub(files, dialect) }
+var Files embed.FS

@@ -50,13 +50,17 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 	return popped, nil
 }
 
-const (
-	// stateLists is how many lists one script call reads, some 200 µs of Redis.
-	// In a cluster it is one: keys of a call must share a slot.
-	stateLists = 128
-	// statePipelined is how many lists are asked for in one round trip.
-	statePipelined = 1024
-)
+// statePipelined is how many lists are asked for in one round trip.
+const statePipelined = 1024
+
+// keysPerCall is how many lists or sections one script call is for, some 200 µs of Redis.
+// In a cluster it is one: keys of a call must share a slot.
+func (s *Store) keysPerCall() int {
+	if s.opts.Mode == ModeCluster {
+		return 1
+	}
+	return 128
+}
 
 // State answers for every key, in order. A list that cannot be read has its own
 // Err; when the server does not answer at all the rest is not tried.
@@ -71,16 +75,12 @@ func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 }
 
 func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []model.ListState {
-	perCall := stateLists
-	if s.opts.Mode == ModeCluster {
-		perCall = 1
-	}
 	var calls []call
-	for part := range slices.Chunk(keys, perCall) {
+	for part := range slices.Chunk(keys, s.keysPerCall()) {
 		calls = append(calls, call{metaKeys(part), []any{s.deploymentID(), write}})
 	}
 	states := make([]model.ListState, 0, len(keys))
-	for i, r := range s.state.runParts(ctx, s.client, calls, statePipelined/perCall) {
+	for i, r := range s.state.runParts(ctx, s.client, calls, statePipelined/s.keysPerCall()) {
 		own, err := make([]model.ListState, len(calls[i].keys)), r.err
 		if err == nil {
 			err = decodeStates(r.reply, own)

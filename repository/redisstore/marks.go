@@ -131,34 +131,29 @@ func (o Options) place() string {
 // reconnect gives the store with new connections to the Redis that keeps a key: to the one that the majority takes for
 // its master, where there is a majority to ask. It runs no script but that of the marks.
 func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
-	client, err := s.opts.connectToMaster(ctx, key)
-	if err != nil {
-		return nil, explain("ask who the master is", err)
+	const op = "ask who the master is"
+	o := s.opts
+	if o.Mode == ModeSentinel {
+		master, err := o.electedMaster(ctx)
+		if err != nil {
+			return nil, explain(op, err)
+		}
+		o.Mode, o.Addrs, o.MasterName = ModeSingle, []string{master}, ""
 	}
-	fresh := &Store{opts: s.opts, client: client, marks: s.marks}
+	fresh := &Store{opts: s.opts, client: o.connect(), marks: s.marks}
+	if cluster, ok := fresh.client.(*redis.ClusterClient); ok {
+		if err := confirmOwner(ctx, cluster, key); err != nil {
+			return nil, explain(op, errors.Join(err, cluster.Close()))
+		}
+	}
 	fresh.SetDeployment(s.deploymentID())
 	return fresh, nil
 }
 
-// connectToMaster makes the client of reconnect. Errors: errNoMajority, those of Redis.
-func (o Options) connectToMaster(ctx context.Context, key string) (redis.UniversalClient, error) {
-	switch o.Mode {
-	case ModeSentinel:
-		return o.elected(ctx)
-	case ModeCluster:
-		cluster := o.connect()
-		if err := confirmOwner(ctx, cluster.(*redis.ClusterClient), key); err != nil {
-			return nil, errors.Join(err, cluster.Close())
-		}
-		return cluster, nil
-	}
-	return o.connect(), nil
-}
-
-// elected connects to the master that the majority of all Sentinels names: of those that one of them knows, and of as
-// many as are configured, as a Sentinel that was reset knows no others. A Sentinel may be asked under several
+// electedMaster is the address of the master that the majority of all Sentinels names: of those that one of them knows,
+// and of as many as are configured, as a Sentinel that was reset knows no others. A Sentinel may be asked under several
 // addresses, by its host and by its IP address, and has one vote: those that know the same others are one.
-func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
+func (o Options) electedMaster(ctx context.Context) (string, error) {
 	votes, all := map[string]int{}, len(o.Addrs)
 	asked, voted := map[string]bool{}, map[string]bool{}
 	for todo := slices.Clone(o.Addrs); len(todo) > 0; {
@@ -176,13 +171,11 @@ func (o Options) elected(ctx context.Context) (redis.UniversalClient, error) {
 		votes[master]++
 		all = max(all, len(others)+1)
 		if votes[master] > all/2 && len(asked) >= len(o.Addrs) {
-			direct := o
-			direct.Mode, direct.Addrs, direct.MasterName = ModeSingle, []string{master}, ""
-			return direct.connect(), nil
+			return master, nil
 		}
 		todo = append(todo, others...)
 	}
-	return nil, fmt.Errorf("%w: Sentinels answered %v, of %d", errNoMajority, votes, all)
+	return "", fmt.Errorf("%w: Sentinels answered %v, of %d", errNoMajority, votes, all)
 }
 
 // askSentinel gives the master that one Sentinel names, and the addresses and the IDs of the others.

@@ -102,11 +102,11 @@ func (s script) runParts(ctx context.Context, c redis.UniversalClient, calls []c
 	return results
 }
 
-// silence is an error when no server answered any of the calls.
+// silence is an error when no server answered any of the calls, not even with an error.
 func silence(results []result) error {
 	var last error
 	for _, r := range results {
-		if r.err == nil || isReply(r.err) {
+		if _, answered := errors.AsType[redis.Error](r.err); r.err == nil || answered {
 			return nil
 		}
 		last = r.err
@@ -135,11 +135,4 @@ func execScripts(ctx context.Context, c redis.UniversalClient, calls []call, run
 		}
 	}
 	return results
-}
-
-// isReply tells an error the server answered with from one of the network, the
-// context or the client.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }

@@ -46,20 +46,10 @@ func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server s
 	return state.Server, state.Err
 }
 
-// Sections in one script call; in a cluster it is one, as keys of a call must share a slot.
-const sectionsAtOnce = 64
-
-func (q *Sequences) perCall() int {
-	if q.store.opts.Mode == ModeCluster {
-		return 1
-	}
-	return sectionsAtOnce
-}
-
 // State answers for every section, in order, with a write to each.
 func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.SectionState {
 	var calls []call
-	for part := range slices.Chunk(keys, q.perCall()) {
+	for part := range slices.Chunk(keys, q.store.keysPerCall()) {
 		c := call{nil, []any{q.store.deploymentID()}}
 		for _, key := range part {
 			c.keys = append(c.keys, sectionHash(key))
@@ -124,7 +114,7 @@ func (q *Sequences) parts(asks []model.SectionAsk) (parts [][]model.SectionAsk) 
 	const most = 512 // keys, some 300 µs
 	from, keys := 0, 0
 	for i, a := range asks {
-		if i > from && (a.Server != asks[from].Server || i-from == q.perCall() || keys+len(a.Asks) > most) {
+		if i > from && (a.Server != asks[from].Server || i-from == q.store.keysPerCall() || keys+len(a.Asks) > most) {
 			parts, from, keys = append(parts, asks[from:i]), i, 0
 		}
 		keys += len(a.Asks)

@@ -113,14 +113,20 @@ var errMode = errors.New("wrong redis.url")
 func (s *Store) Check(ctx context.Context) error {
 	var some atomic.Bool
 	err := s.eachMaster(ctx, func(ctx context.Context, c redis.UniversalClient, _ string) error {
-		err := s.checkServer(ctx, c)
-		if err == nil && s.opts.Mode == ModeCluster {
-			err = checkCluster(ctx, c)
+		if err := s.checkServer(ctx, c); err != nil {
+			return err
 		}
-		if err == nil {
-			some.Store(true)
+		if s.opts.Mode == ModeCluster { // those that say ok serve their own slots whatever becomes of the others
+			info, err := c.ClusterInfo(ctx).Result()
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(info, "cluster_state:ok") {
+				return errors.New("CLUSTERDOWN cluster_state is not ok")
+			}
 		}
-		return err
+		some.Store(true)
+		return nil
 	})
 	if err != nil && some.Load() {
 		err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
@@ -154,16 +160,6 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 		return fmt.Errorf("%w: the server says it runs in mode %s, redis.url is for %s", errMode, mode, s.opts.Mode)
 	}
 	return nil
-}
-
-// checkCluster asks a node that answers. Those that say cluster_state:ok serve their own
-// slots whatever becomes of the others.
-func checkCluster(ctx context.Context, node redis.UniversalClient) error {
-	info, err := node.ClusterInfo(ctx).Result()
-	if err == nil && !strings.Contains(info, "cluster_state:ok") {
-		err = errors.New("CLUSTERDOWN cluster_state is not ok")
-	}
-	return err
 }
 
 // cleanupTimeout bounds the unlocking after a failed TryLock.

@@ -30,9 +30,15 @@ type seat struct{ holder, reserved node }
 // session that the process has now, an answer was lost; else it moves over from the old session before
 // that ends. Without one it gives the smallest free one, and to owners that race one of the smallest.
 func (e ephemeral) choices(ctx context.Context, o model.Owner, _ int64, among int) ([]workerid.Slot, error) {
-	_, ids, err := e.held(ctx)
+	names, err := e.children(ctx, e.holders)
 	if err != nil {
 		return nil, err
+	}
+	var ids []int
+	for _, name := range names {
+		if id, ok := numberOf(name); ok && id < e.workers {
+			ids = append(ids, id)
+		}
 	}
 	slots, err := e.read(ctx, o, ids...)
 	if err != nil {

@@ -40,9 +40,15 @@ type leafNode struct{ leaf, child node }
 // for one owner, or come after one whose answer was lost, agree on the lowest that has no live holder. Numbers above
 // the worker IDs never were any, in Leaf neither.
 func (f forever) choices(ctx context.Context, o model.Owner, now int64, among int) (slots []workerid.Slot, err error) {
-	paths, _, err := f.held(ctx)
+	names, err := f.children(ctx, f.holders)
 	if err != nil {
 		return nil, err
+	}
+	var paths []string
+	for _, name := range names {
+		if id, ok := workerOfLeaf(name); ok && id < f.workers {
+			paths = append(paths, path.Join(f.holders, name))
+		}
 	}
 	leaves, err := f.getAll(ctx, paths)
 	if err != nil {

@@ -31,8 +31,6 @@ type tree struct {
 	workers int      // how many worker IDs there are
 	holders string   // the folder with the nodes of those who hold a worker ID
 	records []string // the folders that are not empty once somebody had a worker ID
-	// workerOf is the worker ID of a node in holders, by its name; false for any other.
-	workerOf func(name string) (id int, ok bool)
 }
 
 // mode is what the modes differ in: the nodes that keep a worker ID.
@@ -49,7 +47,7 @@ type mode interface {
 func newSlots(o Options, l *link, chroot string) slots {
 	root, lock := path.Join("/", chroot, "snowflake", o.Name), path.Join("/", chroot, "lock", o.Name)
 	t := tree{link: l, lock: lock, since: path.Join(lock, "since-"+o.Mode), title: o.Mode + " " + o.Name,
-		workers: o.Workers, workerOf: numberOf}
+		workers: o.Workers}
 	switch o.Mode {
 	case ModeRecycle:
 		notuse := path.Join(root, "recycle", "notuse")
@@ -61,7 +59,7 @@ func newSlots(o Options, l *link, chroot string) slots {
 		t.holders, t.records = root, []string{reserved}
 		return slots{t, ephemeral{t, reserved}}
 	default:
-		t.holders, t.workerOf = path.Join(root, "forever"), workerOfLeaf
+		t.holders = path.Join(root, "forever")
 		t.records = []string{t.holders}
 		return slots{t, forever{t}}
 	}
@@ -115,17 +113,6 @@ func (s slots) Edit(ctx context.Context, lease model.Lease, edit workerid.Edit) 
 		return err
 	})
 	return m, explain("store worker ID", err)
-}
-
-// held lists the nodes of those who hold a worker ID.
-func (t tree) held(ctx context.Context) (paths []string, ids []int, err error) {
-	names, err := t.children(ctx, t.holders)
-	for _, name := range names {
-		if id, ok := t.workerOf(name); ok && id < t.workers {
-			paths, ids = append(paths, path.Join(t.holders, name)), append(ids, id)
-		}
-	}
-	return paths, ids, err
 }
 
 // moment says which registry this is, and since when it has forgotten nothing. now is the servers' clock
