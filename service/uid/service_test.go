@@ -317,6 +317,7 @@ func TestRefusal(t *testing.T) {
 		mustNext(t, s, 3)
 		mustFail(t, s, 9, model.ErrRingEmpty, "beyond the mark") // which is more than the filler gives for sure
 		check.Equal(t, time.Now().Unix(), second0+2, "time")
+		check.Equal(t, s.Status().Refused, 3, "refused")
 	})
 }
 
