@@ -111,29 +111,6 @@ func TestNoIDTwice(t *testing.T) {
 	}
 }
 
-// Who comes before the pool has held an ID does not count as one who had to wait, not even while the first IDs are on
-// their way. All later ones do.
-func TestBeforeTheFirstIDs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := pool(t, &counter{most: 8, delay: time.Second}, func(o *Options) { o.Timeout = time.Minute })
-		var callers sync.WaitGroup
-		for range 2 { // the second comes while the source is being called
-			callers.Go(func() { _, _ = p.Next(t.Context()) })
-			time.Sleep(400 * time.Millisecond)
-			if got := p.Counts(); p.Began() || got.Waits != 0 || got.Waiting == 0 {
-				t.Errorf("before the first IDs: began is %t, %+v", p.Began(), got)
-			}
-		}
-		callers.Wait()
-		if got := p.Counts(); !p.Began() || got.Waits != 0 || got.Issued != 2 {
-			t.Errorf("after the first IDs: began is %t, %+v", p.Began(), got)
-		}
-		if _, err := p.Take(t.Context(), 100, nil); err != nil || p.Counts().Waits != 1 {
-			t.Errorf("who came later: %+v, %v", p.Counts(), err)
-		}
-	})
-}
-
 // Who waits is served in order, each with all or nothing, whatever is held meanwhile.
 func TestWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -264,23 +241,6 @@ func TestOutage(t *testing.T) {
 		p.Wake() // it is over before
 		if _, err := p.Next(t.Context()); err != nil || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
-		}
-	})
-}
-
-// Drop also gives up what a call is about to bring.
-func TestDropDuringACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := pool(t, &counter{most: 100, delay: time.Millisecond}, func(o *Options) { o.Least = 100 })
-		got := make(chan int64)
-		go func() {
-			id, _ := p.Next(t.Context())
-			got <- id
-		}()
-		synctest.Wait()
-		p.Drop(func(r Run) Run { return Run{r.First, r.Count * (r.First / 100), r.Stride} })
-		if id, c := <-got, p.Counts(); id != 153 || c.Dropped != 50 {
-			t.Errorf("the first ID is %d, %+v", id, c)
 		}
 	})
 }

@@ -201,7 +201,10 @@ func (w *world) fault() {
 		{"replication", w.redis.sync},
 		{"failover", loses(w.redis.promote)},
 		{"failover back", loses(w.redis.promoteBack)},
-		{"a replica follows the failover", w.follow},
+		{"a replica follows the failover", func() bool {
+			w.replicas[w.rng.IntN(len(w.replicas))].node = w.redis.master
+			return true
+		}},
 		{"a key is deleted", loses(w.redis.loseKey)},
 		{"Redis is exchanged", w.redis.move},
 		{"the database crashes", w.database.crash},
@@ -213,7 +216,7 @@ func (w *world) fault() {
 		{"a replica is killed", w.kill},
 		{"a replica does not reach the database", w.cutOff},
 		{"all replicas are killed", w.killAll},
-		{"a quiet time", w.pass},
+		{"a quiet time", func() bool { w.after(time.Duration(w.rng.IntN(30)) * time.Second); return true }},
 		{"COMMITs get no answer", func() bool { return w.outage(&w.commitsFail) }},
 		{"pushes get no answer", func() bool { return w.outage(&w.pushesFail) }},
 	}
@@ -221,13 +224,6 @@ func (w *world) fault() {
 	if f.do() {
 		w.faults[f.name]++
 	}
-}
-
-// follow lets one replica find the present master.
-func (w *world) follow() bool {
-	r := w.replicas[w.rng.IntN(len(w.replicas))]
-	r.node = w.redis.master
-	return true
 }
 
 func (w *world) kill() bool {
@@ -264,12 +260,6 @@ func (w *world) cutOff() bool {
 // outage lasts for any while.
 func (w *world) outage(until *time.Time) bool {
 	*until = w.now.Add(time.Duration(w.rng.IntN(5)) * time.Second)
-	return true
-}
-
-// pass lets a while go by.
-func (w *world) pass() bool {
-	w.after(time.Duration(w.rng.IntN(30)) * time.Second)
 	return true
 }
 
@@ -566,12 +556,10 @@ func (r *simRedis) sync() bool {
 	return true
 }
 
-// promote makes the replica the master, with what it has. Clients follow one by
-// one; until then they use the old master.
-func (r *simRedis) promote() bool {
-	return r.takeOver(1 - r.master)
-}
+// promote makes the replica the master, with what it has.
+func (r *simRedis) promote() bool { return r.takeOver(1 - r.master) }
 
+// takeOver makes a server the master. Clients follow one by one; until then they use the old master.
 func (r *simRedis) takeOver(node int) bool {
 	r.master = node
 	r.nodes[r.master].replID, r.nodes[r.master].slave = r.name(), false

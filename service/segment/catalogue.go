@@ -44,9 +44,8 @@ func (s *Service) allTags() []*Tag {
 	return tags
 }
 
-// findTag returns a tag, whose row is read if it is not in use: again and again for Options.Timeout while the table
-// cannot be read. Errors: model.ErrNotReady, ErrUnknownTag, ErrInvalidArgument, ErrSegmentEmpty, or that of a ctx
-// that was canceled.
+// findTag returns a tag, whose row is read if it is not in use. Errors: model.ErrNotReady, ErrUnknownTag,
+// ErrInvalidArgument, ErrSegmentEmpty, or that of a ctx that was canceled.
 func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	if t, found := s.tags.Load(name); found {
 		return t, nil
@@ -57,28 +56,22 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	if !s.answered.Load() {
 		return nil, s.background.NotReady()
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errNoAnswer)
 	defer cancel()
-	why := errNoAnswer
-	for ctx.Err() == nil {
-		err := s.lookUp(ctx, name)
-		t, found := s.tags.Load(name)
-		switch {
-		case found:
-			return t, nil
-		case err == nil:
-			return nil, unknown(name)
-		case errors.Is(err, background.ErrStopping):
-			return nil, err
-		case ctx.Err() == nil:
-			why = err
-		}
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
+	err := s.lookUp(ctx, name)
+	t, found := s.tags.Load(name)
+	switch {
+	case found:
+		return t, nil
+	case err == nil:
+		return nil, unknown(name)
+	case s.background.Context().Err() != nil:
+		return nil, background.ErrStopping
+	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, ctx.Err()
 	}
-	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty,
-		name, why)
+	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty, name,
+		err)
 }
 
 // unknown is model.ErrUnknownTag with advice.
@@ -94,7 +87,7 @@ func (s *Service) lookUp(ctx context.Context, name string) error {
 	case err := <-l.done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-s.background.Context().Done():
 		return background.ErrStopping
 	}

@@ -78,6 +78,9 @@ func TestChangesAreReadOnceAMinute(t *testing.T) {
 		now := time.Now()
 		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "time to the next reload")
 		db.fail(errAway)
+		for _, want := range []error{model.ErrSegmentEmpty, errAway} {
+			check.Is(t, check.Err(r.one("t2300")), want, "of a tag that was not asked for before")
+		}
 		check.Is(t, r.Reload(t.Context(), "t1"), errAway)
 		time.Sleep(time.Minute)
 		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")

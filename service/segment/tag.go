@@ -258,8 +258,8 @@ func ofRow(err error) bool {
 		errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed)
 }
 
-// noteLoad reports whether the database works, and says what callers get for the error of a load. What is wrong with one
-// row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
+// noteLoad reports whether the database works, and says what callers get for the error of a load. What is wrong with
+// one row, or a wait that is meant to be, is no failure of the database. Callers hold mu.
 func (t *Tag) noteLoad(err error) error {
 	t.supply.lastErr = err
 	switch {

@@ -52,8 +52,8 @@ func newRing(o Options, s *Service) *ring {
 	if o.RejectPut == PutDiscard {
 		low = min(low, max(1, r.size*int64(o.PaddingFactor)/100))
 	}
-	r.pool = hold.New(hold.Options{
-		Source: r, Lasts: time.Hour, Least: r.size, Most: r.size, Low: float64(low) / float64(r.size), // it is always full
+	r.pool = hold.New(hold.Options{ // that is always full
+		Source: r, Lasts: time.Hour, Least: r.size, Most: r.size, Low: float64(low) / float64(r.size),
 		Timeout: o.Timeout, Empty: model.ErrRingEmpty, FirstPause: minFill, LastPause: maxFill,
 		Final: r.isFinal, Refuse: exhausted, Go: s.background.Go,
 	})

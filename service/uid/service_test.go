@@ -224,7 +224,8 @@ func TestStopEndsWaiting(t *testing.T) {
 				began := time.Now()
 				check.OK(t, c.end(s))
 				check.Is(t, <-got, c.want)
-				if took := time.Since(began); took > 0 && s.ring != nil || took > 500*time.Millisecond { // the next second
+				took := time.Since(began) // by the clock, until the next second
+				if took > 0 && s.ring != nil || took > 500*time.Millisecond {
 					t.Errorf("told after %v", took)
 				}
 				check.OK(t, s.Stop(t.Context()))
@@ -317,6 +318,7 @@ func TestRefusal(t *testing.T) {
 		mustNext(t, s, 3)
 		mustFail(t, s, 9, model.ErrRingEmpty, "beyond the mark") // which is more than the filler gives for sure
 		check.Equal(t, time.Now().Unix(), second0+2, "time")
+		check.Equal(t, s.Status().Refused, 3, "refused")
 	})
 }
 
