@@ -56,61 +56,53 @@ func unsure(doubt int64) func(*model.SectionRow) {
 	return func(r *model.SectionRow) { r.Unsure, r.Doubt = true, doubt }
 }
 
+// asks is a request of a life that knows a term and a bound, and wants numbers.
+func asks(life string, term, bound, want int64) model.SectionRequest {
+	return model.SectionRequest{Life: life, Term: term, Bound: bound, Want: want}
+}
+
 // A section goes to another life of Redis only where it may, each time under a higher term, and is
 // open only where no lease of an earlier term can live.
 func TestSectionIsClaimed(t *testing.T) {
-	req := func(life string, term, bound, want int64) model.SectionRequest {
-		return model.SectionRequest{Life: life, Term: term, Bound: bound, Want: want}
-	}
-	claim := func(r model.SectionRequest) model.SectionRequest { r.Claim = true; return r }
-	none := model.SectionRow{}
+	a, b := asks("a-1", 0, 0, 1), asks("b-1", 0, 0, 1)
+	none, row, claim := model.SectionRow{}, held("a-1", nil), b
+	claim.Claim = true
+	opening := claim
+	opening.Open = 91
+	takenNow := held("a-1", func(r *model.SectionRow) { r.At = noon })
+	knewNobody := held("", func(r *model.SectionRow) { *r = model.SectionRow{Unsure: true} })
+	lacksSome, lacksNone := held("a-1", unsure(50)), held("a-1", unsure(0))
+	unknown := held("a-1", unsure(model.UnknownDoubt))
+	const first, last = 101, 110 // of the next numbers
 	for name, c := range map[string]sectionCase{
-		"the first claim opens at once": {row: none, req: req("a-1", 0, 0, 1), term: 1, open: true, first: 1,
-			last: 10},
-		"the first claim takes numbers anyway": {row: none, req: req("a-1", 0, 0, 0), term: 1, open: true, first: 1,
-			last: 10},
-		"the first claim is above the floor": {row: none, req: req("a-1", 0, 0, 1), floor: 500, term: 501, open: true,
-			first: 501, last: 510},
-		"it takes more than a step": {row: none, req: req("a-1", 0, 0, 25), term: 1, open: true, first: 1,
-			last: 25},
-		"another server is refused": {row: held("a-1", nil), req: req("b-1", 0, 0, 1), err: model.ErrFence},
-		"and is refused its term": {row: held("a-1", nil), req: req("b-1", 91, 100, 0),
-			err: model.ErrFence},
-		"another server that claims waits": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), term: 101,
-			first: 101, last: 110},
-		"a claim does not open by itself": {row: held("a-1", nil), req: model.SectionRequest{Life: "b-1", Claim: true,
-			Open: 91, Want: 1},
-			term: 101, first: 101, last: 110},
-		"another life on the server needs no claim": {row: held("a-1", nil), req: req("a-2", 0, 0, 1), term: 101,
-			first: 101, last: 110},
-		"a server whose name has a hyphen": {row: held("a-x-1", nil), req: req("a-y-1", 0, 0, 1),
-			err: model.ErrFence},
-		"who had it is not known": {row: held(model.UnknownLife, nil), req: req("b-1", 0, 0, 1),
-			term: 101, first: 101, last: 110},
-		"unfenced opens at once": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)),
-			unfenced: true, term: 101, open: true, first: 101, last: 110},
-		"a claim takes no heed of one a moment ago": {row: held("a-1", func(r *model.SectionRow) { r.At = noon }),
-			req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
-		"a claim asks for the highest number too": {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)),
-			floor: model.MaxSequence, err: model.ErrLimitReached},
-		"a copy that lacks numbers": {row: held("a-1", unsure(50)), req: req("a-1", 91, 100, 0),
-			term: 151, first: 151, last: 160},
-		"a copy whose floor is higher": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0),
-			floor: 130, term: 131, first: 131, last: 140},
-		"a copy that lacks numbers, and another server": {row: held("a-1", unsure(50)), req: req("b-1", 0, 0, 1),
-			term:  151,
-			first: 151, last: 160},
-		"a copy that knew nobody is not open": {row: held("",
-			func(r *model.SectionRow) { *r = model.SectionRow{Unsure: true} }), req: req("a-1", 0, 0, 1),
-			floor: 20, term: 21, first: 21, last: 30},
-		"a copy that lacks nothing keeps its term": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0),
-			floor: 100, term: 91, open: true},
-		"and refuses another server": {row: held("a-1", unsure(0)), req: req("b-1", 0, 0, 1), floor: 100,
-			err: model.ErrFence},
-		"a sure row with a higher floor keeps it": {row: held("a-1", nil), req: req("a-1", 91, 100, 1), floor: 130,
-			term: 91, open: true, first: 131, last: 140},
-		"a doubt is too large": {row: held("a-1", unsure(model.UnknownDoubt)), req: req("a-1", 91, 100, 1),
-			err: model.ErrUnconfirmed},
+		"the first claim opens at once":    {row: none, req: a, term: 1, open: true, first: 1, last: 10},
+		"it takes numbers anyway":          {row: none, req: asks("a-1", 0, 0, 0), term: 1, open: true, first: 1, last: 10},
+		"it is above the floor":            {row: none, req: a, floor: 500, term: 501, open: true, first: 501, last: 510},
+		"it takes more than a step":        {row: none, req: asks("a-1", 0, 0, 25), term: 1, open: true, first: 1, last: 25},
+		"another server is refused":        {row: row, req: b, err: model.ErrFence},
+		"and is refused its term":          {row: row, req: asks("b-1", 91, 100, 0), err: model.ErrFence},
+		"another server that claims waits": {row: row, req: claim, term: first, first: first, last: last},
+		"a claim does not open by itself":  {row: row, req: opening, term: first, first: first, last: last},
+		"another life on the server needs no claim": {row: row, req: asks("a-2", 0, 0, 1), term: first, first: first,
+			last: last},
+		"a server whose name has a hyphen": {row: held("a-x-1", nil), req: asks("a-y-1", 0, 0, 1), err: model.ErrFence},
+		"who had it is not known":          {row: held(model.UnknownLife, nil), req: b, term: first, first: first, last: last},
+		"unfenced opens at once": {row: row, req: claim, unfenced: true, term: first, open: true, first: first,
+			last: last},
+		"a claim takes no heed of one a moment ago": {row: takenNow, req: claim, term: first, first: first, last: last},
+		"a claim asks for the highest number too": {row: row, req: claim, floor: model.MaxSequence,
+			err: model.ErrLimitReached},
+		"a copy that lacks numbers": {row: lacksSome, req: asks("a-1", 91, 100, 0), term: 151, first: 151, last: 160},
+		"a copy whose floor is higher": {row: lacksNone, req: asks("a-1", 91, 100, 0), floor: 130, term: 131, first: 131,
+			last: 140},
+		"a copy that lacks numbers, and another server": {row: lacksSome, req: b, term: 151, first: 151, last: 160},
+		"a copy that knew nobody is not open":           {row: knewNobody, req: a, floor: 20, term: 21, first: 21, last: 30},
+		"a copy that lacks nothing keeps its term": {row: lacksNone, req: asks("a-1", 91, 100, 0), floor: 100, term: 91,
+			open: true},
+		"and refuses another server": {row: lacksNone, req: b, floor: 100, err: model.ErrFence},
+		"a sure row with a higher floor keeps it": {row: row, req: asks("a-1", 91, 100, 1), floor: 130, term: 91,
+			open: true, first: 131, last: 140},
+		"a doubt is too large": {row: unknown, req: asks("a-1", 91, 100, 1), err: model.ErrUnconfirmed},
 	} {
 		t.Run(name, c.run)
 	}
@@ -119,52 +111,40 @@ func TestSectionIsClaimed(t *testing.T) {
 // The life that has a section gets its term, numbers where it wants some, and has it opened for
 // the term that it has known.
 func TestSectionGoesOn(t *testing.T) {
-	shut := func(r *model.SectionRow) { r.Open = false }
-	now := func(r *model.SectionRow) { r.At = noon }
-	before := func(d time.Duration) func(*model.SectionRow) {
-		return func(r *model.SectionRow) { r.At = noon.Add(-d) }
+	row, shut := held("a-1", nil), held("a-1", func(r *model.SectionRow) { r.Open = false })
+	before := func(d time.Duration) model.SectionRow {
+		return held("a-1", func(r *model.SectionRow) { r.At = noon.Add(-d) })
 	}
-	end := func(left int64) func(*model.SectionRow) {
-		return func(r *model.SectionRow) { r.Last = model.MaxSequence - left }
+	end := func(left int64) model.SectionRow {
+		return held("a-1", func(r *model.SectionRow) { r.Last = model.MaxSequence - left })
+	}
+	look, one := asks("a-1", 91, 100, 0), asks("a-1", 91, 100, 1)
+	behind, atEnd := asks("a-1", 91, 90, 1), asks("a-1", 91, model.MaxSequence, 1)
+	opens := func(term int64) model.SectionRequest {
+		look := look
+		look.Open = term
+		return look
 	}
 	for name, c := range map[string]sectionCase{
-		"it wants nothing": {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100},
-			term: 91, open: true},
-		"it wants numbers": {row: held("a-1", nil),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"it wants more than a step": {row: held("a-1", nil),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 11}, term: 91, open: true, first: 101, last: 111},
-		"numbers of a term that waits": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, first: 101, last: 110},
-		"the term is opened": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 91}, term: 91, open: true},
-		"an earlier term is not": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 90}, term: 91},
-		"a later term is not": {row: held("a-1", shut),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 92}, term: 91},
-		"an open term stays open": {row: held("a-1", nil),
-			req: model.SectionRequest{Term: 91, Bound: 100, Open: 7}, term: 91, open: true},
-		"numbers are on their way": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1},
-			err: model.ErrSectionBusy},
-		"the term is on its way": {row: held("a-1", now), req: model.SectionRequest{Term: 0, Bound: 100, Want: 1},
-			err: model.ErrSectionBusy},
-		"they arrived at once": {row: held("a-1", now),
-			req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"only the term while they are": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90},
-			term: 91, open: true},
-		"they are lost": {row: held("a-1", before(time.Second)),
-			req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"a clock that was set back": {row: held("a-1", before(-time.Second)),
-			req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
-		"the last numbers": {row: held("a-1", end(3)),
-			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence - 3, Want: 1}, term: 91, open: true,
+		"it wants nothing":             {row: row, req: look, term: 91, open: true},
+		"it wants numbers":             {row: row, req: one, term: 91, open: true, first: 101, last: 110},
+		"it wants more than a step":    {row: row, req: asks("a-1", 91, 100, 11), term: 91, open: true, first: 101, last: 111},
+		"numbers of a term that waits": {row: shut, req: one, term: 91, first: 101, last: 110},
+		"the term is opened":           {row: shut, req: opens(91), term: 91, open: true},
+		"an earlier term is not":       {row: shut, req: opens(90), term: 91},
+		"a later term is not":          {row: shut, req: opens(92), term: 91},
+		"an open term stays open":      {row: row, req: opens(7), term: 91, open: true},
+		"numbers are on their way":     {row: before(0), req: behind, err: model.ErrSectionBusy},
+		"the term is on its way":       {row: before(0), req: asks("a-1", 0, 100, 1), err: model.ErrSectionBusy},
+		"they arrived at once":         {row: before(0), req: one, term: 91, open: true, first: 101, last: 110},
+		"only the term while they are": {row: before(0), req: asks("a-1", 91, 90, 0), term: 91, open: true},
+		"they are lost":                {row: before(time.Second), req: behind, term: 91, open: true, first: 101, last: 110},
+		"a clock that was set back":    {row: before(-time.Second), req: behind, term: 91, open: true, first: 101, last: 110},
+		"the last numbers": {row: end(3), req: asks("a-1", 91, model.MaxSequence-3, 1), term: 91, open: true,
 			first: model.MaxSequence - 2, last: model.MaxSequence},
-		"none are left": {row: held("a-1", end(0)),
-			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence, Want: 1}, err: model.ErrLimitReached},
-		"none are left, only the term": {row: held("a-1", end(0)),
-			req: model.SectionRequest{Term: 91, Bound: model.MaxSequence}, term: 91, open: true},
+		"none are left":                {row: end(0), req: atEnd, err: model.ErrLimitReached},
+		"none are left, only the term": {row: end(0), req: asks("a-1", 91, model.MaxSequence, 0), term: 91, open: true},
 	} {
-		c.req.Life = "a-1"
 		t.Run(name, c.run)
 	}
 }
