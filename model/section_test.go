@@ -86,7 +86,8 @@ func TestSectionIsClaimed(t *testing.T) {
 		"another life on the server needs no claim": {row: row, req: asks("a-2", 0, 0, 1), term: first, first: first,
 			last: last},
 		"a server whose name has a hyphen": {row: held("a-x-1", nil), req: asks("a-y-1", 0, 0, 1), err: model.ErrFence},
-		"who had it is not known":          {row: held(model.UnknownLife, nil), req: b, term: first, first: first, last: last},
+		"who had it is not known": {row: held(model.UnknownLife, nil), req: b, term: first, first: first,
+			last: last},
 		"unfenced opens at once": {row: row, req: claim, unfenced: true, term: first, open: true, first: first,
 			last: last},
 		"a claim takes no heed of one a moment ago": {row: takenNow, req: claim, term: first, first: first, last: last},
@@ -126,9 +127,10 @@ func TestSectionGoesOn(t *testing.T) {
 		return look
 	}
 	for name, c := range map[string]sectionCase{
-		"it wants nothing":             {row: row, req: look, term: 91, open: true},
-		"it wants numbers":             {row: row, req: one, term: 91, open: true, first: 101, last: 110},
-		"it wants more than a step":    {row: row, req: asks("a-1", 91, 100, 11), term: 91, open: true, first: 101, last: 111},
+		"it wants nothing": {row: row, req: look, term: 91, open: true},
+		"it wants numbers": {row: row, req: one, term: 91, open: true, first: 101, last: 110},
+		"it wants more than a step": {row: row, req: asks("a-1", 91, 100, 11), term: 91, open: true, first: 101,
+			last: 111},
 		"numbers of a term that waits": {row: shut, req: one, term: 91, first: 101, last: 110},
 		"the term is opened":           {row: shut, req: opens(91), term: 91, open: true},
 		"an earlier term is not":       {row: shut, req: opens(90), term: 91},
