@@ -337,3 +337,16 @@ func TestNumbersSettleWithTheirPeriod(t *testing.T) {
 		t.Errorf("%+v", next)
 	}
 }
+
+// What an operator confirms is as high as its mark from then on, so that Redis may be lost.
+func TestConfirmationReachesTheMark(t *testing.T) {
+	s, w := witnessed(t)
+	w.marks["t:t"], w.marks["l:1_0"] = 5000, 7000
+	run(t, s, "UPDATE leaf_alloc SET doubt = 5",
+		"UPDATE id_alloc SET doubt = 5, last_max_id = 9000, current_step = 77 WHERE shard_id = 0")
+	check.Must(t, check.Err(s.ConfirmTag(t.Context(), "t")))
+	check.Must(t, check.Err(s.ConfirmApp(t.Context(), 1, "test")))
+	check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), 5001, "max_id of the tag")
+	check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 0"), 7000, "max_id of the list")
+	check.Equal(t, count(t, s, "SELECT last_max_id + current_step FROM id_alloc WHERE shard_id = 0"), 9077, "the rest of it")
+}
