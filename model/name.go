@@ -2,6 +2,8 @@ package model
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -85,14 +87,11 @@ func (n Name) Validate(now time.Time) error {
 	return CheckHold(n.Hold)
 }
 
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
 // CheckName refuses, with ErrInvalidArgument, what cannot be the name of a space of worker IDs.
 func CheckName(name string) error {
-	good := name != "" && len(name) <= MaxNameBytes
-	for i := 0; good && i < len(name); i++ {
-		c := name[i]
-		good = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
-	}
-	if good && name != "." && name != ".." {
+	if nameForm.MatchString(name) && len(name) <= MaxNameBytes && name != "." && name != ".." {
 		return nil
 	}
 	return fmt.Errorf("%w: a name has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
@@ -111,11 +110,8 @@ func CheckHold(hold time.Duration) error {
 // CheckInstance refuses, with ErrInvalidArgument, what the holder of a lease cannot call
 // itself; it may say nothing.
 func CheckInstance(instance string) error {
-	good := len(instance) <= MaxInstanceBytes && utf8.ValidString(instance)
-	for _, r := range instance {
-		good = good && unicode.IsPrint(r)
-	}
-	if !good {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	if len(instance) > MaxInstanceBytes || !utf8.ValidString(instance) || strings.ContainsFunc(instance, hidden) {
 		return fmt.Errorf("%w: instance needs at most %d printable characters", ErrInvalidArgument, MaxInstanceBytes)
 	}
 	return nil

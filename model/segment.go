@@ -76,13 +76,13 @@ type AllocState struct {
 type AllocRequest struct {
 	Key ListKey
 	// Floor is the highest index known to have been issued by anyone but
-	// the row: the list's high-water mark, the witness' and what this process has seen. The
-	// segment starts above it, so a row that went back in time repeats nothing.
+	// the row and the witness: the list's high-water mark and what this process has seen. The
+	// segment starts above it and above Mark, so a row that went back in time repeats nothing.
 	Floor int64
-	// Uncommitted is how many indices up to Floor are known by the witness alone, while the
-	// database is the one that stored the row: the witness' mark rises before a commit, so a
-	// commit has failed and the row has not gone back.
-	Uncommitted int64
+	Mark  int64 // that of the witness
+	// Changed says that the database has changed since the row was stored. Else a row below
+	// Mark, which rises before a commit, has not gone back: a commit has failed.
+	Changed bool
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
@@ -110,7 +110,11 @@ type Allocation struct {
 // stored.
 func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocState, error) {
 	next := s
-	floor, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
+	known, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
+	floor := max(known, req.Mark)
+	if req.Changed {
+		known = floor
+	}
 	raised := s.Raise(floor).Last
 	next.CurrentStep = s.nextStep(req, now, limit-raised)
 	first, n, counter, err := s.TakeNumbers(floor, next.CurrentStep, limit, now)
@@ -120,7 +124,7 @@ func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocStat
 	next.Counter, next.LastMaxID = counter, counter.Last
 	return Allocation{
 		Segment: Segment{First: first, Last: first + n - 1},
-		Lifted:  max(0, max(req.Floor-req.Uncommitted, s.LastMaxID)-max(s.Last, 0)),
+		Lifted:  max(0, known-max(s.Last, 0)),
 		Jumped:  first - 1 - raised,
 	}, next, nil
 }

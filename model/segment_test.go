@@ -106,20 +106,24 @@ func TestLimitApply(t *testing.T) {
 // What the row lacks of what was issued is told as a lift, and the segment is above it. The witness' mark rises
 // before a commit: above the row it tells of a commit that failed, unless the database has changed meanwhile.
 func TestNextTellsALift(t *testing.T) {
-	for name, c := range map[string]struct{ lastMaxID, floor, uncommitted, first, lifted int64 }{
+	for name, c := range map[string]struct{ lastMaxID, floor, mark, first, lifted int64 }{
 		"a floor above the row":             {floor: 25_000, first: 25_001, lifted: 20_000},
-		"a commit that failed":              {floor: 6000, uncommitted: 1000, first: 6001},
+		"a commit that failed":              {floor: 5000, mark: 6000, first: 6001},
 		"a max_id that was lowered by hand": {lastMaxID: 9000, first: 9001, lifted: 4000},
 	} {
 		s := state(5000, 1000)
 		s.Key, s.LastMaxID = model.ListKey{App: 1}, c.lastMaxID
-		req := model.AllocRequest{Floor: c.floor, Uncommitted: c.uncommitted, MaxStep: 1e6}
+		req := model.AllocRequest{Floor: c.floor, Mark: c.mark, MaxStep: 1e6}
 		a, _, err := s.Next(req, noon)
 		if err != nil || a.Segment.First != c.first || a.Lifted != c.lifted || a.Jumped != 0 {
 			t.Errorf("%s: Next = %+v, %v", name, a, err)
 		}
 	}
 	for changed, lifted := range map[bool]int64{false: 0, true: 1000} {
+		l := model.AllocRequest{Mark: 6000, Changed: changed, MaxStep: 1e6}
+		if a, _, err := state(5000, 1000).Next(l, noon); err != nil || a.Lifted != lifted || a.Segment.First != 6001 {
+			t.Errorf("changed %v: of a list Next = %+v, %v", changed, a, err)
+		}
 		row, req := model.Counter{Last: 5000}, model.TagRequest{Tag: "a", Step: 10, Changed: changed}
 		if s, _, err := req.Next(row, 10, 6000, noon, noon); err != nil || s.Lifted != lifted || s.First != 6001 {
 			t.Errorf("changed %v: of a tag Next = %+v, %v", changed, s, err)

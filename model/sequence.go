@@ -33,7 +33,10 @@ func (s Space) Validate() error {
 	if s.Sections < 1 || s.Sections > MaxSections {
 		return fmt.Errorf("%w: %d sections are not 1…%d", ErrInvalidArgument, s.Sections, MaxSections)
 	}
-	return CheckSequenceStep(s.Step)
+	if s.Step < 1 || s.Step > MaxSequenceStep {
+		return fmt.Errorf("%w: step %d is not in 1…%d", ErrInvalidArgument, s.Step, MaxSequenceStep)
+	}
+	return nil
 }
 
 // CheckSpace refuses, with ErrInvalidArgument, what cannot be the name of a space.
@@ -41,14 +44,6 @@ func CheckSpace(name string) error {
 	if CheckName(name) != nil {
 		return fmt.Errorf("%w: a space has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
 			MaxNameBytes)
-	}
-	return nil
-}
-
-// CheckSequenceStep refuses, with ErrInvalidArgument, what cannot be a step.
-func CheckSequenceStep(step int64) error {
-	if step < 1 || step > MaxSequenceStep {
-		return fmt.Errorf("%w: step %d is not in 1…%d", ErrInvalidArgument, step, MaxSequenceStep)
 	}
 	return nil
 }

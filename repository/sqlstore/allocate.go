@@ -63,12 +63,7 @@ func (s *Store) takeLists(tx *gorm.DB, m *moment, reqs []model.AllocRequest) ([]
 		at int, c model.Counter, mark int64,
 	) (model.Counter, bool, error) {
 		row, list, req, answer := locked[at], lists[at], reqs[of[at]], &out[of[at]]
-		if mark > req.Floor {
-			if m.Changes <= row.Counter.LastChange {
-				req.Uncommitted = mark - req.Floor
-			}
-			req.Floor = mark
-		}
+		req.Mark, req.Changed = mark, m.Changes > row.Counter.LastChange
 		state := model.AllocState{
 			Counter: c, Key: list.Key, Step: row.Step, CurrentStep: row.CurrentStep, LastMaxID: row.LastMaxID,
 			Limit: list.Limit, Region: m.region,

@@ -40,6 +40,7 @@ func (leaseRow) TableName() string { return leaseTable }
 // model.LeaseMargin.
 const free = "(secret = '' OR until_ms <= ?)"
 
+// digest is what is stored of a secret that must be known again.
 func digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

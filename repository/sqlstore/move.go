@@ -148,16 +148,21 @@ func (s *Store) refuseFilled(tx *gorm.DB, tables []movedTable) error {
 	return nil
 }
 
-// moveTables copies the rows of all tables, and what the row of the deployment says of numbers.
+// moveTables copies the rows of all tables, and what the row of the deployment says of numbers. It reads a table at
+// once: an embedded database is small.
 func moveTables(tx, from *gorm.DB, tables []movedTable) (all []Moved, err error) {
 	for _, t := range tables {
-		rows, err := moveRows(tx, from, t)
-		if err != nil {
-			return nil, err
+		var rows []map[string]any
+		if err := from.Table(t.name).Select(t.columns).Find(&rows).Error; err != nil {
+			return nil, fmt.Errorf("read %s: %w", t.name, err)
 		}
-		if rows > 0 {
-			all = append(all, Moved{t.name, rows})
+		if len(rows) == 0 {
+			continue
 		}
+		if err := tx.Table(t.name).CreateInBatches(rows, batchRows).Error; err != nil {
+			return nil, fmt.Errorf("fill %s: %w", t.name, err)
+		}
+		all = append(all, Moved{t.name, int64(len(rows))})
 	}
 	// A layout whose age is not known is as old as one can be.
 	err = write(tx, "age the layouts", "UPDATE "+layoutTable+" SET recorded_at = '1971-01-01 00:00:00'")
@@ -167,40 +172,12 @@ func moveTables(tx, from *gorm.DB, tables []movedTable) (all []Moved, err error)
 	row, err := query[struct {
 		ScrambleSecret                string
 		NodeLast, NodeLost, NodeDoubt int64
-	}](from, "read "+deploymentTable, "SELECT scramble_secret, node_last, node_lost, node_doubt FROM "+deploymentTable)
+	}](from, "read "+deploymentTable,
+		"SELECT scramble_secret, node_last, node_lost, node_doubt FROM "+deploymentTable)
 	if err != nil {
 		return nil, err
 	}
 	return all, write(tx, "write "+deploymentTable,
 		"UPDATE "+deploymentTable+" SET scramble_secret = ?, node_last = ?, node_lost = ?, node_doubt = ?",
 		row.ScrambleSecret, row.NodeLast, row.NodeLost, row.NodeDoubt)
-}
-
-// moveRows copies the rows of a table, batch by batch.
-func moveRows(tx, from *gorm.DB, t movedTable) (copied int64, err error) {
-	rows, err := from.Table(t.name).Select(t.columns).Rows()
-	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", t.name, err)
-	}
-	defer rows.Close()
-	var batch []map[string]any
-	for more := true; more; {
-		if more = rows.Next(); more {
-			row := map[string]any{}
-			if err := from.ScanRows(rows, &row); err != nil {
-				return 0, fmt.Errorf("read %s: %w", t.name, err)
-			}
-			batch = append(batch, row)
-		}
-		if len(batch) == batchRows || len(batch) > 0 && !more {
-			if err := tx.Table(t.name).Create(&batch).Error; err != nil {
-				return 0, fmt.Errorf("fill %s: %w", t.name, err)
-			}
-			copied, batch = copied+int64(len(batch)), nil
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return 0, fmt.Errorf("read %s: %w", t.name, err)
-	}
-	return copied, nil
 }

@@ -110,12 +110,12 @@ func (s *Store) registerStart(ctx context.Context, start nodeStart) (row nodeRow
 		if err == nil && row.Token == "" {
 			row, err = s.newNode(tx, start)
 		}
-		row.UsedUntil = max(row.UsedUntil, start.usedUntil)
 		return err
 	})
 	if err != nil {
 		return nodeRow{}, err
 	}
+	row.UsedUntil = max(row.UsedUntil, start.usedUntil)
 	return row, nil
 }
 

@@ -98,8 +98,8 @@ func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
 	err = updateRows(tx, 1, "store the region", "UPDATE "+deploymentTable+" SET region = ? WHERE region = ''",
 		s.opts.Region.String())
 	if err == nil && adopt {
-		err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+" SET layout = "+
-			s.either("CONCAT(layout, ?)", "layout || ?")+" WHERE kind IN (?, ?)",
+		err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+
+			" SET layout = CONCAT(layout, ?) WHERE kind IN (?, ?)",
 			s.opts.Region.Suffix(), model.KindSnowflake, model.KindUID)
 	}
 	return err

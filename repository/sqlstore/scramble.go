@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -32,17 +30,12 @@ type scrambleRow struct {
 // check refuses, with model.ErrInvalidArgument, a secret that is not the one IDs were
 // issued with: they would repeat.
 func (r scrambleRow) check() error {
-	if sumOf(r.ScrambleSecret) == r.SecretSum {
+	if digest(r.ScrambleSecret) == r.SecretSum {
 		return nil
 	}
 	return fmt.Errorf("%w: app %d is scrambled, and scramble_secret of %s is not the one that its IDs were issued "+
 		"with: restore it from a backup",
 		model.ErrInvalidArgument, r.AppID, deploymentTable)
-}
-
-func sumOf(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(sum[:])
 }
 
 // scrambled are the apps whose IDs are scrambled. It must follow the statement that read
@@ -93,5 +86,5 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 			model.ErrRefused, deployment, deploymentTable)
 	}
 	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) "+
-		"VALUES (?, ?)", made.ID, sumOf(secret))
+		"VALUES (?, ?)", made.ID, digest(secret))
 }

@@ -115,7 +115,7 @@ func (s *Store) takeSections(
 		of, counted = append(of, i), append(counted, row.counted(m))
 	}
 	lost := map[string]bool{} // lives that lose a section
-	_, err = s.take(tx, m, s.sectionStorage(), counted, func(
+	_, err = s.take(tx, m, sectionStorage(), counted, func(
 		at int, c model.Counter, mark int64,
 	) (model.Counter, bool, error) {
 		i := of[at]
@@ -178,11 +178,10 @@ func (s *Store) lockSections(tx *gorm.DB, keys []model.SectionKey) (map[model.Se
 	return rows, nil
 }
 
-func (s *Store) sectionStorage() storage {
+func sectionStorage() storage {
 	return storage{
-		table: sectionTable, key: s.either("CONCAT(space, '_', section)", "space || '_' || section"),
-		as: "(space = ? AND section = ? AND max_id = ?)", counter: counterColumns(),
-		further: []string{"life", "term", "open"},
+		table: sectionTable, key: "CONCAT(space, '_', section)", as: "(space = ? AND section = ? AND max_id = ?)",
+		counter: counterColumns(), further: []string{"life", "term", "open"},
 	}
 }
 
@@ -250,7 +249,7 @@ func (s *Store) raiseSections(tx *gorm.DB, m *moment, rows []sectionRow, confirm
 	for i, row := range rows {
 		counted[i] = row.counted(m)
 	}
-	return s.raise(tx, m, s.sectionStorage(), counted, confirmed)
+	return s.raise(tx, m, sectionStorage(), counted, confirmed)
 }
 
 // parseSection reads the name of a section, as SectionKey.String gives it.

@@ -71,10 +71,11 @@ func (s *Store) ChangeSpace(ctx context.Context, name string, step int64) (befor
 		if _, before, err = s.lockSpace(tx, name); err != nil {
 			return err
 		}
-		if after = before; model.CheckSequenceStep(step) != nil {
-			return model.CheckSequenceStep(step)
-		}
+		after = before
 		after.Step = step
+		if err := after.Validate(); err != nil {
+			return err
+		}
 		return write(tx, "store the space", "UPDATE "+sequenceTable+" SET step = ? WHERE name = ?", step, name)
 	})
 	return before, after, err

@@ -137,22 +137,39 @@ func TestTagsAreRead(t *testing.T) {
 	})
 }
 
-func TestLayoutOnce(t *testing.T) {
+// A layout is recorded once, and since then IDs of it may have been issued.
+func TestLayouts(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
+		ages := func(what string, least, most time.Duration) {
+			t.Helper()
+			age, err := s.LayoutAge(t.Context(), "uid")
+			check.OK(t, err)
+			if age < least || age > most {
+				t.Errorf("%s: age %v", what, age)
+			}
+		}
 		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
 		other := model.LayoutRecord{Kind: "uid", Layout: strings.ToUpper(one.Layout)}
 		check.OK(t, check.Err(s.HasLayout(t.Context(), other))) // it records nothing
+		ages("none is recorded", 0, 0)
 		for _, want := range []bool{false, true, true} {
 			recorded, err := s.HasLayout(t.Context(), one)
 			check.OK(t, err)
 			check.Equal(t, recorded, want, "recorded")
 			check.Must(t, s.LayoutOnce(t.Context(), one))
 		}
-		check.Is(t, check.Err(s.HasLayout(t.Context(), other)), model.ErrLayoutChanged)
 		check.OK(t, s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "snowflake", Layout: one.Layout}))
 		changed := s.LayoutOnce(t.Context(), other)
 		check.Is(t, changed, model.ErrLayoutChanged)
 		check.Has(t, fmt.Sprint(changed), "issued with "+one.Layout+", the configuration says "+other.Layout)
+		ages("recorded now", 0, time.Minute)
+		run(t, s, "UPDATE id_layout SET recorded_at = "+
+			s.either("CURRENT_TIMESTAMP - INTERVAL 1 HOUR", "datetime('now', '-1 hour')"))
+		ages("recorded an hour ago", time.Hour, time.Hour+time.Minute)
+		if s.server != nil {
+			run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+			ages("a copy may lack the first record", 10*365*24*time.Hour, 1<<62)
+		}
 	})
 }
 
@@ -206,29 +223,6 @@ func TestDeletedTagGoesOn(t *testing.T) {
 		made, err := s.CreateTag(t.Context(), model.Tag{Name: "b", MaxID: 50, Step: 1})
 		if err != nil || made.MaxID != 50 {
 			t.Errorf("made %+v, %v", made, err)
-		}
-	})
-}
-
-func TestLayoutAge(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		want := func(what string, least, most time.Duration) {
-			t.Helper()
-			age, err := s.LayoutAge(t.Context(), "uid")
-			check.OK(t, err)
-			if age < least || age > most {
-				t.Errorf("%s: age %v", what, age)
-			}
-		}
-		want("none is recorded", 0, 0)
-		check.Must(t, s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "x"}))
-		want("recorded now", 0, time.Minute)
-		run(t, s, "UPDATE id_layout SET recorded_at = "+
-			s.either("CURRENT_TIMESTAMP - INTERVAL 1 HOUR", "datetime('now', '-1 hour')"))
-		want("recorded an hour ago", time.Hour, time.Hour+time.Minute)
-		if s.server != nil {
-			run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-			want("a copy may lack the first record", 10*365*24*time.Hour, 1<<62)
 		}
 	})
 }
@@ -342,4 +336,17 @@ func TestNumbersSettleWithTheirPeriod(t *testing.T) {
 	if next.Last != start+100 || next.Doubt != 500 {
 		t.Errorf("%+v", next)
 	}
+}
+
+// What an operator confirms is as high as its mark from then on, so that Redis may be lost.
+func TestConfirmationReachesTheMark(t *testing.T) {
+	s, w := witnessed(t)
+	w.marks["t:t"], w.marks["l:1_0"] = 5000, 7000
+	run(t, s, "UPDATE leaf_alloc SET doubt = 5",
+		"UPDATE id_alloc SET doubt = 5, last_max_id = 9000, current_step = 77 WHERE shard_id = 0")
+	check.Must(t, check.Err(s.ConfirmTag(t.Context(), "t")))
+	check.Must(t, check.Err(s.ConfirmApp(t.Context(), 1, "test")))
+	check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), 5001, "max_id of the tag")
+	check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 0"), 7000, "max_id of the list")
+	check.Equal(t, count(t, s, "SELECT last_max_id + current_step FROM id_alloc WHERE shard_id = 0"), 9077, "the rest of it")
 }

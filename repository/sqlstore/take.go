@@ -134,8 +134,8 @@ func (s *Store) take(tx *gorm.DB, m *moment, in storage, rows []countedRow, choo
 	return int64(len(stored)), storeRows(tx, m, in, stored, counts)
 }
 
-// raise brings rows up to their marks, or, what an operator has confirmed, those that are in doubt, which that ends.
-// It gives how many rows it has stored.
+// raise brings rows up to their marks. Where an operator has confirmed them, it does so for those that are in doubt
+// alone, and ends their doubts. It gives how many rows it has stored.
 func (s *Store) raise(tx *gorm.DB, m *moment, in storage, rows []countedRow, confirmed bool) (int64, error) {
 	return s.take(tx, m, in, rows, func(_ int, c model.Counter, mark int64) (model.Counter, bool, error) {
 		next := c.Raise(mark)
@@ -191,10 +191,7 @@ func storeRows(tx *gorm.DB, m *moment, in storage, rows []countedRow, counts []m
 	values := make([][]any, len(rows))
 	for i, r := range rows {
 		c := counts[i]
-		values[i] = []any{c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Last + in.above}
-		if r.further != nil {
-			values[i] = append(r.further(c), values[i]...)
-		}
+		values[i] = append(r.further(c), c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Last+in.above)
 	}
 	var sql strings.Builder
 	var args []any

@@ -172,14 +172,6 @@ func TestWorkersKeptSince(t *testing.T) {
 	}
 }
 
-// Without the row that owners wait for each other at no worker ID is given, and the error says how to make it.
-func TestWorkersWithoutLock(t *testing.T) {
-	s := openMigrated(t, backends()[0].empty(t))
-	run(t, s, "DELETE FROM shardid_lock")
-	owner := workertest.Owner(0)
-	wantAdvice(t, check.Err(s.Workers(WorkersOptions{}).Acquire(t.Context(), owner)), "INSERT INTO shardid_lock")
-}
-
 // The list says who has which worker ID, and whether it may go to another address.
 func TestListWorkers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
