@@ -170,7 +170,7 @@ func (s *Store) Names(ctx context.Context) ([]model.NameUse, error) {
 
 // Name gives one. Errors: model.ErrUnknownName, *model.StoreError.
 func (s *Store) Name(ctx context.Context, name string) (model.NameUse, error) {
-	return look(ctx, s, "read the name", func(tx *gorm.DB, at moment) (model.NameUse, error) {
+	return look(ctx, s, "read the names", func(tx *gorm.DB, at moment) (model.NameUse, error) {
 		found, err := usesOfNames(tx, at, " AND name = ?", name)
 		return oneRow(found, err, unknownName(name))
 	})
