@@ -67,7 +67,8 @@ func TestBenchVerdict(t *testing.T) {
 		})
 		exit, r, stderr := benchOf(t, s.URL, "--concurrency", "1")
 		if (exit == exitDone) != (want == "") || !strings.Contains(stderr, want) || r.ComparedIDs < 5 ||
-			strings.Contains(form, "-4") && (r.Errors["200 code -4"] != 1 || r.FirstError != "200 code -4: list is empty") {
+			strings.Contains(form, "-4") &&
+				(r.Errors["200 code -4"] != 1 || r.FirstError != "200 code -4: list is empty") {
 			t.Errorf("%s: %d, %+v, %s", form, exit, r, stderr)
 		}
 	}

@@ -128,8 +128,8 @@ func execScripts(ctx context.Context, c redis.UniversalClient, calls []call, run
 	for i, cmd := range cmds {
 		results[i].reply, _ = cmd.Val().(string) // else a number, which nobody reads
 		results[i].err = cmd.Err()
-		// go-redis v9.23 leaves commands with neither reply nor error when the server refuses the connection itself, for
-		// example with WRONGPASS: then only Exec tells why.
+		// go-redis v9.23 leaves commands with neither reply nor error when the server refuses the connection itself,
+		// for example with WRONGPASS: then only Exec tells why.
 		if cmd.Err() == nil && cmd.Val() == nil {
 			results[i].err = cmp.Or(execErr, errNoReply)
 		}

@@ -311,8 +311,8 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 			return app, err
 		}
 		for i, l := range lists { // what a list may have issued without its row's knowledge counts, too
-			lists[i].Floor, err = highestIssued(counters[i], marks[i], model.MaxIndex, "indices of list "+l.Key.String(),
-				fmt.Sprintf("--app %d", id))
+			lists[i].Floor, err = highestIssued(counters[i], marks[i], model.MaxIndex,
+				"indices of list "+l.Key.String(), fmt.Sprintf("--app %d", id))
 			if err != nil {
 				return app, err
 			}

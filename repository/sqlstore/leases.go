@@ -212,8 +212,9 @@ func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.Na
 			return nil, err
 		}
 		return query[[]model.NameHolder](tx, "read the leases", "SELECT worker_id, instance, "+
-			"secret <> '' AND until_ms > ? AS leased, after_ms AS `after`, until_ms AS `until`, granted_at AS granted, "+
-			"renewed_at AS renewed FROM "+leaseTable+" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?",
+			"secret <> '' AND until_ms > ? AS leased, after_ms AS `after`, until_ms AS `until`, "+
+			"granted_at AS granted, renewed_at AS renewed FROM "+leaseTable+
+			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?",
 			at.Now, name, limit)
 	})
 }

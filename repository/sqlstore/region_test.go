@@ -79,10 +79,11 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 		use                 []string
 		zero, first, adopts bool
 	}{
-		"nothing":           {nil, true, true, true},
-		"queue":             {[]string{"UPDATE id_alloc SET max_id = 1000 WHERE shard_id = 0"}, true, false, true},
-		"a long list":       {[]string{"UPDATE id_alloc SET max_id = 200000000000000"}, false, false, false},
-		"scrambled":         {[]string{scrambled, "UPDATE id_alloc SET max_id = 1 WHERE shard_id = 0"}, false, false, false},
+		"nothing":     {nil, true, true, true},
+		"queue":       {[]string{"UPDATE id_alloc SET max_id = 1000 WHERE shard_id = 0"}, true, false, true},
+		"a long list": {[]string{"UPDATE id_alloc SET max_id = 200000000000000"}, false, false, false},
+		"scrambled": {[]string{scrambled, "UPDATE id_alloc SET max_id = 1 WHERE shard_id = 0"}, false, false,
+			false},
 		"deleted scrambled": {[]string{scrambled, deleted}, false, false, false},
 		"deleted app":       {[]string{deleted}, true, false, true},
 		"tag":               {[]string{"UPDATE leaf_alloc SET max_id = 11"}, false, false, true},

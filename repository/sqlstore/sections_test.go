@@ -191,7 +191,8 @@ func TestSectionOfACopy(t *testing.T) {
 			grants(t, s, gone, far)
 			changes := s.Changes()
 			lag(t, s)
-			run(t, s, "DELETE FROM shardid_section WHERE space = 'gone'", "DELETE FROM shardid_sequence WHERE name = 'gone'")
+			run(t, s, "DELETE FROM shardid_section WHERE space = 'gone'",
+				"DELETE FROM shardid_sequence WHERE name = 'gone'")
 			anotherServer(t, s, 10*time.Second)
 			look := sectionAsk(0, "a-1", 1, 10)
 			look.Want = 0

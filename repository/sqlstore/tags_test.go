@@ -348,5 +348,6 @@ func TestConfirmationReachesTheMark(t *testing.T) {
 	check.Must(t, check.Err(s.ConfirmApp(t.Context(), 1, "test")))
 	check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), 5001, "max_id of the tag")
 	check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 0"), 7000, "max_id of the list")
-	check.Equal(t, count(t, s, "SELECT last_max_id + current_step FROM id_alloc WHERE shard_id = 0"), 9077, "the rest of it")
+	check.Equal(t, count(t, s, "SELECT last_max_id + current_step FROM id_alloc WHERE shard_id = 0"), 9077,
+		"the rest of it")
 }

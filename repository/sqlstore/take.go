@@ -152,8 +152,8 @@ func (s *Store) raise(tx *gorm.DB, m *moment, in storage, rows []countedRow, con
 // some flags of shardid confirm before it is deleted.
 func highestIssued(c model.Counter, mark, most int64, lacks, flags string) (int64, error) {
 	if c = c.Raise(mark); c.Doubt > most-c.Last {
-		return 0, fmt.Errorf("%w: the database may be a copy that lacks %s: run `shardid confirm %s` before the deletion",
-			model.ErrRefused, lacks, flags)
+		return 0, fmt.Errorf("%w: the database may be a copy that lacks %s: run `shardid confirm %s` before the "+
+			"deletion", model.ErrRefused, lacks, flags)
 	}
 	return c.Last + c.Doubt, nil
 }

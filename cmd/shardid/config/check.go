@@ -133,7 +133,8 @@ func (k *Key) check() string {
 	case k.Default == "off" && k.value.IsZero():
 		return ""
 	case isRange && (k.value.Int() < k.bound(low) || k.value.Int() > k.bound(high)):
-		return fmt.Sprintf("%v is not in %s: choose a value in this range, the default is %s", k.value, k.rule, k.Default)
+		return fmt.Sprintf("%v is not in %s: choose a value in this range, the default is %s", k.value, k.rule,
+			k.Default)
 	case len(choices) > 1 && !slices.Contains(choices, text):
 		return fmt.Sprintf("%s is not one of %s: choose one, the default is %s", show(text),
 			strings.Join(choices, ", "), k.Default)

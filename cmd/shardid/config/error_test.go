@@ -64,7 +64,8 @@ func TestConfigFileErrors(t *testing.T) {
 			"'_' and '-', a letter or digit first",
 		"snowflake: {advertise: 'host:80'}\n": `1: snowflake.advertise: "host:80" is not ip:port: write an address ` +
 			"such as 10.0.0.5:8080, with a port from 1 to 65535",
-		"snowflake: {worker: {local_map: {'10.0.0.1': 5}}}\n": `1: snowflake.worker.local_map: "10.0.0.1" is not ip:port`,
+		"snowflake: {worker: {local_map: {'10.0.0.1': 5}}}\n": `1: snowflake.worker.local_map: "10.0.0.1" is not ` +
+			`ip:port`,
 		"server: {admin_token: 'hunter 2'}\n": "1: server.admin_token: the value holds a space, a line end or a " +
 			"character beyond ASCII: use visible ASCII only",
 		"server: {admin_token: CHANGE-ME}\n": "1: server.admin_token: the value still holds CHANGE-ME " +
@@ -114,8 +115,8 @@ func TestConfigConflicts(t *testing.T) {
 		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, " +
 			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": "3: snowflake.worker.local_map gives 10.0.0.2:1 " +
 			"the worker",
-		"snowflake: {worker: {local_map: {'10.0.0.1:1': 5, '10.0.0.2:1': 5}}}": "1: snowflake.worker.local_map gives the " +
-			"worker ID 5 to 10.0.0.1:1 and to 10.0.0.2:1",
+		"snowflake: {worker: {local_map: {'10.0.0.1:1': 5, '10.0.0.2:1': 5}}}": "1: snowflake.worker.local_map " +
+			"gives the worker ID 5 to 10.0.0.1:1 and to 10.0.0.2:1",
 		"snowflake: {worker: {local_map: {'10.0.0.1:1': -1}}}":      "1: snowflake.worker.local_map gives 10.0.0.1:1 ",
 		"uid:\n  seq_bits: 14\n":                                    "2: uid.time_bits, uid.worker_bits and uid.",
 		"uid:\n  seq_bits: 24\n  worker_bits: 11\n  boost_power: 7": "4: the ring has 2^(uid.boost_power + uid.s",
