@@ -105,7 +105,7 @@ type Options struct {
 	// With 1 each ID is fetched when it is asked for.
 	MaxHeld int
 	// Timeout is how long one fetch may take, other replicas and repetitions included;
-	// 0 means DefaultTimeout. Where there are others, one replica may take half of it. A call
+	// 0 means DefaultTimeout. Where there are others, one replica may take three quarters of it. A call
 	// whose buffer is dry gets the error of the fetch that it waits for; one for more than 10,000
 	// IDs waits for several.
 	Timeout time.Duration

@@ -125,7 +125,7 @@ func ended(ctx context.Context, last error) error {
 	switch {
 	case last == nil:
 		return fmt.Errorf("%w: no replica answered", cause)
-	case errors.Is(last, context.DeadlineExceeded): // of an HTTPClient with a Timeout
+	case errors.Is(last, context.DeadlineExceeded): // of the time of one replica, or of an HTTPClient with a Timeout
 		return fmt.Errorf("%w: %v", cause, last) //nolint:errorlint // it is not that of the caller's context
 	}
 	return fmt.Errorf("%w: %w", cause, last)
@@ -147,12 +147,14 @@ func (c *Client) inTurn() []*replica {
 	return append(up, down...)
 }
 
-// askOne asks one replica. One that hangs leaves half of the time to others. A refusal is an *Error, which may say
+// askOne asks one replica. One that hangs leaves a quarter of the time to others: a replica lets its callers wait for
+// two of the three seconds that a client waits by default. A refusal is an *Error, which may say
 // after which time to ask again.
 func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, after time.Duration, err error) {
 	if len(c.replicas) > 1 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cmp.Or(q.within, c.opts.Timeout)/2)
+		within := cmp.Or(q.within, c.opts.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, within-within/4)
 		defer cancel()
 	}
 	req, err := http.NewRequestWithContext(ctx, q.method, r.url+q.path, strings.NewReader(q.form))

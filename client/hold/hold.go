@@ -60,7 +60,7 @@ type Counts struct {
 	Dropped int64 // IDs given up since New
 	Held    int64 // IDs that can be issued now
 	Next    int64 // the first of them; nothing without one
-	Waits   int64 // calls that had to wait since the pool first held IDs
+	Waits   int64 // calls that had to wait, but for those before the pool Began
 	Waiting int   // callers that wait now
 }
 
@@ -72,7 +72,7 @@ type Pool struct {
 	ctx     context.Context // of the calls of the source, until Close
 	end     context.CancelFunc
 	wake    chan struct{} // ends a pause
-	began   atomic.Bool   // IDs were held
+	began   atomic.Bool   // see Began
 
 	mu      sync.Mutex // guards current against changes, Options.Least and Most, and what follows
 	runs    []Run      // held beside the open part, in order
@@ -137,7 +137,7 @@ func New(opts Options) *Pool {
 	return p
 }
 
-// Began says whether the pool has held IDs. It takes no lock.
+// Began says whether the pool has held IDs since New, or since Drop took all of them. It takes no lock.
 func (p *Pool) Began() bool { return p.began.Load() }
 
 // Next is Take for one ID.
@@ -342,7 +342,7 @@ func (p *Pool) askSource() {
 				p.sleepUnlocked(p.opts.Refuse)
 				p.refused = nil
 			}
-			if len(p.waiters) == 0 { // who came after Wake waits
+			if len(p.waiters) == 0 && !p.retry { // who came after Wake waits
 				return
 			}
 			continue
@@ -356,7 +356,9 @@ func (p *Pool) askSource() {
 		for _, keep := range p.keeps {
 			runs = p.keepRuns(runs, keep)
 		}
-		p.began.Store(true)
+		if len(runs) > 0 {
+			p.began.Store(true)
+		}
 		if p.setRuns(append(p.runs, runs...)); p.closed != nil {
 			p.dropRuns()
 		}
@@ -431,6 +433,7 @@ func (p *Pool) Drop(keep func(Run) Run) {
 	defer p.mu.Unlock()
 	p.closePart()
 	p.setRuns(p.keepRuns(p.runs, keep))
+	p.began.Store(p.behind > 0)
 	p.openPart()
 	if p.calling {
 		p.keeps = append(p.keeps, keep)

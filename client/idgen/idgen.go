@@ -61,7 +61,7 @@ func SystemClock() Clock {
 
 // Options of a Generator.
 type Options struct {
-	// Unit of the time in an ID: a millisecond for snowflakes, a second for UIDs. It divides a second.
+	// Unit of the time in an ID, required: a millisecond for snowflakes, a second for UIDs. It divides a second.
 	Unit time.Duration
 	// Epoch is where the time begins, in units since 1970-01-01 UTC.
 	Epoch int64

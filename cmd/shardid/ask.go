@@ -95,7 +95,7 @@ func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err erro
 	}
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", nil, fmt.Errorf("%w: --url %q is no URL: write it like http://127.0.0.1:8080",
+		return "", nil, fmt.Errorf("%w: --url %q is no URL: write it like http://127.0.0.1:8080, without a query",
 			model.ErrInvalidArgument, target)
 	}
 	return strings.TrimRight(target, "/"), secure, nil

@@ -147,8 +147,13 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 	defer cancel()
 	given := map[string]any{"instance": h.instance}
 	for {
-		if h.lease, err = h.request(ctx, http.MethodPost, "", h.wait, given); err == nil {
+		lease, failed := h.request(ctx, http.MethodPost, "", h.wait, given)
+		if failed == nil {
+			h.lease = lease
 			break
+		}
+		if err == nil || ctx.Err() == nil { // a request that was cut off says less than the one before
+			err = failed
 		}
 		if isFinal(err) || !background.Pause(ctx, time.Second, nil) {
 			return err

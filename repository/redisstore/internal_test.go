@@ -32,12 +32,14 @@ func TestDecodePopped(t *testing.T) {
 
 // TestChecks: servers that are not here, by what they say beside a good one, and what of it is not ok.
 func TestChecks(t *testing.T) {
-	const good = "redis_version=7.2.4 maxmemory=0 "
+	const good = "redis_version=7.2.4 role=master maxmemory=0 "
 	for says, want := range map[string]string{
 		"":                       "",
 		"redis_version=6.0.20":   "version unsafe",
 		"redis_version=6.2.0":    "",
 		"redis_version=unstable": "version unsafe",
+		"role=active-replica":    "role unsafe", // KeyDB
+		"mvcc_depth=0":           "role warn",   // KeyDB
 		"maxmemory=1 maxmemory_policy=noeviction":   "",
 		"maxmemory=1 maxmemory_policy=volatile-ttl": "maxmemory-policy warn",
 		"maxmemory=1 maxmemory_policy=allkeys-lru":  "maxmemory-policy unsafe",

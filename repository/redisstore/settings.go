@@ -63,6 +63,22 @@ func redisChecks() []model.Check[facts] {
 			},
 			Advice: "LPOP takes no count there, so no ID is served: upgrade to Redis 6.2 or newer",
 		}, {
+			Setting: "role", Want: "master", Hidden: hidden,
+			Ask: func(f facts) string {
+				if f["role"] == "master" && f["mvcc_depth"] != "" { // of two that are active one may say so
+					return "master of KeyDB"
+				}
+				return f["role"]
+			},
+			Level: func(role string) model.Level {
+				if role == "master of KeyDB" {
+					return model.LevelWarn
+				}
+				return model.Unless(model.LevelUnsafe, "master")(role)
+			},
+			Advice: "of two KeyDB servers that are active both pop the same list, so IDs repeat: use neither " +
+				"active-replica nor multi-master",
+		}, {
 			Setting: "maxmemory-policy", Want: "noeviction", Hidden: hidden,
 			Ask: func(f facts) string {
 				if f["maxmemory"] == "0" {

@@ -132,6 +132,8 @@ func readSummaries(g *gorm.DB, where string, arg any) (apps []model.AppSummary, 
 		a := &apps[len(apps)-1]
 		a.MixedLimits = a.MixedLimits || a.Limit.MaxID != r.MaxLimitID
 		a.Limit.MaxID = max(a.Limit.MaxID, r.MaxLimitID)
+		// An app of which some shards reject counts as one that rejects: a switch to wrap asks to be confirmed.
+		a.Limit.Policy = min(a.Limit.Policy, model.LimitPolicy(r.LimitPolicy))
 		a.Step = min(a.Step, r.Step)
 		a.Shards, a.HighestIndex, a.TotalIndices = a.Shards+1, max(a.HighestIndex, r.MaxID), a.TotalIndices+r.MaxID
 	}
@@ -317,8 +319,10 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 				return app, err
 			}
 		}
-		return app, cmp.Or(s.buryLists(tx, lists),
-			write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id))
+		if err := s.buryLists(tx, lists); err != nil {
+			return app, err
+		}
+		return app, write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
 	})
 }
 

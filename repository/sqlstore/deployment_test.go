@@ -27,6 +27,7 @@ type fakeWitness struct {
 	err   error
 	reads int
 	next  func() // happens once, after marks were read next
+	seen  func() // happens once, after the next Scan
 	asked func() // happens once, after the next Confirm
 }
 
@@ -84,6 +85,10 @@ func (w *fakeWitness) Scan(_ context.Context, life string, from uint64) (marks [
 	}
 	if next = from + 2; int(next) >= len(names) {
 		next = 0
+	}
+	if w.seen != nil {
+		w.seen()
+		w.seen = nil
 	}
 	return marks, next, w.inLife(life)
 }
@@ -255,6 +260,17 @@ func TestSettle(t *testing.T) {
 	if node, err := s.registerStart(t.Context(), startOf("two")); err != nil || node.ID != 2 {
 		t.Errorf("node: %+v, %v", node, err)
 	}
+}
+
+// Who was slow, and has its witness retired meanwhile, does not say that the rows are settled.
+func TestNothingIsSettledForAnother(t *testing.T) {
+	s, w := witnessed(t)
+	one(s, key(1, 0), 0)
+	back(t, s)
+	anotherServer(t, s, 10*time.Second)
+	w.seen = func() { run(t, s, "UPDATE shardid_deployment SET witness = ''") }
+	check.Is(t, s.Beat(t.Context()), errWitnessAway)
+	check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 0, "settled")
 }
 
 // A start that the database has lost may have taken over any worker ID: a settled row knows it

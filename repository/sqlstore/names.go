@@ -157,7 +157,10 @@ func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error)
 				"stop their holders and wait",
 				model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
 		}
-		return n, cmp.Or(err, storeName(tx, n, at.Now))
+		if err != nil {
+			return n, err
+		}
+		return n, storeName(tx, n, at.Now)
 	})
 }
 

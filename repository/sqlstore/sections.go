@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -236,10 +235,13 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 			f.Numbers[server] = row.Number
 		}
 		const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
-		return f, cmp.Or(
-			write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?",
-				place, m.Now, servers),
-			write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?", m.Now-keep.Milliseconds()))
+		err = write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?",
+			place, m.Now, servers)
+		if err != nil {
+			return f, err
+		}
+		return f, write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?",
+			m.Now-keep.Milliseconds())
 	})
 }
 

@@ -3,6 +3,7 @@
 package sqlstore
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -122,4 +123,8 @@ func TestSettingsWithoutRights(t *testing.T) {
 	_, err := as(func(c *gosql.Config) { c.Passwd, c.Addr = "hunter2-geheim", "127.0.0.1:1" }).Settings(t.Context())
 	wantAdvice(t, err, "no database server answers at 127.0.0.1:1")
 	check.Lacks(t, err.Error(), "hunter2")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := open(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
+	check.Equal(t, check.Err(file.Settings(ctx)) != nil, true, "an answer after the end")
 }

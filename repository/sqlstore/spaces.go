@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -123,10 +122,17 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 			}
 			highest, lost[model.ServerOf(row.Life)] = max(highest, last), true
 		}
-		_, err = endLeases(tx, lost)
-		return space, cmp.Or(err, s.burySpace(tx, name, highest, m.Now),
-			write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name),
-			write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name))
+		if _, err = endLeases(tx, lost); err != nil {
+			return space, err
+		}
+		if err := s.burySpace(tx, name, highest, m.Now); err != nil {
+			return space, err
+		}
+		err = write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name)
+		if err != nil {
+			return space, err
+		}
+		return space, write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name)
 	})
 }
 

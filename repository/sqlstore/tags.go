@@ -376,8 +376,10 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 		if err != nil {
 			return tag, err
 		}
-		return tag, cmp.Or(s.buryTag(tx, name, last+1),
-			write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name))
+		if err := s.buryTag(tx, name, last+1); err != nil {
+			return tag, err
+		}
+		return tag, write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
 	})
 }
 

@@ -600,7 +600,10 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 			return nil // the next heartbeat continues
 		}
 	}
-	err := s.inMoment(ctx, "note that the rows are settled", nil, func(tx *gorm.DB, _ *moment) error {
+	err := s.inMoment(ctx, "note that the rows are settled", nil, func(tx *gorm.DB, now *moment) error {
+		if now.Witness != m.Witness { // rows may have been raised by the marks of another one, or of none
+			return errWitnessAway
+		}
 		return write(tx, "note that the rows are settled",
 			"UPDATE "+changeTable+" SET settled = 1 WHERE witness = ? AND number <= ? AND settled = 0", m.Witness,
 			at.changes)
@@ -664,7 +667,10 @@ func (s *Store) settleLists(ctx context.Context, lists []model.AllocRequest) err
 	}
 	return s.inMoment(ctx, "raise the lists", []need{toShare}, func(tx *gorm.DB, m *moment) error {
 		_, gone, err := s.raiseLists(tx, m, lists, false)
-		return cmp.Or(err, s.buryLists(tx, gone))
+		if err != nil {
+			return err
+		}
+		return s.buryLists(tx, gone)
 	})
 }
 

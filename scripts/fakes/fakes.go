@@ -18,7 +18,7 @@ import (
 
 // Mode counts what is issued: 1, 2, 3, … Its modes do whatever Fail says first. Safe for concurrent use.
 type Mode struct {
-	Fail func(context.Context) error // nil: it works
+	Fail func(context.Context) error // nil: it works; set before the first call, then by Restart
 
 	mu     sync.Mutex
 	counts Counts
@@ -54,9 +54,9 @@ func (m *Mode) take(ctx context.Context, asked string, count int, dst []int64) (
 	m.mu.Lock()
 	m.counts.Calls++
 	m.counts.Asked = asked
-	if m.Fail != nil {
+	if fail := m.Fail; fail != nil {
 		m.mu.Unlock()
-		if err := m.Fail(ctx); err != nil {
+		if err := fail(ctx); err != nil {
 			return dst, err
 		}
 		m.mu.Lock()

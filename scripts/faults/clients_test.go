@@ -242,7 +242,7 @@ func (w *world) startNumbering() {
 	w.numbers.Start(w.whole, numberers, func(ctx context.Context, caller int) {
 		rnd := rand.New(rand.NewPCG(2, uint64(caller)))
 		for ; ctx.Err() == nil && w.hasRedis(); time.Sleep(breath) {
-			// The order counts refusals.
+			// It may be refused.
 			_ = w.draw(ctx, w.procs[caller%len(w.procs)], w.spaces[rnd.IntN(len(w.spaces))], rnd)
 		}
 	})

@@ -7,6 +7,7 @@ package stories_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -125,7 +126,12 @@ func number(p *place, order *rig.Order) *rig.Callers {
 		for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 			if d := p.now.Load(); d != nil {
 				chat := rig.SequenceHTTP{Client: d.client, URL: d.url, Space: "chat"}
-				_ = order.DrawAny(ctx, p.name, chat, rnd, 50) // it may be refused, or be killed meanwhile
+				err := order.DrawAny(ctx, p.name, chat, rnd, 50)
+				refusal, is := errors.AsType[*rig.RefusalError](err) // else it may be killed meanwhile
+				lives := p.now.Load() == d && !p.ending.Load()
+				if is && lives && (refusal.Status != 503 || refusal.Code != -1 && refusal.Code != -4) {
+					p.t.Errorf("%s refuses a number: %v", p.name, refusal)
+				}
 			}
 		}
 	})

@@ -150,7 +150,13 @@ func TestRedisDies(t *testing.T) {
 			})
 			wantRefusal(t, a, -4, "")
 			late := serve(t, s.settings())
-			wantRefusal(t, late.get(aliceGet), -1, "")
+			eventually(t, startLimit, "the late one says what it waits for", func() bool {
+				a := late.get("/readyz/queue")
+				return a.status == 503 && strings.Contains(a.body, `{"name":"redis","ok":false`)
+			})
+			late.want("/livez", 200, 0)
+			late.want("/healthz", 503, 0)
+			wantRefusal(t, late.get(aliceGet), -1, "redis")
 			eventually(t, startLimit, "/readyz/queue names redis", func() bool {
 				a := d.get("/readyz/queue")
 				return a.status == 503 && strings.Contains(a.Message, "redis")

@@ -25,7 +25,8 @@ func TestLeafSegmentReplicas(t *testing.T) {
 	story(t)
 	dsn, books := migrated(t), &ledger{}
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "500")
-	replicas := serveReady(t, 2, onMariaDB(dsn).With(onlyLeaf()).With(settings{"SNOWFLAKE_ENABLED": "false"}))
+	patient := settings{"SNOWFLAKE_ENABLED": "false", "SERVER_REQUEST_TIMEOUT": "10s"}
+	replicas := serveReady(t, 2, onMariaDB(dsn).With(onlyLeaf()).With(patient))
 	anyID := regexp.MustCompile(`[1-9]\d*`)
 	all := func(body string) (ids []int64) {
 		for _, digits := range anyID.FindAllString(body, -1) {

@@ -281,7 +281,7 @@ func (p *MariaDBPair) Stall() (end func()) {
 	}
 }
 
-// Rejoin makes a new, empty server of the one that was killed in a Failover, as what
+// Rejoin makes a new, empty server of the one that was killed before a Promote, as what
 // it has may be what the primary has not, and lets it follow. It takes 2–4 s and
 // what the primary has done so far.
 func (p *MariaDBPair) Rejoin() {

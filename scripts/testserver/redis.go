@@ -120,8 +120,18 @@ func (s *RedisServer) isReady() error {
 	})
 }
 
-// inSync reports an error until the master says that the replica has all of its writes.
+// inSync reports an error until the master says that the replica has all of its writes, and this that it has the link.
 func inSync(master, replica string) error {
+	err := ask(replica, func(ctx context.Context, c *redis.Client) error {
+		info, err := c.InfoMap(ctx, "replication").Result()
+		if err == nil && info["Replication"]["master_link_status"] != "up" {
+			err = fmt.Errorf("replica %s has no link to %s", replica, master)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return ask(master, func(ctx context.Context, c *redis.Client) error {
 		info, err := c.InfoMap(ctx, "replication").Result()
 		if err != nil {
@@ -236,7 +246,7 @@ func ofMaster(addr string) (line string, err error) {
 	return line, err
 }
 
-// sentinelKnowsAll reports an error until a failover could begin.
+// sentinelKnowsAll reports an error until the sentinel has heard of the replica and of the other two.
 func sentinelKnowsAll(addr string) error {
 	line, err := ofMaster(addr)
 	if all := fmt.Sprintf(",slaves=1,sentinels=%d,", sentinels); err == nil && !strings.Contains(line, all) {

@@ -169,7 +169,7 @@ func (s *Service) Do(ctx context.Context, by Actor, action, target string, asked
 }
 
 // takeOver has a replica take a change over, and says for people from when on it counts. A replica that
-// cannot now will with its next reload, and has reported why. What is new counts everywhere at once, as
+// cannot now will with its next reload. What is new counts everywhere at once, as
 // every replica looks for it when it is asked for it.
 func (s *Service) takeOver(ctx context.Context, r Replica, isNew bool) string {
 	here, by := false, time.Time{}

@@ -148,9 +148,9 @@ func (a *API) actor(c *gin.Context) admin.Actor {
 
 // LogLevel is the level of the log, which can be another one until the process ends.
 type LogLevel struct {
-	Current    slog.LevelVar
-	Configured slog.Level   // with which the process began
-	Audit      *slog.Logger // shows who changes the level, whatever it is
+	Current    slog.LevelVar // which the log has now
+	Configured slog.Level    // with which the process began
+	Audit      *slog.Logger  // shows who changes the level, whatever it is
 }
 
 // logState is how the log is.

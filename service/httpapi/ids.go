@@ -205,6 +205,9 @@ func (a *API) timed(mode access.Modes, next gin.HandlerFunc) gin.HandlerFunc {
 		if len(c.Keys) > 0 {
 			code = c.GetInt(codeKey)
 		}
+		if code == rowGaveUp.Code && c.Request.Context().Err() != nil {
+			return // who has gone did not wait in vain
+		}
 		a.opts.Traffic.Observe(mode, code, time.Since(start)-began)
 	}
 }

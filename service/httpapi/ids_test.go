@@ -71,11 +71,12 @@ func waitForEnd(ctx context.Context) error {
 func TestRequestThatEnds(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	api, log := logging(waitForEnd, func(*Options) {})
+	api, log := logging(waitForEnd, metered)
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, alice, nil))
 	wantAnswer(t, w, http.StatusServiceUnavailable,
 		`{"code":-4,"message":"the request was given up while it waited: nothing was issued, try again"}`)
 	check.Equal(t, w.Header().Get("Retry-After"), "1")
+	check.Equal(t, metricOf(t, api, "shardid_refused_total"), 0, "callers who waited in vain")
 	check.Lacks(t, log.String(), "level=ERROR")
 }

@@ -11,10 +11,10 @@ import (
 
 // Row is a row of the public error table: a code with one of its statuses of HTTP.
 type Row struct {
-	Code, Status int
+	Code, Status int     // of the answer; the status is HTTP's
 	Retry        bool    // a client may try again soon: HTTP sets Retry-After
-	errors       []error // match with errors.Is
-	Means, Do    string
+	answers      []error // match with errors.Is
+	Means, Do    string  // for people: what the code says, and what the client is to do
 }
 
 // Codes of errors that come from no mode.
@@ -99,7 +99,7 @@ func RowFor(code, status int) Row {
 // RowOf finds the row of an error; false for one that has none.
 func RowOf(err error) (Row, bool) {
 	i := slices.IndexFunc(table, func(r Row) bool {
-		return slices.ContainsFunc(r.errors, func(is error) bool { return errors.Is(err, is) })
+		return slices.ContainsFunc(r.answers, func(is error) bool { return errors.Is(err, is) })
 	})
 	if i < 0 {
 		return Row{}, false

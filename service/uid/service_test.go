@@ -200,6 +200,28 @@ func TestBoundsOfTerms(t *testing.T) {
 	})
 }
 
+// Who comes when a later term has no time yet waits for it, and does not count as one who was refused.
+func TestALaterTermIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := kept(t, &table{}, func(o *Options) { o.RejectTake = TakeRefuse })
+		begins := func(worker int) (extend func()) {
+			now := s.second()
+			s.Begin(worker, 1000*now)
+			return func() { s.Extend(1000*(now+100), math.MaxInt64) }
+		}
+		begins(1)()
+		synctest.Wait()
+		check.OK(t, check.Err(s.take(t.Context(), 1, nil)))
+		s.End(model.ErrNoLease)
+		extend, got := begins(2), make(chan error)
+		go func() { got <- check.Err(s.take(t.Context(), 1, nil)) }()
+		time.Sleep(100 * time.Millisecond)
+		extend()
+		check.OK(t, <-got)
+		check.Equal(t, s.Status().Refused, 0, "refused")
+	})
+}
+
 // Whoever waits when the worker ID is lost, or the service stops, is told so.
 func TestStopEndsWaiting(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -51,7 +51,10 @@ func (s *Service) Status() Status {
 		out.LastSecond, out.AheadSeconds = time.Unix(last, 0).UTC(), last-now
 	}
 	mark, position := t.mark.Load(), s.position(t)
-	out.MarkedUntil, out.RunwaySeconds = time.Unix(mark, 0).UTC(), max(0, mark-position)/t.rate.Load()
+	if mark > 0 {
+		out.MarkedUntil = time.Unix(mark, 0).UTC()
+	}
+	out.RunwaySeconds = max(0, mark-position) / t.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
 	return out
 }
