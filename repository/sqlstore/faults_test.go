@@ -111,6 +111,24 @@ func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
 	return open(t, Options{Driver: MySQL, DSN: withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = addr })}), p
 }
 
+// After the server has rolled a transaction back, for a deadlock for example, no statement of it follows: the server
+// would commit it alone, such as a deletion without what outlives the row.
+func TestNothingFollowsARollback(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	addTag(t, s, "t", 1000)
+	tries := 0
+	err := s.inTx(t.Context(), "a deadlock", func(tx *gorm.DB) error {
+		tries++
+		err := tx.Exec("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213").Error
+		check.Is(t, tx.Exec("DELETE FROM leaf_alloc").Error, err)
+		check.Is(t, check.Err(query[int](tx, "read", "SELECT 1")), err)
+		return err
+	})
+	check.Equal(t, isRolledBack(err), true, err)
+	check.Equal(t, tries, 1+txRetries, "tries")
+	check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 1, "tags")
+}
+
 // A server that was made read-only is no primary, not even for root, who could
 // still write to it.
 func TestReadOnlyServer(t *testing.T) {

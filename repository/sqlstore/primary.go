@@ -156,18 +156,37 @@ func readOne(ctx context.Context, conn driver.Conn, query string) (string, error
 	return string(text), err
 }
 
-// writingTx notes whether its transaction has written anything. A host that cannot commit commits what only reads.
+// writingTx notes whether its transaction has written anything: a host that cannot commit commits what only reads. Once
+// the server has rolled it back nothing more is sent, as the server would commit each further statement by itself.
 type writingTx struct {
 	*sql.Tx
-	wrote *bool
+	wrote bool
+	ended error // why the server has rolled it back; nil while it lasts
 }
 
 // ExecContext implements gorm.ConnPool.
-func (t writingTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (t *writingTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if t.ended != nil {
+		return nil, t.ended
+	}
 	result, err := t.Tx.ExecContext(ctx, query, args...)
 	if err == nil {
 		rows, _ := result.RowsAffected() // the drivers have no error of it
-		*t.wrote = *t.wrote || rows > 0
+		t.wrote = t.wrote || rows > 0
+	} else if isRolledBack(err) {
+		t.ended = err
 	}
 	return result, err
+}
+
+// QueryContext implements gorm.ConnPool.
+func (t *writingTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if t.ended != nil {
+		return nil, t.ended
+	}
+	rows, err := t.Tx.QueryContext(ctx, query, args...)
+	if isRolledBack(err) {
+		t.ended = err
+	}
+	return rows, err
 }

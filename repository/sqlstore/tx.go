@@ -158,9 +158,9 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	if err != nil {
 		return errors.Is(err, driver.ErrBadConn) || isBusy(err), &model.NotBegunError{Err: err}
 	}
-	wrote := false
+	writing := &writingTx{Tx: tx}
 	session := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
-	session.Statement.ConnPool = writingTx{tx, &wrote}
+	session.Statement.ConnPool = writing
 	if err := body(session); err != nil {
 		if tx.Rollback() != nil {
 			s.hosts.tell(false)
@@ -174,7 +174,7 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 		discard(conn)
 		return false, err
 	}
-	if wrote {
+	if writing.wrote {
 		s.hosts.tell(true)
 	}
 	return false, nil
