@@ -156,7 +156,7 @@ func TestRedisDies(t *testing.T) {
 			})
 			late.want("/livez", 200, 0)
 			late.want("/healthz", 503, 0)
-			wantRefusal(t, late.get(aliceGet), -1, "redis")
+			wantRefusal(t, late.get(aliceGet), -1, "")
 			eventually(t, startLimit, "/readyz/queue names redis", func() bool {
 				a := d.get("/readyz/queue")
 				return a.status == 503 && strings.Contains(a.Message, "redis")

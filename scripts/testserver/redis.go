@@ -235,24 +235,17 @@ sentinel down-after-milliseconds ` + sentinelMaster + ` 60000
 sentinel failover-timeout ` + sentinelMaster + ` 3000
 `
 
-// ofMaster is what the sentinel at addr says of the master, such as
-// "name=shardid,status=ok,address=127.0.0.1:6379,slaves=1,sentinels=3".
-func ofMaster(addr string) (line string, err error) {
-	err = ask(addr, func(ctx context.Context, c *redis.Client) error {
-		info, err := c.InfoMap(ctx, "sentinel").Result()
-		line = info["Sentinel"]["master0"] + ","
-		return err
-	})
-	return line, err
-}
-
 // sentinelKnowsAll reports an error until the sentinel has heard of the replica and of the other two.
 func sentinelKnowsAll(addr string) error {
-	line, err := ofMaster(addr)
-	if all := fmt.Sprintf(",slaves=1,sentinels=%d,", sentinels); err == nil && !strings.Contains(line, all) {
-		err = fmt.Errorf("sentinel %s does not know all others yet: %s", addr, line)
-	}
-	return err
+	return ask(addr, func(ctx context.Context, c *redis.Client) error {
+		info, err := c.InfoMap(ctx, "sentinel").Result()
+		// Such as "name=shardid,status=ok,address=127.0.0.1:6379,slaves=1,sentinels=3".
+		line := info["Sentinel"]["master0"]
+		if all := fmt.Sprintf(",slaves=1,sentinels=%d", sentinels); err == nil && !strings.HasSuffix(line, all) {
+			err = fmt.Errorf("sentinel %s does not know all others yet: %s", addr, line)
+		}
+		return err
+	})
 }
 
 // MasterAddr waits, 60 s at most, until the sentinels agree on a master that
@@ -263,13 +256,17 @@ func (s *SentinelSetup) MasterAddr(t testing.TB, notAddr string) (addr string) {
 	check.Must(t, check.Within(startLimit, func() error {
 		addr = ""
 		for _, sentinel := range s.Addrs {
-			line, err := ofMaster(sentinel)
+			// What INFO says is the master is the former one for as long as a promotion goes on.
+			var pair []string
+			err := ask(sentinel, func(ctx context.Context, c *redis.Client) (err error) {
+				pair, err = c.Do(ctx, "SENTINEL", "get-master-addr-by-name", sentinelMaster).StringSlice()
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			_, rest, _ := strings.Cut(line, ",address=")
-			master, _, _ := strings.Cut(rest, ",")
-			if master == "" || master == notAddr || addr != "" && master != addr {
+			master := net.JoinHostPort(pair[0], pair[1])
+			if master == notAddr || addr != "" && master != addr {
 				return fmt.Errorf("sentinel %s still names the master %q", sentinel, master)
 			}
 			addr = master
