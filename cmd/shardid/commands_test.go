@@ -115,6 +115,7 @@ func wantAudit(t *testing.T, l line, stdout string, audit []string) {
 }
 
 func TestCommands(t *testing.T) {
+	t.Setenv("GOGC", "100") // serve would space out the collections of this process
 	t.Setenv("SHARDID_SERVER_ADMIN_TOKEN", "hunter2-of-an-administrator")
 	for name, lines := range map[string][]line{
 		"usage": usageLines(), "configuration": configurationLines(), "start": startLines(), "decode": decodeLines(),
