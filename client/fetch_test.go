@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -81,6 +82,33 @@ func TestFailover(t *testing.T) {
 	if _, err := c.UID().Next(t.Context()); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
 		t.Errorf("%v", err)
 	}
+}
+
+// roundTripper answers requests without a network.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A replica lets a caller wait for two seconds, of the three of a client. With several replicas, too, its reason is
+// told.
+func TestThePatienceOfAReplicaIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		replica := roundTripper(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(2 * time.Second):
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+			body := io.NopCloser(strings.NewReader(`{"code":-4,"message":"queue is empty"}`))
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: body}, nil
+		})
+		addrs := []string{"http://a", "http://b"}
+		c := newClient(t, Options{Addrs: addrs, HTTPClient: &http.Client{Transport: replica}})
+		var refused *Error
+		if _, err := c.UID().Next(t.Context()); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // A replica that hangs is a timeout of the client's own, as the caller's context lives.

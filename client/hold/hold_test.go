@@ -241,6 +241,16 @@ func TestOutage(t *testing.T) {
 		if _, err := p.Next(t.Context()); err != nil || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
+		for p.Counts().Held > 0 {
+			_, _ = p.Next(t.Context())
+		}
+		c.fail(errEnd)
+		_, _ = p.Next(t.Context())
+		c.fail(nil)
+		p.Retry() // for nobody, too
+		if synctest.Wait(); p.Counts().Held == 0 {
+			t.Error("a retry while callers are refused made no call")
+		}
 	})
 }
 

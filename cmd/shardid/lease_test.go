@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,6 +32,9 @@ type lessors struct {
 
 // ofProxy stands for a 404 of a proxy, which has no code.
 const ofProxy = 404
+
+// silent stands for a request that is not answered.
+const silent = 1
 
 func newLessors(t *testing.T, s *lessors) *lessors {
 	t.Helper()
@@ -65,6 +69,10 @@ func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var given struct{ Secret, LastUsed string }
 	_ = json.NewDecoder(r.Body).Decode(&given)
+	if code == silent {
+		_, _ = io.Copy(io.Discard, r.Body) // what is read to its end is told when its caller has gone
+		<-r.Context().Done()
+	}
 	switch now := time.Now().UnixMilli(); {
 	case code != 0:
 	case r.Method == http.MethodDelete:
@@ -128,6 +136,12 @@ func TestLeaseWaitsForAWorkerID(t *testing.T) {
 	const again = "no worker ID yet, trying again for up to 1m0s: "
 	if exit != 0 || stdout != "here\n" || strings.Count(stderr, again) != 3 || strings.Count(stderr, "\n") != 3 {
 		t.Errorf("exit %d, %q, %q", exit, stdout, stderr)
+	}
+	s.first = []int{-8, silent} // the last request is cut off, and the reason is that of the one before
+	exit, _, stderr = try(t, "lease", "--name", "orders", "--url", s.URL, "--wait", "1200ms", "--", "echo")
+	if lines := strings.Split(strings.TrimSpace(stderr), "\n"); exit != 1 ||
+		!strings.Contains(lines[len(lines)-1], "refused for a test") {
+		t.Errorf("exit %d, %q", exit, stderr)
 	}
 	s.refuse = -2
 	exit, _, stderr = try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo")

@@ -70,6 +70,10 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 			"limit_policy = 'wrap' AND (max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"), 64,
 			"rows are as they should be")
 		wantSegment(t, one(s, key(7, 3), 0), 701, 709)
+		run(t, s, "UPDATE id_alloc SET limit_policy = 'reject' WHERE shard_id = 3")
+		after, err = s.App(t.Context(), 7)
+		check.OK(t, err)
+		check.Equal(t, after.Limit.Policy, model.LimitReject, "the policy of an app of which one shard rejects")
 		check.Is(t, check.Err(s.ChangeApp(t.Context(), 9, model.AppChange{Step: ptr(int64(7))})), model.ErrUnknownApp)
 	})
 }

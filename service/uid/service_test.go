@@ -209,6 +209,8 @@ func TestALaterTermIsWaitedFor(t *testing.T) {
 			s.Begin(worker, 1000*now)
 			return func() { s.Extend(1000*(now+100), math.MaxInt64) }
 		}
+		s.Begin(3, 0)
+		check.Equal(t, s.Status().MarkedUntil.IsZero(), true, "no second is marked")
 		begins(1)()
 		synctest.Wait()
 		check.OK(t, check.Err(s.take(t.Context(), 1, nil)))
