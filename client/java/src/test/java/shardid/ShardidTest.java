@@ -264,7 +264,8 @@ public final class ShardidTest {
             leases.after = System.currentTimeMillis() + 300; // a time to come
             leases.lost = true;
             eventually("a later lease", () -> s.workerId() == 4);
-            check((s.next() >> 8) + EPOCH > leases.after, "too early");
+            last = s.next();
+            check((last >> 8) + EPOCH > leases.after, "too early");
 
             new Thread(s::close).start();
             AtomicLong highest = new AtomicLong(last);
