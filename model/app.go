@@ -222,7 +222,7 @@ func (l Limit) Check(key ListKey, index int64) error {
 	if index < 1 || index <= key.LastIndexWithin(l.MaxID) {
 		return nil
 	}
-	return fmt.Errorf("%w: IDs of app %d up to %d may have been issued, or are to be left out: a max limit ID must "+
+	return fmt.Errorf("%w: IDs of app %d up to %d may have been issued, or are to be skipped: a max limit ID must "+
 		"be that or more, or 0 for none; %d would leave no ID, or repeat some",
 		ErrRefused, key.App, key.Compose(min(index, MaxIndex)), l.MaxID)
 }

@@ -51,5 +51,5 @@ func inUTC(_ []string, a slog.Attr) slog.Attr {
 // tellBadRows tells of rows that cannot be used, each time that they are read. Safe for concurrent use.
 func tellBadRows(log *slog.Logger) func(error) {
 	limited := &background.RateLimitedLog{Logger: log, Every: badRowEvery, Burst: badRowLines}
-	return func(err error) { limited.Log(slog.LevelWarn, "row left out: mend or delete it", "error", err) }
+	return func(err error) { limited.Log(slog.LevelWarn, "row skipped: correct or delete it", "error", err) }
 }

@@ -213,7 +213,7 @@ func (a *App) apiOptions() httpapi.Options {
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil
 	if a.segment != nil {
-		o.Segments, o.Tags = a.segment, a.db.Tags
+		o.Segments, o.Tags = a.segment, a.db.FindTags
 	}
 	counted := access.Lease
 	for _, m := range a.modes {

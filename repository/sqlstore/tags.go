@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -53,14 +54,28 @@ func (r tagRow) tag(region model.Region) model.Tag {
 // Tags reads every tag, ordered by name. A row that cannot be used is skipped
 // and told to Options.OnBadRow. Errors: *model.StoreError.
 func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
-	tags, err := s.usableTags(ctx, "1 = 1")
-	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) }) // the table may ignore case
-	return tags, err
+	rows, err := s.readTags(ctx, "1 = 1")
+	return s.usableTags(rows), err
+}
+
+// FindTags reads tags as Tags does, those whose name contains a text, in any case: the first ones by name, limit at
+// most. total is how many rows there are, also those that cannot be used.
+func (s *Store) FindTags(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error) {
+	const where = "LOWER(t.biz_tag) LIKE ? ESCAPE '!'"
+	like := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(search)) + "%"
+	rows, err := s.readTags(ctx, where+" ORDER BY t.biz_tag LIMIT ?", like, limit)
+	if total = len(rows); err == nil && total == limit {
+		total, err = query[int](s.gorm.WithContext(ctx), "count",
+			"SELECT COUNT(*) FROM "+tagTable+" AS t WHERE "+where, like)
+		err = s.explain("count the tags", err)
+	}
+	return s.usableTags(rows), total, err
 }
 
 // TagsNamed reads tags as Tags does, those of some names; others that the table takes for the same may be among them.
 func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
-	return s.usableTags(ctx, "t.biz_tag IN ?", names)
+	rows, err := s.readTags(ctx, "t.biz_tag IN ?", names)
+	return s.usableTags(rows), err
 }
 
 // Tag reads one tag. Errors: model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
@@ -96,8 +111,8 @@ func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows [
 	return rows, s.explain(op, err)
 }
 
-func (s *Store) usableTags(ctx context.Context, where string, args ...any) ([]model.Tag, error) {
-	rows, err := s.readTags(ctx, where, args...)
+// usableTags are the tags of rows that can be used, ordered by name: the table may ignore case.
+func (s *Store) usableTags(rows []tagRow) []model.Tag {
 	tags := make([]model.Tag, 0, len(rows))
 	for _, row := range rows {
 		tag := row.tag(s.opts.Region)
@@ -107,7 +122,8 @@ func (s *Store) usableTags(ctx context.Context, where string, args ...any) ([]mo
 			s.opts.OnBadRow(err)
 		}
 	}
-	return tags, err
+	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
+	return tags
 }
 
 // checkTagRow refuses, with model.ErrInvalidArgument, a row that cannot be used.

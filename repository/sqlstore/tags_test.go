@@ -121,6 +121,19 @@ func TestTagsAreRead(t *testing.T) {
 		check.OK(t, err)
 		check.Equal(t, len(none), 0, "tags of no names")
 
+		for search, want := range map[string]string{
+			"": "4 of 6", "TAG": "3 of 4", "g1X": "1 of 1", "长": "0 of 1",
+			"t%1": "0 of 0", "a_2": "0 of 0", "!": "0 of 0",
+		} {
+			found, total, err := s.FindTags(ctx, search, 5)
+			check.Must(t, err)
+			check.Equal(t, fmt.Sprintf("%d of %d", len(found), total), want, search)
+		}
+		found, total, err := s.FindTags(ctx, "tag", 2)
+		if err != nil || len(found) != 2 || total != 4 || found[1].Name != "tag0" && found[1].Name != "TAG1x" {
+			t.Errorf("%+v of %d, %v", found, total, err)
+		}
+
 		addTag(t, s, "Order", 10)
 		order := model.TagRequest{Tag: "Order"}
 		wantTag(t, s, order, model.TagSegment{First: 1, End: 11, Step: 10})

@@ -75,10 +75,11 @@ type Options struct {
 // Reads is what the pages show. Errors of those that read the database: *model.StoreError, or the context's.
 type Reads struct {
 	Metrics prometheus.Gatherer // for /metrics
-	// Segments is what this replica holds of tags, for /cache; Tags is what the database holds, for /cache and
-	// /db. Both are nil with the segment mode disabled.
+	// Segments is what this replica holds of tags, for /cache; Tags finds those of the database whose name contains
+	// a text, for /cache and /db: the first ones by name, and how many there are. Both are nil with the segment mode
+	// disabled.
 	Segments Segments
-	Tags     func(context.Context) ([]model.Tag, error)
+	Tags     func(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error)
 	// Names are the names of worker IDs, for /api/names.
 	Names func(context.Context) ([]model.NameUse, error)
 	// Spaces are those of sequences, for /api/sequences.
@@ -161,10 +162,10 @@ func (a *API) route() *gin.Engine {
 		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
 		"/api/replicas":       page(readOnce(a, a.opts.Replicas)),
-		"/api/names": page(listed(a, "names", a.opts.Names, func(u model.NameUse) string { return u.Name.Name },
-			admin.NewNameItem)),
-		"/api/sequences": page(listed(a, "spaces", a.opts.Spaces, func(u model.SpaceUse) string { return u.Name },
-			admin.NewSpaceItem)),
+		"/api/names": page(listed(a, "names", amongAll(a.opts.Names,
+			func(u model.NameUse) string { return u.Name.Name }), admin.NewNameItem)),
+		"/api/sequences": page(listed(a, "spaces", amongAll(a.opts.Spaces,
+			func(u model.SpaceUse) string { return u.Name }), admin.NewSpaceItem)),
 	} {
 		routeGet(e, path, handler)
 	}

@@ -150,11 +150,16 @@ func (h held) View(row model.Tag) segment.View {
 	return segment.View{Name: row.Name, Step: row.Step}
 }
 
-func fakeTags(context.Context) ([]model.Tag, error) {
-	return []model.Tag{
-		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded},
+func fakeTags(_ context.Context, search string, limit int) (found []model.Tag, total int, err error) {
+	for _, tag := range []model.Tag{
 		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded},
-	}, nil
+		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded},
+	} {
+		if strings.Contains(tag.Name, search) {
+			found = append(found, tag)
+		}
+	}
+	return found[:min(len(found), limit)], len(found), nil
 }
 
 const everyMode = access.Queue | access.Segment | access.Snowflake | access.UID | access.Sequence | access.Lease

@@ -111,17 +111,20 @@ const (
 	readTimeout = 2 * time.Second
 )
 
-// once reads what is costly to read once in readingAge. Those who ask while it is read wait
-// for it; it does not end with the request that causes it.
-func once[T any](a *API, read func(context.Context) (T, error)) func(context.Context) (T, error) {
+// once reads what is costly to read once in readingAge, as long as all ask for the same. Those who ask while it is read
+// wait for it; it does not end with the request that causes it.
+func once[What comparable, T any](
+	a *API, read func(context.Context, What) (T, error),
+) func(context.Context, What) (T, error) {
 	var latest struct {
 		at     time.Time // zero before the first
 		change int64     // by administration, the last one then: any later one outdates it
-		what   T         // not changed afterwards
+		what   What
+		got    T // not changed afterwards
 		err    error
 	}
 	turn := make(chan struct{}, 1) // holds one while it is read; guards the latest
-	return func(ctx context.Context) (none T, err error) {
+	return func(ctx context.Context, what What) (none T, err error) {
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
@@ -129,13 +132,13 @@ func once[T any](a *API, read func(context.Context) (T, error)) func(context.Con
 			return none, ctx.Err()
 		}
 		change := a.changes.Load()
-		if latest.at.IsZero() || time.Since(latest.at) >= readingAge || latest.change != change {
+		if latest.at.IsZero() || time.Since(latest.at) >= readingAge || latest.change != change || latest.what != what {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 			defer cancel()
-			latest.what, latest.err = read(bounded)
-			latest.at, latest.change = time.Now(), change
+			latest.got, latest.err = read(bounded, what)
+			latest.at, latest.change, latest.what = time.Now(), change, what
 		}
-		return latest.what, latest.err
+		return latest.got, latest.err
 	}
 }
 
@@ -148,21 +151,28 @@ const (
 
 // readOnce answers with what is read once in readingAge.
 func readOnce[T any](a *API, read func(context.Context) T) route {
-	get := once(a, func(ctx context.Context) (T, error) { return read(ctx), nil })
-	return func(ctx context.Context, _ *gin.Context) (any, error) { return get(ctx) }
+	get := once(a, func(ctx context.Context, _ struct{}) (T, error) { return read(ctx), nil })
+	return func(ctx context.Context, _ *gin.Context) (any, error) { return get(ctx, struct{}{}) }
 }
 
-// listed answers {"code":0,MANY:[…],"total":N} with the rows whose name contains what the query searches, in any case.
-// They are read once in readingAge, and sorted by name. total is there when the answer does not have all that were
-// found. Errors: model.ErrInvalidArgument, and those of read.
+// window is what a page shows: of the things whose name contains search, in any case, the first ones by name.
+type window struct {
+	search string
+	limit  int
+}
+
+// seen is what a window shows, and how many things it has to choose from.
+type seen[Row any] struct {
+	rows  []Row
+	total int
+}
+
+// listed answers {"code":0,MANY:[…],"total":N} with the rows of the window that the query asks for. total is there when
+// the answer does not have all that were found. Errors: model.ErrInvalidArgument, and those of find.
 func listed[Row, Item any](
-	a *API, many string, read func(context.Context) ([]Row, error), name func(Row) string, show func(Row) Item,
+	a *API, many string, find func(context.Context, window) (seen[Row], error), show func(Row) Item,
 ) route {
-	get := once(a, func(ctx context.Context) ([]Row, error) {
-		all, err := read(ctx)
-		all = slices.SortedFunc(slices.Values(all), func(x, y Row) int { return cmp.Compare(name(x), name(y)) })
-		return all, err // databases have other orders
-	})
+	get := once(a, find)
 	return func(ctx context.Context, c *gin.Context) (any, error) {
 		limit := thingsShown
 		given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
@@ -172,42 +182,58 @@ func listed[Row, Item any](
 		if err != nil {
 			return nil, err
 		}
-		rows, err := get(ctx)
+		found, err := get(ctx, window{given[0].text, limit})
 		if err != nil {
 			return nil, err
 		}
-		search, found, items := strings.ToLower(given[0].text), 0, []Item{} // none is [], not null
-		for _, row := range rows {
-			if !strings.Contains(strings.ToLower(name(row)), search) {
-				continue
-			}
-			if found++; found <= limit {
-				items = append(items, show(row))
-			}
+		items := make([]Item, len(found.rows)) // none is [], not null
+		for i, row := range found.rows {
+			items[i] = show(row)
 		}
 		answer := map[string]any{"code": 0, many: items}
-		if found > limit {
-			answer["total"] = found
+		if found.total > limit {
+			answer["total"] = found.total
 		}
 		return answer, nil
 	}
 }
 
+// amongAll finds rows by a reading of all.
+func amongAll[Row any](
+	read func(context.Context) ([]Row, error), name func(Row) string,
+) func(context.Context, window) (seen[Row], error) {
+	return func(ctx context.Context, w window) (found seen[Row], err error) {
+		all, err := read(ctx)
+		search := strings.ToLower(w.search)
+		all = slices.DeleteFunc(all, func(r Row) bool { return !strings.Contains(strings.ToLower(name(r)), search) })
+		slices.SortFunc(all, func(x, y Row) int { return cmp.Compare(name(x), name(y)) }) // databases have other orders
+		return seen[Row]{all[:min(len(all), w.limit)], len(all)}, err
+	}
+}
+
+// tags finds rows of leaf_alloc.
+func (a *API) tags(ctx context.Context, w window) (found seen[model.Tag], err error) {
+	found.rows, found.total, err = a.opts.Tags(ctx, w.search, w.limit)
+	return found, err
+}
+
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot
 // be read it shows those that are used.
 func (a *API) cache() gin.HandlerFunc {
-	tags := func(ctx context.Context) ([]model.Tag, error) {
-		tags, err := a.opts.Tags(ctx)
-		if err == nil {
-			return tags, nil
-		}
-		tags = nil
+	used := amongAll(func(context.Context) (tags []model.Tag, _ error) {
 		for _, used := range a.opts.Segments.Used() {
 			tags = append(tags, model.Tag{Name: used.Name})
 		}
 		return tags, nil
+	}, func(t model.Tag) string { return t.Name })
+	find := func(ctx context.Context, w window) (seen[model.Tag], error) {
+		found, err := a.tags(ctx, w)
+		if err != nil {
+			return used(ctx, w)
+		}
+		return found, nil
 	}
-	return monitorPage(a, "cache", tags, func(t model.Tag) segment.View { return a.opts.Segments.View(t) })
+	return monitorPage(a, "cache", find, func(t model.Tag) segment.View { return a.opts.Segments.View(t) })
 }
 
 // dbTag is a row of leaf_alloc, named as Leaf's LeafAlloc.
@@ -222,7 +248,7 @@ type dbTag struct {
 
 // db shows the rows of leaf_alloc, Leaf's page of that name.
 func (a *API) db() gin.HandlerFunc {
-	return monitorPage(a, "db", a.opts.Tags, func(t model.Tag) dbTag {
+	return monitorPage(a, "db", a.tags, func(t model.Tag) dbTag {
 		return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt}
 	})
 }
@@ -230,9 +256,9 @@ func (a *API) db() gin.HandlerFunc {
 // monitorPage answers with tags in the form that the client wants: JSON, or the HTML of that name, which is escaped
 // and has no script.
 func monitorPage[Item any](
-	a *API, name string, tags func(context.Context) ([]model.Tag, error), show func(model.Tag) Item,
+	a *API, name string, find func(context.Context, window) (seen[model.Tag], error), show func(model.Tag) Item,
 ) gin.HandlerFunc {
-	read := listed(a, "tags", tags, func(t model.Tag) string { return t.Name }, show)
+	read := listed(a, "tags", find, show)
 	program := a.serveJSON(http.StatusOK, read)
 	return func(c *gin.Context) {
 		switch {

@@ -19,7 +19,7 @@ import (
 
 // tableAway has a table of tags that cannot be read.
 func tableAway(o *Options) {
-	o.Tags = func(context.Context) ([]model.Tag, error) { return nil, storeAway() }
+	o.Tags = func(context.Context, string, int) ([]model.Tag, int, error) { return nil, 0, storeAway() }
 }
 
 // pageExchanges are the answers of the pages that show what the replica holds.
@@ -33,7 +33,8 @@ func pageExchanges() []exchange {
 		return `{"code":0,"` + list + `":[` + strings.Join(items, ",") + "]" + rest + "}"
 	}
 	empty := func(o *Options) {
-		o.Segments, o.Tags = held(nil), func(context.Context) ([]model.Tag, error) { return nil, nil }
+		o.Segments = held(nil)
+		o.Tags = func(context.Context, string, int) ([]model.Tag, int, error) { return nil, 0, nil }
 	}
 	all := []exchange{
 		{target: "/cache", accept: json, says: `"value1":2007,"step1":4000,"max1":6001`},
@@ -48,6 +49,7 @@ func pageExchanges() []exchange {
 		{name: "HTML of a part", target: "/cache?limit=1", says: "1 of 2 tags."},
 		{target: "/db", accept: json, body: page("tags", "", rowA, rowZ)},
 		{target: "/db?limit=1", accept: json, body: page("tags", `,"total":2`, rowA)},
+		{target: "/db?search=z", accept: json, body: page("tags", "", rowZ)},
 		{name: "none", target: "/db", change: empty, says: "There are no tags."},
 		{name: "HTML", target: "/db", accept: browserAccept, says: "<td>z</td><td>6001</td><td>2000</td>" +
 			"<td>2026-11-20 08:18:00</td><td>of &lt;b&gt;Leaf&lt;/b&gt;</td>"},
@@ -83,7 +85,7 @@ func pageExchanges() []exchange {
 	for _, target := range []string{"/db", "/api/names", "/api/sequences"} {
 		all = append(all, exchange{name: "away", target: target, status: 503, code: -1,
 			says:   "database: read leaf_alloc: connection refused: start it",
-			change: func(o *Options) { o.Tags, o.Names, o.Spaces = away.Tags, away.Names, away.Spaces }})
+			change: func(o *Options) { tableAway(o); o.Names, o.Spaces = away.Names, away.Spaces }})
 	}
 	for _, target := range []string{"/db", "/cache", "/api/names", "/api/sequences"} {
 		for _, limit := range []string{"0", "5001", ""} {
@@ -130,7 +132,7 @@ func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
 	}
 	return newAPIOf(func(o *Options) {
 		o.Status = func(context.Context) Status { read(); return Status{} }
-		o.Tags = func(context.Context) ([]model.Tag, error) { read(); return nil, *err }
+		o.Tags = func(context.Context, string, int) ([]model.Tag, int, error) { read(); return nil, 0, *err }
 	}), &reads
 }
 
@@ -175,7 +177,9 @@ func TestReadingOfAStoreThatFails(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		hang := newAPIOf(func(o *Options) {
-			o.Tags = func(ctx context.Context) ([]model.Tag, error) { return nil, waitForEnd(ctx) }
+			o.Tags = func(ctx context.Context, _ string, _ int) ([]model.Tag, int, error) {
+				return nil, 0, waitForEnd(ctx)
+			}
 		})
 		start, w := time.Now(), httptest.NewRecorder() // w is of who has gone
 		wantAnswer(t, ask(hang, http.MethodGet, "/db"), 503,
@@ -186,7 +190,10 @@ func TestReadingOfAStoreThatFails(t *testing.T) {
 		check.Equal(t, ask(api, http.MethodGet, "/db").Code, 200)
 		leaving, leave := context.WithCancel(t.Context())
 		left := newAPIOf(func(o *Options) {
-			o.Tags = func(ctx context.Context) ([]model.Tag, error) { leave(); return nil, ctx.Err() }
+			o.Tags = func(ctx context.Context, _ string, _ int) ([]model.Tag, int, error) {
+				leave()
+				return nil, 0, ctx.Err()
+			}
 		})
 		left.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(leaving, http.MethodGet, "/db", nil))
 		check.Equal(t, ask(left, http.MethodGet, "/db").Code, 200)

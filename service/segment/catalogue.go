@@ -186,7 +186,7 @@ func (s *Service) readPart(names []string) (all bool, err error) {
 		numbers, err := row.Numbers()
 		t, inUse := s.tags.Load(name)
 		if err != nil || inUse && exists && !t.numbers.Same(numbers) {
-			s.events.Log(slog.LevelError, "a tag is left out: its pattern in shardid_number cannot be used, or is not "+
+			s.events.Log(slog.LevelError, "a tag is skipped: its pattern in shardid_number cannot be used, or is not "+
 				"the one that the tag had, and a pattern never changes: add a tag of another name", "tag", name,
 				"error", err)
 			exists = false

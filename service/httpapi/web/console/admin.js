@@ -104,11 +104,11 @@ export class Admin {
     this.#guard();
   }
 
-  /** Looks whether the token is right, and what there is to change. */
+  /** Looks what there is to change, and so whether the token is right; for what is new, by an answer that is short. */
   async #load() {
     const task = this.#task;
     await this.#busy(async () => {
-      const { answer } = await ask(task.path, { token: this.#token });
+      const { answer } = await ask(task.does === 'create' ? 'admin/log' : task.path, { token: this.#token });
       if (task !== this.#task) return;
       this.#before = Object.fromEntries(task.fields.map(([name]) => [name, String(answer[`${name}Str`] ?? answer[name] ?? '')]));
       this.#ready = true;
