@@ -43,24 +43,13 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 				model.ErrInvalidArgument)
 		}
 		if print {
-			if err := needData(cmd.Context(), cfg); err != nil {
-				return err
-			}
+			return c.printPlan(cmd, cfg)
 		}
 		db, err := openDatabase(cmd.Context(), cfg, nil, nil, nil)
 		if err != nil {
 			return err
 		}
 		defer func() { err = cmp.Or(err, db.Close()) }()
-		if print {
-			plan, err := db.MigrationPlan(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return c.print(cmd, map[string]string{"statements": plan}, func(w io.Writer) {
-				fmt.Fprint(w, cmp.Or(plan, "-- nothing to do\n"))
-			})
-		}
 		steps := []string{}
 		tell := func(line string) {
 			if steps = append(steps, line); !c.json {
@@ -86,6 +75,25 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 			return err
 		}
 		return c.print(cmd, map[string][]string{"steps": steps}, nil)
+	})
+}
+
+// printPlan prints the statements that a migration would run.
+func (c *cli) printPlan(cmd *cobra.Command, cfg Config) (err error) {
+	if err := needData(cmd.Context(), cfg); err != nil {
+		return err
+	}
+	db, err := openDatabase(cmd.Context(), cfg, nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, db.Close()) }()
+	plan, err := db.MigrationPlan(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return c.print(cmd, map[string]string{"statements": plan}, func(w io.Writer) {
+		fmt.Fprint(w, cmp.Or(plan, "-- nothing to do\n"))
 	})
 }
 

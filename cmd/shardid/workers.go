@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 
 	"github.com/spf13/cobra"
 )
@@ -32,35 +33,15 @@ another name. The console and /api/replicas show the worker IDs of the replicas 
 			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
 				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
 		}
-		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
-			all := []workerObject{} // none is [], not null
+		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) (err error) {
+			var all []workerObject
 			if isOwn {
-				entries, err := o.db.Workers(workersOptions(cfg)).List(ctx)
-				if err != nil {
-					return err
-				}
-				for _, e := range entries {
-					all = append(all, workerObject{
-						WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign, Name: name,
-						ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
-					})
-				}
+				all, err = ownWorkers(ctx, o.db, cfg)
 			} else {
-				holders, err := o.db.Holders(ctx, name, math.MaxInt32)
-				if err != nil {
-					return err
-				}
-				slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-				for _, h := range holders {
-					w := workerObject{
-						WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, Name: name,
-						ReportedAt: atMs(max(h.Granted, h.Renewed)), ReservedUntil: atMs(h.Until),
-					}
-					if h.Leased {
-						w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
-					}
-					all = append(all, w)
-				}
+				all, err = leasedWorkers(ctx, o.db, name)
+			}
+			if err != nil {
+				return err
 			}
 			return c.print(cmd, all, table(all, "no worker ID has been used yet",
 				"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tREPORTED BY",
@@ -70,6 +51,37 @@ another name. The console and /api/replicas show the worker IDs of the replicas 
 				}))
 		})
 	})
+}
+
+// ownWorkers are the worker IDs of the replicas' own name.
+func ownWorkers(ctx context.Context, db *sqlstore.Store, cfg Config) ([]workerObject, error) {
+	entries, err := db.Workers(workersOptions(cfg)).List(ctx)
+	all := []workerObject{} // none is [], not null
+	for _, e := range entries {
+		all = append(all, workerObject{
+			WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign, Name: cfg.Snowflake.Name,
+			ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
+		})
+	}
+	return all, err
+}
+
+// leasedWorkers are the worker IDs of a name that were leased.
+func leasedWorkers(ctx context.Context, db *sqlstore.Store, name string) ([]workerObject, error) {
+	holders, err := db.Holders(ctx, name, math.MaxInt32)
+	slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
+	all := []workerObject{} // none is [], not null
+	for _, h := range holders {
+		w := workerObject{
+			WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, Name: name,
+			ReportedAt: atMs(max(h.Granted, h.Renewed)), ReservedUntil: atMs(h.Until),
+		}
+		if h.Leased {
+			w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
+		}
+		all = append(all, w)
+	}
+	return all, err
 }
 
 // workerObject is a worker ID in JSON; times are left out that never were.

@@ -133,21 +133,7 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 	_, err = s.take(tx, &m, startStorage(), []countedRow{counted}, func(
 		_ int, starts model.Counter, mark int64,
 	) (model.Counter, bool, error) {
-		last, limit := starts.Last, start.workers-1
-		if last >= limit { // used worker IDs are given out again
-			limit = math.MaxInt64
-		}
-		number, _, next, err := starts.TakeNumbers(mark, 1, limit, m.now)
-		if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-			number, _, next, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
-		}
-		if err == nil && (number > max(last+1, start.workers) || m.NodeLost > 0 && last >= start.workers) {
-			err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
-		}
-		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not "+
-				"have, then run `shardid confirm --uid`", err)
-		}
+		number, next, err := start.number(m, starts, mark)
 		if err != nil {
 			return starts, false, err
 		}
@@ -170,6 +156,26 @@ func (s *Store) newNode(tx *gorm.DB, start nodeStart) (row nodeRow, err error) {
 		return next, true, err
 	})
 	return row, err
+}
+
+// number takes the number of a start.
+func (start nodeStart) number(m moment, starts model.Counter, mark int64) (int64, model.Counter, error) {
+	last, limit := starts.Last, start.workers-1
+	if last >= limit { // used worker IDs are given out again
+		limit = math.MaxInt64
+	}
+	number, _, next, err := starts.TakeNumbers(mark, 1, limit, m.now)
+	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
+		number, _, next, err = starts.TakeNumbers(mark, 1, math.MaxInt64, m.now)
+	}
+	if err == nil && (number > max(last+1, start.workers) || m.NodeLost > 0 && last >= start.workers) {
+		err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
+	}
+	if errors.Is(err, model.ErrUnconfirmed) {
+		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, "+
+			"then run `shardid confirm --uid`", err)
+	}
+	return number, next, err
 }
 
 // nodeCounter is the name of the starts at the witness.
