@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -51,7 +52,8 @@ func ofRelease(binary, dir string, s settings, args ...string) *exec.Cmd {
 
 // TestUpgradeSideBySide: replicas of 0.3.0 continue while the new version migrates their database
 // and serves beside them, take the place of each other in the same folder to and fro, also after
-// both stores were restarted, and every replica issues every kind of ID all the time, none twice.
+// both stores were restarted, and every replica issues every kind of ID all the time, none twice, and
+// numbers of keys in order.
 func TestUpgradeSideBySide(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -66,19 +68,24 @@ func TestUpgradeSideBySide(t *testing.T) {
 		return string(out)
 	}
 	for _, args := range []string{"migrate", "provision --app 1 --name orders",
-		"provision --app 8 --name hidden --scramble", "tags add --tag orders --step 100"} {
+		"provision --app 8 --name hidden --scramble", "tags add --tag orders --step 100", "sequences add --space chat"} {
 		byOld(args)
 	}
 	const hiddenGet = "/get?appId=8&gatePass=alice"
 	f := newFleet(t, s, aliceGet, helloGet, hiddenGet, segmentGet+"orders", snowflakeGet, uidGet)
-	f.release = old
-	f.add(2)
-	f.serves()
+	var numbered rig.Order
+	addTwo := func(release string) {
+		f.release = release
+		f.add(2)
+		for _, p := range f.places[len(f.places)-2:] {
+			f.callers = append(f.callers, number(p, &numbered))
+		}
+		f.serves()
+		reach(t, &numbered, numbered.Count()+300)
+	}
+	addTwo(old)
 	must(t, s, "migrate")
-	f.serves()
-	f.release = ""
-	f.add(2)
-	f.serves()
+	addTwo("")
 	for command, says := range map[string]string{
 		"apps": "orders", "tags": "orders", "doctor": "database", "migrate": "",
 	} {
@@ -114,7 +121,9 @@ func TestUpgradeSideBySide(t *testing.T) {
 	f.serves()
 	again(two, "")
 	f.serves()
+	reach(t, &numbered, numbered.Count()+300)
 	f.settle()
+	numbered.Settle(t, "sequences")
 	if out := must(t, s, "doctor"); strings.Contains(out, "unsafe") || strings.Contains(out, "warn") {
 		t.Errorf("doctor: %s", out)
 	}
