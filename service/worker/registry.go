@@ -32,7 +32,8 @@ type Registry interface {
 type File interface {
 	// Identity is that of the data folder.
 	Identity() string
-	// Load returns the lease of the last life, and false when there was none.
+	// Load returns the lease of the last life, and false when there was none. Its After is its Reserved: all of it
+	// may have been used.
 	Load() (model.Lease, bool)
 	// Store writes the lease durably: when it returns nil, a power cut does not
 	// undo it.

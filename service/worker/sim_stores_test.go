@@ -285,7 +285,9 @@ func (f simFile) Close() error     { return nil }
 
 func (f simFile) Load() (model.Lease, bool) {
 	if l := f.inst.disk.lease; l != nil && l.Registry[:4] == f.inst.registry().identity[:4] {
-		return *l, true
+		kept := *l
+		kept.After = kept.Reserved
+		return kept, true
 	}
 	return model.Lease{}, false
 }

@@ -277,7 +277,7 @@ func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 		errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
 		return errors.Join(cause, k.disown())
-	case !isAway(cause), errors.Is(cause, ErrClockOff), !k.allowed:
+	case !isAway(cause), !k.allowed:
 		k.end(cause)
 		return cause
 	case !k.held && !k.resume():
@@ -295,7 +295,6 @@ func (k *Keeper) resume() bool {
 	if !ok || k.denied || left <= margin.Milliseconds() {
 		return false
 	}
-	old.After = max(old.After, old.Reserved)
 	k.begin(old)
 	k.offline = true
 	k.trust = mono + time.Duration(left)*time.Millisecond - margin
