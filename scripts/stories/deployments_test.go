@@ -68,7 +68,8 @@ func TestUpgradeSideBySide(t *testing.T) {
 		return string(out)
 	}
 	for _, args := range []string{"migrate", "provision --app 1 --name orders",
-		"provision --app 8 --name hidden --scramble", "tags add --tag orders --step 100", "sequences add --space chat"} {
+		"provision --app 8 --name hidden --scramble", "tags add --tag orders --step 100",
+		"sequences add --space chat"} {
 		byOld(args)
 	}
 	const hiddenGet = "/get?appId=8&gatePass=alice"
