@@ -114,7 +114,16 @@ func victim(w *world) {
 // redisAway: tags are refilled without it. Before that it begins another life, which only processes that run hold
 // to vouch: for one that was killed while it held the earlier life all others wait 15 minutes.
 func redisAway(w *world) {
+	const named = "SELECT COUNT(*) FROM shardid_deployment WHERE witness NOT IN ('', ?)"
+	var before string
+	check.Must(w.t, w.sql.QueryRowContext(w.t.Context(), "SELECT witness FROM shardid_deployment").Scan(&before))
 	redisEmpty(w)
+	w.until("the other life is named", func() error {
+		if w.number(named, before) == 0 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 	w.rest()
 	n := w.somePair().leader()
 	n.Kill()
