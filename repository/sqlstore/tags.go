@@ -58,11 +58,12 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 	return s.usableTags(rows), err
 }
 
-// FindTags reads tags as Tags does, those whose name contains a text, in any case: the first ones by name, limit at
-// most. total is how many rows there are, also those that cannot be used.
+// FindTags reads tags as Tags does, those whose name contains a text: the first ones by name, limit at most. It ignores
+// the case of letters of which the database knows it, SQLite of ASCII alone. total is how many rows there are, also
+// those that cannot be used.
 func (s *Store) FindTags(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error) {
-	const where = "LOWER(t.biz_tag) LIKE ? ESCAPE '!'"
-	like := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(search)) + "%"
+	const where = "LOWER(t.biz_tag) LIKE LOWER(?) ESCAPE '!'"
+	like := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(search) + "%"
 	rows, err := s.readTags(ctx, where+" ORDER BY t.biz_tag LIMIT ?", like, limit)
 	if total = len(rows); err == nil && total == limit {
 		total, err = query[int](s.gorm.WithContext(ctx), "count",

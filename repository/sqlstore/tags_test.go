@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +114,6 @@ func TestTagsAreRead(t *testing.T) {
 		check.Is(t, check.Err(s.Tag(ctx, "tag77")), model.ErrInvalidArgument)
 		tags, err := s.TagsNamed(ctx, []string{"tag2", "none", "zahlen", "tag77"})
 		check.Must(t, err)
-		slices.SortFunc(tags, func(a, b model.Tag) int { return strings.Compare(a.Name, b.Name) })
 		check.Equal(t, len(tags) == 2 && tags[0].Name == "tag2" && tags[1].Pattern == "Z{seq:4}", true, tags)
 		none, err := s.TagsNamed(ctx, nil)
 		check.OK(t, err)
@@ -129,6 +127,10 @@ func TestTagsAreRead(t *testing.T) {
 			check.Must(t, err)
 			check.Equal(t, fmt.Sprintf("%d of %d", len(found), total), want, search)
 		}
+		addTag(t, s, "Äpfel", 10)
+		found, _, err := s.FindTags(ctx, "Äp", 5)
+		check.OK(t, err)
+		check.Equal(t, len(found), 1, "tags with Äp")
 		found, total, err := s.FindTags(ctx, "tag", 2)
 		if err != nil || len(found) != 2 || total != 4 || found[1].Name != "tag0" && found[1].Name != "TAG1x" {
 			t.Errorf("%+v of %d, %v", found, total, err)

@@ -198,11 +198,11 @@ func listed[Row, Item any](
 	}
 }
 
-// amongAll finds rows by a reading of all.
+// amongAll finds the rows of a window by a reading of all.
 func amongAll[Row any](
 	read func(context.Context) ([]Row, error), name func(Row) string,
 ) func(context.Context, window) (seen[Row], error) {
-	return func(ctx context.Context, w window) (found seen[Row], err error) {
+	return func(ctx context.Context, w window) (seen[Row], error) {
 		all, err := read(ctx)
 		search := strings.ToLower(w.search)
 		all = slices.DeleteFunc(all, func(r Row) bool { return !strings.Contains(strings.ToLower(name(r)), search) })
@@ -211,7 +211,7 @@ func amongAll[Row any](
 	}
 }
 
-// tags finds rows of leaf_alloc.
+// tags finds the rows of leaf_alloc that a window shows.
 func (a *API) tags(ctx context.Context, w window) (found seen[model.Tag], err error) {
 	found.rows, found.total, err = a.opts.Tags(ctx, w.search, w.limit)
 	return found, err

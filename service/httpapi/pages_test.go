@@ -158,6 +158,10 @@ func TestPagesAreReadOnceASecond(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			ask(api, http.MethodGet, target)
 			check.Equal(t, reads.Load(), 2, target, "is read, a second later")
+			if target != "/api/status" {
+				ask(api, http.MethodGet, target+"?search=x")
+				check.Equal(t, reads.Load(), 3, target, "is read for another search")
+			}
 		})
 	}
 }

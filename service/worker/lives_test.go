@@ -98,6 +98,11 @@ func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
 		t.Errorf("others may follow after %+d and %+d ms, the file has %+d and %+d", row.Reserved-someday,
 			row.Expires-someday, file.Reserved-someday, file.Expires-someday)
 	}
+	m.registry.failing["release"] = errAway
+	l := m.boot()
+	check.Is(t, l.steps(), ErrClockOff, "the release is not heard of")
+	l.refuses("a clock that is off", model.ErrNoLease)
+	check.Equal(t, m.folder.lease.Reserved, file.Reserved, "what the file reserves")
 }
 
 // A lease that was lost is taken anew at once, and what continues in the file is confirmed, unless another had it.

@@ -277,7 +277,7 @@ func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 		errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
 		return errors.Join(cause, k.disown())
-	case !isAway(cause), !k.allowed:
+	case !isAway(cause), errors.Is(cause, ErrClockOff), !k.allowed:
 		k.end(cause)
 		return cause
 	case !k.held && !k.resume():
