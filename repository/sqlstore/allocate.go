@@ -29,7 +29,7 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 		return err
 	})
 	if err != nil {
-		return slices.Repeat([]model.Allocation{{Err: s.fail(ctx, op, err)}}, len(reqs))
+		return slices.Repeat([]model.Allocation{{Err: s.answer(ctx, op, err)}}, len(reqs))
 	}
 	return out
 }
@@ -131,32 +131,26 @@ func (s *Store) raiseLists(
 func listCounter(k model.ListKey) string { return "l:" + k.String() }
 
 // lockLists reads the latest committed rows and locks them, in the order of the
-// primary key so that two transactions cannot wait for each other. As the first
-// statement it sees the latest rows under every isolation level. MySQL would scan, and
+// primary key so that two transactions cannot wait for each other. MySQL would scan, and
 // lock, the whole of a small table without the index. SQLite's lock was taken by
 // BEGIN; its dialect leaves FOR UPDATE out. max_id is raised to the tombstones: a row that
 // was inserted by hand, or restored, may have less than was issued before the deletion.
-// What is stored is in Stored.
 func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
 	var found []allocRow
 	err := tx.Table(table + s.either(" FORCE INDEX (PRIMARY)", "")).Clauses(clause.Locking{Strength: "UPDATE"}).
-		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, taken_at, " +
-			"last_max_id, doubt, last_change, tokens").
+		Joins("LEFT JOIN " + deletedTable + " AS d USING (app_id, shard_id)").
+		Select("app_id, app_name, " + table + ".max_id, shard_id, step, max_limit_id, limit_policy, current_step, " +
+			"taken_at, last_max_id, doubt, last_change, tokens, d.max_id AS buried").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("lock rows: %w", err)
 	}
 	rows := make(map[model.ListKey]allocRow, len(found))
-	if len(found) == 0 {
-		return rows, nil
-	}
-	before, err := tombstones(tx, reqs)
 	for _, row := range found {
-		key := model.ListKey{App: uint8(row.AppID), Shard: uint8(row.ShardID)}
-		row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before[key])
-		rows[key] = row
+		row.Stored, row.MaxID = row.MaxID, max(row.MaxID, row.Buried)
+		rows[model.ListKey{App: uint8(row.AppID), Shard: uint8(row.ShardID)}] = row
 	}
-	return rows, err
+	return rows, nil
 }
 
 // whereKeys is one condition for each app.

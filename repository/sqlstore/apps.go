@@ -25,8 +25,9 @@ type allocRow struct {
 	CurrentStep int64
 	LastMaxID   int64
 	Counter     counterRow `gorm:"embedded"`
-	// Stored is the row's own max_id where MaxID was raised to what had been handed
-	// out before the app was deleted; see lockLists.
+	// Buried is what had been handed out before the app was deleted, to which lockLists raises MaxID, and
+	// Stored the row's own max_id.
+	Buried int64 `gorm:"->"`
 	Stored int64 `gorm:"-"`
 }
 

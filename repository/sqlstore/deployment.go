@@ -51,11 +51,15 @@ type deploymentRow struct {
 	// Region is model.Region.String of the IDs that are issued.
 	Region string
 
-	Now   int64
-	Host  string
-	Life  string
-	Group string // of MySQL's group replication
-	// Status is what the server counts since its start, as name=value and in lower case.
+	Now  int64
+	Host string
+	Life string
+	// Connection is another one for each connection and each start of a server, also behind a proxy that keeps
+	// the client's connection when it opens another one to the server.
+	Connection string
+	// Group, of MySQL's group replication, and Status, what the server counts since its start, as name=value
+	// and in lower case, are read once for each connection; see serverStart.
+	Group  string
 	Status string
 	// MadeAt is when the tables were made on this server, 0: they are older than what this
 	// process has seen of the row, or nobody knows.
@@ -94,6 +98,8 @@ type seen struct {
 	changedAt time.Time
 	hold      hold
 	vouching  Vouching // Since is that of hold
+	// starts has what servers said when a connection was new, by deploymentRow.Connection.
+	starts map[string]serverStart
 }
 
 // A need is what a transaction asks of the row of the deployment, beside that it is this server's.
@@ -104,6 +110,8 @@ const (
 	// transaction that writes the row owns it.
 	toShare need = iota
 	toOwn
+	// toOwnNow is toOwn that fails where it would have to wait; see isLocked.
+	toOwnNow
 	// toCount is for what hands out times: how old a copy is can only be told while the clocks agree.
 	toCount
 	// toTake is for what takes numbers: clocks agree, and others have had the time to say what a copy lacks.
@@ -125,6 +133,8 @@ func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
 	switch {
 	case slices.Contains(needs, toOwn):
 		lock = exclusive
+	case slices.Contains(needs, toOwnNow):
+		lock = exclusive + " NOWAIT"
 	case slices.Contains(needs, toShare):
 		lock = share
 	}
@@ -177,15 +187,17 @@ const (
 	globalStatus = "/*M!100000 information_schema *//*!80000 performance_schema */.global_status"
 	// serverNow is the server's clock, Unix ms.
 	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
-	// identityColumns are the server's own name, its life, the name of its group, if it is a member of
-	// one, and what it counts since its start. Only MariaDB reads a comment of the first kind, only MySQL
-	// the second. The end of MariaDB's UUIDs, which stays the same until it stops, is random at each
-	// start, then the address of its network card.
+	// identityColumns are the server's own name, its life, and the connection. Only MariaDB reads a comment of the
+	// first kind, only MySQL the second. The end of a UUID stays the same until the server stops: it is random at
+	// each start, then the address of the network card.
 	identityColumns = "/*M!100000 CONCAT_WS('|', @@hostname, @@port, @@datadir) *//*!80000 @@server_uuid */ AS host, " +
 		"/*M!100000 CONCAT_WS('-', RIGHT(UUID(), 17), @@server_id) *//*!80000 '' */ AS life, " +
-		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables " +
-		"WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`, " +
-		"(SELECT GROUP_CONCAT(LOWER(variable_name), '=', variable_value SEPARATOR ' ') FROM " +
+		"CONCAT_WS('-', CONNECTION_ID(), RIGHT(UUID(), 17)) AS connection"
+	// startColumns are the name of the server's group, if it is a member of one, and what it counts since its
+	// start: for these it looks at all of its variables, and at all of its threads.
+	startColumns = "/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM " +
+		"performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '') */ " +
+		"AS `group`, (SELECT GROUP_CONCAT(LOWER(variable_name), '=', variable_value SEPARATOR ' ') FROM " +
 		globalStatus + " WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup +
 		"')) AS status"
 )
@@ -195,9 +207,50 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	return s.readRow(tx, lock, false)
 }
 
+// readRow reads the row, the server that holds it, and, with others, the rows of all replicas. What the server says of
+// its start is read when the connection is new, and once more before the server is taken for another one than the row
+// names: a server may have joined a group since.
 func (s *Store) readRow(tx *gorm.DB, lock string, others bool) (moment, error) {
+	m, err := s.selectRow(tx, lock, others, "")
+	if err != nil || s.server == nil {
+		return m, err
+	}
+	madeAt, err := s.madeAt(tx, m)
+	if err != nil {
+		return m, err
+	}
+	m.MadeAt = madeAt
+	s.seen.mu.Lock()
+	start, known := s.seen.starts[m.Connection]
+	s.seen.mu.Unlock()
+	if m.server = m.identify(start); !known || !m.recorded().Is(m.server) {
+		if m, err = s.selectRow(tx, lock, others, ", "+startColumns); err != nil {
+			return m, err
+		}
+		if start, err = m.start(); err != nil {
+			return m, err
+		}
+		m.MadeAt = madeAt
+		m.server = m.identify(start)
+		s.keepStart(m.Connection, start)
+	}
+	// A higher rate than before waits until copies know of it.
+	m.listRate, m.tagRate = min(s.opts.ListRate, m.ListRate), min(s.opts.TagRate, m.TagRate)
+	if m.Now < m.RatesFrom {
+		m.listRate, m.tagRate = min(m.listRate, DefaultListRate), min(m.tagRate, DefaultTagRate)
+	}
+	m.kept = m.Since
+	if !m.server.BootedAt.IsZero() { // in whole seconds: it had started by the end of that one
+		m.kept = max(m.kept, min(m.Now, (m.server.BootedAt.Unix()+1)*1000))
+	}
+	return m, nil
+}
+
+// selectRow is the statement of readRow, with some further columns.
+func (s *Store) selectRow(tx *gorm.DB, lock string, others bool, further string) (moment, error) {
 	var m moment
-	columns := s.either(serverNow+" AS now, @@global.read_only AS frozen, "+identityColumns, "0 AS now, '0' AS frozen")
+	columns := s.either(serverNow+" AS now, @@global.read_only AS frozen, "+identityColumns+further,
+		"0 AS now, '0' AS frozen")
 	before := s.opts.Now()
 	from := deploymentTable
 	if others {
@@ -225,21 +278,6 @@ func (s *Store) readRow(tx *gorm.DB, lock string, others bool) (moment, error) {
 	}
 	m.now, m.local = time.UnixMilli(m.Now), before
 	m.apart = clockApart(m.now, before, s.opts.Now())
-	if m.MadeAt, err = s.madeAt(tx, m); err != nil {
-		return m, err
-	}
-	if m.server, err = identify(m); err != nil {
-		return m, err
-	}
-	// A higher rate than before waits until copies know of it.
-	m.listRate, m.tagRate = min(s.opts.ListRate, m.ListRate), min(s.opts.TagRate, m.TagRate)
-	if m.Now < m.RatesFrom {
-		m.listRate, m.tagRate = min(m.listRate, DefaultListRate), min(m.tagRate, DefaultTagRate)
-	}
-	m.kept = m.Since
-	if !m.server.BootedAt.IsZero() { // in whole seconds: it had started by the end of that one
-		m.kept = max(m.kept, min(m.Now, (m.server.BootedAt.Unix()+1)*1000))
-	}
 	return m, nil
 }
 
@@ -268,8 +306,8 @@ func clockApart(server, before, after time.Time) error {
 	if apart <= model.MaxClockApart {
 		return nil
 	}
-	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is issued until then",
-		model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
+	return &model.NotBegunError{Err: fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is issued "+
+		"until then", model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)}
 }
 
 // sentInGroup counts, since the start of a server, what it has sent to its group: MySQL 8.1 and newer
@@ -280,13 +318,14 @@ const sentInGroup = "gr_total_messages_sent_count"
 // lacks what the group has committed, whatever name of a group its configuration has.
 func isOutside(sent string) bool { return sent == "0" }
 
-// identify says which life of which server the transaction runs on. A restored or
-// restarted server has a new boot time, one that took over another name. In a cluster
-// that certifies commits every node has what another one acknowledged, so the cluster
-// is the server, and it has no boot time. Its life is the start of the node that noted it: one
-// that started, or whose tables were made, after the heartbeat that it has is of a cluster that was
-// restored. A node that is outside its group is a server like any other.
-func identify(m moment) (model.Server, error) {
+// serverStart is what a server says of itself since its start.
+type serverStart struct {
+	booted  time.Time // by the server's clock; it stays the same while that is set
+	cluster string    // that certifies the commits of its nodes; "" without one
+}
+
+// start reads that from a row with startColumns. A node that is outside its group is a server like any other.
+func (m moment) start() (serverStart, error) {
 	status := map[string]string{}
 	for _, variable := range strings.Fields(m.Status) {
 		name, value, _ := strings.Cut(variable, "=")
@@ -295,19 +334,43 @@ func identify(m moment) (model.Server, error) {
 	// Below 0, without a sign, while the clock is set to before the start; some give 32 bits.
 	up, err := strconv.ParseUint(status["uptime"], 10, 64)
 	if err != nil {
-		return model.Server{}, fmt.Errorf("identify the server: uptime %q: %w", status["uptime"], err)
+		return serverStart{}, fmt.Errorf("identify the server: uptime %q: %w", status["uptime"], err)
 	}
-	booted := time.Unix(m.now.Unix()-int64(int32(up)), 0)
+	start := serverStart{booted: time.Unix(m.now.Unix()-int64(int32(up)), 0)}
 	if isOutside(status[sentInGroup]) {
 		m.Group = ""
 	}
 	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
 		if strings.Trim(cluster, "0-") != "" {
-			return model.Server{ID: "cluster " + cluster, Life: m.clusterLife(booted)}, nil
+			start.cluster = cluster
+			break
 		}
 	}
+	return start, nil
+}
+
+// keepStart keeps what was said on a connection. Connections that are gone are forgotten now and then.
+func (s *Store) keepStart(connection string, start serverStart) {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if s.seen.starts == nil || len(s.seen.starts) > 4*poolSize {
+		s.seen.starts = map[string]serverStart{}
+	}
+	s.seen.starts[connection] = start
+}
+
+// identify says which life of which server the transaction runs on. A restored or
+// restarted server has a new boot time, one that took over another name. In a cluster
+// that certifies commits every node has what another one acknowledged, so the cluster
+// is the server, and it has no boot time. Its life is the start of the node that noted it: one
+// that started, or whose tables were made, after the heartbeat that it has is of a cluster that was
+// restored.
+func (m moment) identify(start serverStart) model.Server {
+	if start.cluster != "" {
+		return model.Server{ID: "cluster " + start.cluster, Life: m.clusterLife(start.booted)}
+	}
 	sum := sha256.Sum256([]byte(m.Host))
-	return model.Server{ID: hex.EncodeToString(sum[:20]), BootedAt: booted, Life: m.Life}, nil
+	return model.Server{ID: hex.EncodeToString(sum[:20]), BootedAt: start.booted, Life: m.Life}
 }
 
 // clusterLife is the life of a cluster of which a node has started then.
@@ -343,15 +406,18 @@ func (s *Store) changed(tx *gorm.DB, m moment) (changed, lacks bool, err error) 
 		return false, false, nil
 	}
 	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if !m.server.BootedAt.IsZero() && s.seen.changes > 0 && !m.times().Since.Equal(s.seen.times.Since) {
+	changes, since := s.seen.changes, s.seen.times.Since
+	s.seen.mu.Unlock()
+	if !m.server.BootedAt.IsZero() && changes > 0 && !m.times().Since.Equal(since) {
 		found, err := query[int64](tx, "look for the last change of the server", "SELECT COUNT(*) FROM "+changeTable+
-			" WHERE number = ? AND noted_at = ?", s.seen.changes, s.seen.times.Since.UnixMilli())
+			" WHERE number = ? AND noted_at = ?", changes, since.UnixMilli())
 		if err != nil {
 			return false, false, err
 		}
 		lacks = found == 0
 	}
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
 	if lacks || !m.recorded().Is(m.server) || !m.server.BootedAt.IsZero() && m.times().Behind(s.seen.times) {
 		return true, lacks, nil
 	}

@@ -183,7 +183,9 @@ func TestServerChange(t *testing.T) {
 	back(t, s)
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
 	check.Must(t, s.Beat(t.Context()))
-	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "while others may object")
+	waiting := one(s, key(1, 0), 0).Err
+	check.Is(t, waiting, model.ErrJumping, "while others may object")
+	check.Equal(t, model.MayBeStored(waiting), false, "nothing is lost")
 	waited(t, s)
 	wantNext(t, s, 1001, 1001, 1000) // the witness vouches
 
@@ -466,12 +468,14 @@ func TestMembership(t *testing.T) {
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_replica WHERE seen_at > 0"), 1, "repeated")
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 9500",
-		"INSERT INTO shardid_replica (id, uses, holds, list_rate, tag_rate, seen_at) VALUES ('gone', '', '', 1, 1, 0)")
+		"INSERT INTO shardid_replica (id, uses, holds, list_rate, tag_rate, seen_at) VALUES ('gone', '', '', 1, 1, 0)",
+		"INSERT INTO shardid_fence (server, number, place, renewed_at) VALUES ('gone', 1, 'here', 0)")
 	s.seen.mu.Lock()
 	s.seen.times.Beat = s.seen.times.Beat.Add(-9500 * time.Millisecond)
 	s.seen.mu.Unlock()
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, text(t, s, "SELECT GROUP_CONCAT(id) FROM shardid_replica"), s.id, "replicas")
+	check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_fence"), 0, "leases of Redis servers that are gone")
 }
 
 // What the witness has learned since it was asked counts: a transaction that meets it runs again. As marks rise before
@@ -513,9 +517,14 @@ func TestClocksApart(t *testing.T) {
 	off := time.Duration(0)
 	s := mariaDB(t, Options{Now: func() time.Time { return time.Now().Add(off) }})
 	for _, off = range []time.Duration{6 * time.Second, -6 * time.Second} {
-		check.Is(t, one(s, key(1, 0), 0).Err, model.ErrClockApart, off)
-		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), model.ErrClockApart, off)
-		check.Is(t, check.Err(s.registerStart(t.Context(), startOf(off.String()))), model.ErrClockApart, off)
+		for _, err := range []error{
+			one(s, key(1, 0), 0).Err,
+			check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})),
+			check.Err(s.registerStart(t.Context(), startOf(off.String()))),
+		} {
+			check.Is(t, err, model.ErrClockApart, off)
+			check.Equal(t, model.MayBeStored(err), false, off, "nothing is lost")
+		}
 	}
 	if off = 4 * time.Second; one(s, key(1, 0), 0).Err != nil {
 		t.Error("refused at 4 s")

@@ -32,6 +32,8 @@ const (
 	adviceMigrate  = "run `shardid migrate`"
 	adviceReadOnly = "point database.dsn at the primary, or make this server writable (SET GLOBAL read_only = OFF) " +
 		"if it is the primary"
+	adviceBinlog = "SET GLOBAL binlog_format = ROW, and in the server's file: shardid's transactions are READ " +
+		"COMMITTED, which a log of statements cannot repeat, so that the server refuses them"
 )
 
 // LacksSchema says whether err tells of a table or column that migrations of this version
@@ -65,6 +67,8 @@ func (s *Store) advice(err error) string {
 	case serverSaid(err, 1044, 1142, 1143, 1227, 1370, 1410):
 		return "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, " +
 			"ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
+	case serverSaid(err, 1665):
+		return adviceBinlog
 	case serverSaid(err, 1049):
 		return "create the database (CREATE DATABASE … CHARACTER SET utf8mb4), or correct its name in database.dsn"
 	case serverSaid(err, 1290, 1792, 1836, 1874), errors.Is(err, errReadOnly):
@@ -159,6 +163,9 @@ func isRefusal(err error) bool {
 // isRolledBack says whether the server gave the transaction up for the sake of
 // another: deadlock, lock wait, a row that changed before its lock was had.
 func isRolledBack(err error) bool { return serverSaid(err, 1213, 1205, 1020) }
+
+// isLocked says whether a lock was not to be had: MySQL's word for one that is not waited for, and MariaDB's for both.
+func isLocked(err error) bool { return serverSaid(err, 3572, 1205) }
 
 // isDuplicate says whether a row with this primary key exists.
 func isDuplicate(err error) bool {

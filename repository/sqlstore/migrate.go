@@ -65,10 +65,11 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 	// A busy machine may pause between two statements for longer than idleWait. What a host that has
 	// died was in the middle of is ended as late.
 	cfg.Params["wait_timeout"] = "30"
-	db, _, err := openPool(cfg, s.opts.Hosts)
+	connector, err := newPrimary(cfg, s.opts.Hosts)
 	if err != nil {
 		return err
 	}
+	db := sql.OpenDB(connector)
 	defer db.Close()
 	g, err := gormOf(db)
 	if err != nil {

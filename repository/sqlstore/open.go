@@ -52,9 +52,14 @@ func (s *Store) openMySQL() error {
 	if s.opts.TLS != nil {
 		cfg.TLS = s.opts.TLS
 	}
-	if s.pool, s.hosts, err = openPool(cfg, s.opts.Hosts); err != nil {
+	connector, err := newPrimary(cfg, s.opts.Hosts)
+	if err != nil {
 		return err
 	}
+	s.pool, s.checks = sql.OpenDB(connector), sql.OpenDB(connector)
+	s.hosts, _ = connector.(*primary)
+	s.checks.SetMaxOpenConns(1)
+	s.checks.SetConnMaxIdleTime(poolIdle)
 	s.server = cfg
 	s.pool.SetMaxOpenConns(poolSize)
 	s.pool.SetMaxIdleConns(poolSize)
@@ -69,25 +74,21 @@ func gormOf(pool *sql.DB) (*gorm.DB, error) {
 	return gorm.Open(mysql.New(mysql.Config{Conn: pool, SkipInitializeWithVersion: true}), gormConfig())
 }
 
-// openPool connects lazily, to that one of the hosts that takes writes, or to the address of the DSN
-// where there are none, and then hosts is nil.
-func openPool(cfg *gosql.Config, names []string) (pool *sql.DB, hosts *primary, err error) {
+// newPrimary connects to that one of the hosts that takes writes, as a *primary, or to the address of the DSN where
+// there are none.
+func newPrimary(cfg *gosql.Config, names []string) (driver.Connector, error) {
 	if len(names) == 0 {
-		c, err := newConnector(cfg.Clone())
-		if err != nil {
-			return nil, nil, err
-		}
-		return sql.OpenDB(c), nil, nil
+		return newConnector(cfg.Clone())
 	}
-	hosts = &primary{names: names, limit: cfg.Timeout, committed: time.Now()}
+	hosts := &primary{names: names, limit: cfg.Timeout, committed: time.Now()}
 	for _, name := range names {
 		c, err := newConnector(onHost(cfg, name))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		hosts.hosts = append(hosts.hosts, c)
 	}
-	return sql.OpenDB(hosts), hosts, nil
+	return hosts, nil
 }
 
 // newConnector takes cfg over.
@@ -139,9 +140,12 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 		cfg.Params = map[string]string{}
 	}
 	cfg.Params["innodb_lock_wait_timeout"] = cmp.Or(cfg.Params["innodb_lock_wait_timeout"], lockWait)
-	// Only MariaDB reads what stands in such a comment. MySQL has no
-	// idle_transaction_timeout; there wait_timeout ends transactions too.
-	cfg.Params["wait_timeout"] = idleWait + " /*M!100300 , idle_transaction_timeout = " + idleWait + " */"
+	// Only MariaDB reads a comment of the first kind, only MySQL one of the second. MySQL has no
+	// idle_transaction_timeout; there wait_timeout ends transactions too. Each statement reads what is committed when
+	// it begins, and not what was when the transaction first read anything: the row that outlives a deletion is read
+	// after the lock that the deletion needs, and must not be older.
+	cfg.Params["wait_timeout"] = idleWait + " /*M!100300 , idle_transaction_timeout = " + idleWait +
+		", tx_isolation = 'READ-COMMITTED' *//*!80000 , transaction_isolation = 'READ-COMMITTED' */"
 	collation := cfg.Collation
 	if !strings.HasPrefix(collation, "utf8mb4_") {
 		collation = "utf8mb4_general_ci" // known to MySQL and MariaDB
@@ -192,6 +196,7 @@ func (s *Store) openSQLite(ctx context.Context) error {
 		if s.pool, err = sql.Open(sqliteDriver, uri.String()); err != nil {
 			return err
 		}
+		s.checks = s.pool
 		s.pool.SetMaxOpenConns(1) // more writers would only wait for each other
 		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool},
 			gormConfig()); err == nil {

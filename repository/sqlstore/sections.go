@@ -94,11 +94,15 @@ func (s *Store) takeSections(
 	}
 	var fences map[string]fenceRow // of the lives that give numbers of the sections, or shall; a file fences nothing
 	if s.server != nil {
-		servers := map[string]bool{}
+		servers, lock := map[string]bool{}, share
 		for _, r := range reqs {
-			servers[model.ServerOf(r.Life)], servers[model.ServerOf(rows[r.Key].Life)] = true, true
+			life := rows[r.Key].Life
+			servers[model.ServerOf(r.Life)], servers[model.ServerOf(life)] = true, true
+			if life != r.Life { // whose leases end: of two who shared the lock, neither could write
+				lock = exclusive
+			}
 		}
-		if fences, err = readFences(tx, slices.Collect(maps.Keys(servers)), share); err != nil {
+		if fences, err = readFences(tx, slices.Collect(maps.Keys(servers)), lock); err != nil {
 			return nil, err
 		}
 	}
@@ -188,6 +192,13 @@ func sectionStorage() storage {
 // take its sections away; replicas renew its lease every 3 s.
 const fenceQuiet = 5 * time.Second
 
+// forgetFences removes the leases of Redis servers that are gone: nobody has used them for a day. It must keep others
+// from the row of the deployment, as it locks all leases, and in no order.
+func forgetFences(tx *gorm.DB, m *moment) error {
+	return write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?",
+		m.Now-(24*time.Hour).Milliseconds())
+}
+
 // fenceRow is a row of shardid_fence.
 type fenceRow struct {
 	Server    string
@@ -234,14 +245,8 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 			}
 			f.Numbers[server] = row.Number
 		}
-		const keep = 24 * time.Hour // those that nobody has used for so long are of Redis servers that are gone
-		err = write(tx, "renew the leases", "UPDATE "+fenceTable+" SET place = ?, renewed_at = ? WHERE server IN ?",
-			place, m.Now, servers)
-		if err != nil {
-			return f, err
-		}
-		return f, write(tx, "forget leases", "DELETE FROM "+fenceTable+" WHERE renewed_at < ?",
-			m.Now-keep.Milliseconds())
+		return f, write(tx, "renew the leases", "UPDATE "+fenceTable+
+			" SET place = ?, renewed_at = ? WHERE server IN ?", place, m.Now, servers)
 	})
 }
 

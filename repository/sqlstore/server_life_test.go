@@ -146,12 +146,26 @@ func TestIdentify(t *testing.T) {
 		"uptime=4294967287 gr_total_messages_sent_count=0":           1009,
 		"uptime=18446744073709551607 gr_total_messages_sent_count=0": 1009,
 	} {
-		row := deploymentRow{Group: "g", Status: status}
-		server, err := identify(moment{deploymentRow: row, now: time.Unix(1000, 0)})
+		m := moment{deploymentRow: deploymentRow{Group: "g", Status: status}, now: time.Unix(1000, 0)}
+		start, err := m.start()
 		check.Must(t, err)
+		server := m.identify(start)
 		check.Equal(t, server.ID == "cluster g", booted == 0, status)
 		check.Equal(t, max(0, server.BootedAt.Unix()), booted, status)
 	}
+}
+
+// A server that has joined a group since the connection was new is asked again before it is taken for another one.
+func TestJoinedSince(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{OnServerChange: func(time.Duration, bool) { t.Error("a change was noted") }})
+	s.seen.mu.Lock()
+	for connection, start := range s.seen.starts {
+		start.cluster = "that the row does not name"
+		s.seen.starts[connection] = start
+	}
+	s.seen.mu.Unlock()
+	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
 }
 
 // Each node of a cluster may have made its tables, or have started, at another time than the others: what

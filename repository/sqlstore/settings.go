@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -76,6 +77,13 @@ func mysqlChecks() []dbCheck {
 			Level: model.Unless(unsafe, "1", "log_bin is off"), // without it the redo log alone decides
 			Advice: "after a power cut InnoDB rolls back commits that the binary log lost, and max_id goes back: " +
 				"SET GLOBAL sync_binlog = 1, and in the server's file",
+		}, {
+			Setting: "binlog_format", Want: "ROW or MIXED with log_bin",
+			Ask: func(a *asker) string { // a server without the variable has rows
+				return cmp.Or(a.ask("SELECT IF(@@global.log_bin, @@global.binlog_format, 'log_bin is off')"), "ROW")
+			},
+			Level:  model.Unless(unsafe, "ROW", "MIXED", "log_bin is off"),
+			Advice: adviceBinlog,
 		}, {
 			Setting: "replicas", Want: "none, or semi-synchronous", Ask: askReplicas,
 			Level: model.Unless(warn, "none", "semi-synchronous"),

@@ -59,6 +59,8 @@ func TestSettings(t *testing.T) {
 			{"SET GLOBAL " + flush + " = 1", flush, "1", ok},
 			{"SET GLOBAL sync_binlog = 100", "sync_binlog", "100", unsafe},
 			{"SET GLOBAL sync_binlog = 1", "sync_binlog", "1", ok},
+			{"SET GLOBAL binlog_format = 'STATEMENT'", "binlog_format", "STATEMENT", unsafe},
+			{"SET GLOBAL binlog_format = 'MIXED'", "binlog_format", "MIXED", ok},
 			{"SET GLOBAL read_only = 1", "read_only", "ON", unsafe},
 			{"SET GLOBAL read_only = 0", "read_only", "OFF", ok},
 			{"ALTER TABLE id_alloc ENGINE = MyISAM", "engine of id_alloc", "MyISAM", unsafe},

@@ -31,6 +31,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,7 @@ type Options struct {
 type Store struct {
 	opts    Options
 	pool    *sql.DB
+	checks  *sql.DB // the pool of Check, which does not queue behind what waits for locks
 	gorm    *gorm.DB
 	server  *gosql.Config // nil for SQLite
 	hosts   *primary      // nil for one host alone
@@ -160,7 +162,7 @@ func gormConfig() *gorm.Config {
 // twice.
 func (s *Store) Close() error {
 	s.leaveDeployment()
-	return s.explain("close", s.pool.Close())
+	return s.explain("close", errors.Join(s.pool.Close(), s.checks.Close()))
 }
 
 // probe reads no row: of id_alloc columns that the article's table lacks, of the others the last that is made.
@@ -173,7 +175,7 @@ const probe = "SELECT current_step, taken_at, last_change FROM " + table + " WHE
 func (s *Store) Check(ctx context.Context) error {
 	err := s.checkPrimary(ctx)
 	if err == nil {
-		_, err = s.pool.ExecContext(ctx, probe)
+		_, err = s.checks.ExecContext(ctx, probe)
 	}
 	return s.explain("check", err)
 }
@@ -182,14 +184,14 @@ func (s *Store) Check(ctx context.Context) error {
 // super_read_only switches read_only on as well.
 func (s *Store) checkPrimary(ctx context.Context) error {
 	if s.server == nil { // take the write lock and give it back
-		tx, err := s.pool.BeginTx(ctx, nil)
+		tx, err := s.checks.BeginTx(ctx, nil)
 		if err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
 		return tx.Rollback()
 	}
 	var readOnly, innodb string
-	err := s.pool.QueryRowContext(ctx, "SELECT @@global.read_only, @@global.innodb_read_only").Scan(&readOnly, &innodb)
+	err := s.checks.QueryRowContext(ctx, "SELECT @@global.read_only, @@global.innodb_read_only").Scan(&readOnly, &innodb)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask for the server's state: %w", err)

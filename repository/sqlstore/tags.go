@@ -33,16 +33,20 @@ type tagRow struct {
 	Counter     counterRow      `gorm:"embedded"`
 	OwnMaxID    int64           // max_id as shardid stored it; another program may have raised it
 	Numbering   model.Numbering `gorm:"embedded"`
-	// Stored is the row's own max_id where MaxID was raised to what had been handed
-	// out before the tag was deleted; see lockTag.
+	// Buried is the first ID that a tag of the name had not handed out when it was deleted, 0 for none. lockTag
+	// raises MaxID to that; Stored is the row's own max_id.
+	Buried int64
 	Stored int64 `gorm:"-"`
 }
 
-// tagColumns are those of leaf_alloc as t. The time is in seconds since 1970, which no time zone changes.
+// joinNumber adds how the IDs of leaf_alloc as t are shown.
+const joinNumber = " LEFT JOIN " + numberTable + " AS n ON n.biz_tag = t.biz_tag"
+
+// tagColumns are those of a tag. The time is in seconds since 1970, which no time zone changes.
 func (s *Store) tagColumns() string {
 	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, " +
 		"t.own_max_id, " + s.either("UNIX_TIMESTAMP(t.update_time)", "CAST(strftime('%s', t.update_time) AS INTEGER)") +
-		" AS updated"
+		" AS updated, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow"
 }
 
 // tag is the row as others see it.
@@ -106,9 +110,8 @@ func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows [
 	const op = "load the tags"
 	ctx, end := s.observe(ctx, op)
 	defer func() { end(err) }()
-	rows, err = query[[]tagRow](s.gorm.WithContext(ctx), "read", "SELECT "+s.tagColumns()+
-		", n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM "+tagTable+" AS t LEFT JOIN "+numberTable+
-		" AS n ON n.biz_tag = t.biz_tag WHERE "+where, args...)
+	rows, err = query[[]tagRow](s.gorm.WithContext(ctx), "read",
+		"SELECT "+s.tagColumns()+" FROM "+tagTable+" AS t"+joinNumber+" WHERE "+where, args...)
 	return rows, s.explain(op, err)
 }
 
@@ -193,16 +196,14 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	})
 }
 
-// lockTag reads the latest committed row of the exact name and locks it. Its MaxID is raised to what a
+// lockTag reads the row of the exact name, and what outlives it, and locks it. Its MaxID is raised to what a
 // tag of the name had issued before it was deleted. The error may be model.ErrUnknownTag.
-func (s *Store) lockTag(tx *gorm.DB, name string) (row tagRow, err error) {
-	found, err := query[[]tagRow](tx, "lock the row",
-		"SELECT "+s.tagColumns()+" FROM "+tagTable+" AS t WHERE t.biz_tag = ?"+s.forUpdate(), name)
-	if row, err = exactTag(found, err, name); err != nil {
-		return row, err
-	}
-	kept, err := keptOfTag(tx, name)
-	row.Stored, row.MaxID, row.Numbering = row.MaxID, max(row.MaxID, kept.Buried), kept.Numbering
+func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
+	found, err := query[[]tagRow](tx, "lock the row", "SELECT "+s.tagColumns()+", d.max_id AS buried FROM "+tagTable+
+		" AS t LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = t.biz_tag"+joinNumber+" WHERE t.biz_tag = ?"+
+		s.forUpdate(), name)
+	row, err := exactTag(found, err, name)
+	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, row.Buried)
 	return row, err
 }
 
@@ -232,22 +233,6 @@ func tagStorage() storage {
 	}
 }
 
-// tagKept is what outlives a tag of a name: the first ID that it had not issued when it was
-// deleted, 0 for one that never was, and how its IDs are shown, zero for a plain tag.
-type tagKept struct {
-	Buried int64
-	model.Numbering
-}
-
-// keptOfTag reads that without a lock. It must follow the statement that locked or inserted the tag's
-// row: it then sees the deletion of whatever was there before it.
-func keptOfTag(tx *gorm.DB, name string) (tagKept, error) {
-	return query[tagKept](tx, "read what outlives a tag",
-		"SELECT d.max_id AS buried, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM (SELECT 1) AS one "+
-			"LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = ? LEFT JOIN "+numberTable+" AS n ON n.biz_tag = ?",
-		name, name)
-}
-
 // CreateTag makes a tag and answers it. It begins at MaxID, and above what a tag of the name had issued before it was
 // deleted. Its row accounts for no change of the server: the first segment leaves out what a tag of the name may have
 // issued that the database lacks. Errors: model.ErrInvalidArgument, model.ErrExists, model.ErrRefused for other numbers
@@ -267,7 +252,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 		if err != nil {
 			return made, err
 		}
-		kept, err := keptOfTag(tx, tag.Name)
+		kept, err := s.lockTag(tx, tag.Name)
 		if err == nil {
 			err = keepNumber(tx, tag, kept)
 		}
@@ -284,9 +269,9 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 	})
 }
 
-// keepNumber notes how the IDs of a new tag are shown; kept is what a tag of the name had before
+// keepNumber notes how the IDs of a new tag are shown; kept is its row, with what a tag of the name had before
 // it was deleted. A tag that comes back is shown as it was: the error is model.ErrRefused otherwise.
-func keepNumber(tx *gorm.DB, tag model.Tag, kept tagKept) error {
+func keepNumber(tx *gorm.DB, tag model.Tag, kept tagRow) error {
 	switch was := kept.Numbering; {
 	case was == tag.Numbering:
 		return nil

@@ -22,9 +22,9 @@ import (
 //  5. the witness raises the marks, and refuses where one has moved since 3;
 //  6. the rows are stored, each only if its max_id is as it was read, and the transaction commits.
 //
-// Any error, that of COMMIT included, gives the numbers up. For a list and a tag these are 6 round trips to the
-// database (BEGIN, 1, 2, what the row had before it was deleted, 6, COMMIT) and 2 calls to Redis; one more looks
-// for the age of the tables after each heartbeat, and one reads the changes after a change of the server.
+// Any error, that of COMMIT included, gives the numbers up. For a list and a tag these are 5 round trips to the
+// database (BEGIN, 1, 2, 6, COMMIT) and 2 calls to Redis; one more identifies the server on each new connection, one
+// looks for the age of the tables after each heartbeat, and one reads the changes after a change of the server.
 
 // counterRow is what a row of id_alloc, leaf_alloc or shardid_section keeps of its counter. Times are Unix ms.
 type counterRow struct {

@@ -15,8 +15,7 @@ import (
 // stay for ever.
 
 // tombstones is what the lists that have one had issued. It reads without a lock and must
-// follow the statement that locked the lists' rows, or keeps others from them: it then sees the
-// deletion of whatever was there before.
+// follow the statement that keeps others from the lists: it then sees the deletion of whatever was there before.
 func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64, error) {
 	var found []struct{ AppID, ShardID, MaxID int64 }
 	err := tx.Table(deletedTable).Select("app_id, shard_id, max_id").Where(whereKeys(reqs)).Find(&found).Error

@@ -318,7 +318,9 @@ func (s *Store) giveUpHold(but string, since time.Time) bool {
 }
 
 // writeDecision writes the heartbeat and the witness into the row of the deployment. A place that
-// has another life than the witness is one where nobody can ask for it any more.
+// has another life than the witness is one where nobody can ask for it any more. While others use the row it leaves
+// that for the next heartbeat, but for too old ones: all who came after it would wait with it for an allocation that
+// waits for a row that somebody has locked.
 func (s *Store) writeDecision(ctx context.Context, known moment, uses string) error {
 	replaced := false
 	if known.Witness != "" && model.WitnessLife(known.Witness) != uses && s.reachesPlaceOf(known) {
@@ -327,7 +329,11 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		cancel()
 		replaced = err == nil && life != model.WitnessLife(known.Witness)
 	}
-	return s.inMoment(ctx, "note the witness", []need{toOwn, toCount}, func(tx *gorm.DB, m *moment) (err error) {
+	needs := []need{toOwnNow, toCount}
+	if known.Now-known.BeatAt > (3 * model.BeatEvery).Milliseconds() {
+		needs[0] = toOwn
+	}
+	err := s.inMoment(ctx, "note the witness", needs, func(tx *gorm.DB, m *moment) (err error) {
 		// Under the lock: a replica may have said meanwhile that it holds the witness.
 		m.members, err = query[[]memberRow](tx, "read what the other replicas use",
 			"SELECT "+memberColumns+" FROM "+members)
@@ -351,12 +357,19 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		err = write(tx, "write the decision", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?, "+
 			"beat_at = ?, server_life = ?, rates_from = ?, list_rate = ?, tag_rate = ?",
 			m.Witness, m.WitnessPlace, m.BeatAt, m.ServerLife, m.RatesFrom, d.listRate, d.tagRate)
+		if err == nil && beats {
+			err = forgetFences(tx, m)
+		}
 		if err == nil && beats && d.forget {
 			err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?",
 				m.Now-4*model.HoldLasts.Milliseconds())
 		}
 		return err
 	})
+	if needs[0] == toOwnNow && isLocked(err) {
+		return nil
+	}
+	return err
 }
 
 // leaveDeployment gives up what this process holds, so that nobody waits for it.
