@@ -206,6 +206,7 @@ func (a *App) apiOptions() httpapi.Options {
 			Names: a.db.Names, Spaces: a.db.Spaces,
 		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+		OwnHosts: ownHosts(a.cfg.Server),
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"
@@ -222,6 +223,13 @@ func (a *App) apiOptions() httpapi.Options {
 	}
 	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted)
 	return o
+}
+
+// ownHosts says whether a page of another site, whose name was made to lead to this machine, would be served: on the
+// loopback, where everybody may ask. With TLS a browser asks only a server that has proved to be of the page's site.
+func ownHosts(s ServerConfig) bool {
+	listens, err := net.ResolveTCPAddr("tcp", s.Addr)
+	return err == nil && listens.IP.IsLoopback() && !s.RequireToken && s.TLSCertFile == ""
 }
 
 // queueReady is nil while the queue mode can serve any list, as far as is known.

@@ -64,3 +64,21 @@ func TestInstanceAddress(t *testing.T) {
 		}
 	}
 }
+
+// Hosts of other names are refused where a browser of this machine is all that keeps other sites away.
+func TestOwnHosts(t *testing.T) {
+	for _, c := range []struct {
+		server ServerConfig
+		want   bool
+	}{
+		{ServerConfig{Addr: "127.0.0.1:8080"}, true},
+		{ServerConfig{Addr: "localhost:8080"}, true},
+		{ServerConfig{Addr: "[::1]:8080"}, true},
+		{ServerConfig{Addr: "0.0.0.0:8080"}, false},
+		{ServerConfig{Addr: ":8080"}, false},
+		{ServerConfig{Addr: "127.0.0.1:8080", RequireToken: true}, false},
+		{ServerConfig{Addr: "127.0.0.1:8080", TLSCertFile: "cert.pem"}, false},
+	} {
+		check.Equal(t, ownHosts(c.server), c.want, c.server.Addr)
+	}
+}
