@@ -110,15 +110,15 @@ func accessExchanges() []exchange {
 			text: strings.HasPrefix(target, "/api/") && strings.Contains(target, "/get")})
 	}
 	// What a page of another site makes a browser send issues and shows nothing; the probes answer everybody.
+	const says = "a page of another site asks"
 	foreign := []string{"Sec-Fetch-Site", "cross-site"}
 	for _, target := range []string{alice, uidV1, tinyidURL, "/api/status", "/", appTarget, "/nope"} {
 		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 403, code: -7,
-			says: "a page of another site asks"})
+			says: says})
 	}
 	for _, target := range []string{"/livez", "/readyz", "/healthz"} {
 		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 200})
 	}
-	const says = "a page of another site asks"
 	for _, x := range []exchange{ // the host is example.com
 		{name: "of nowhere", header: []string{"Origin", "null"}, says: says},
 		{name: "of another port", header: []string{"Origin", "http://example.com:3000"}, says: says},
