@@ -67,18 +67,13 @@ func TestInstanceAddress(t *testing.T) {
 
 // Hosts of other names are refused where a browser of this machine is all that keeps other sites away.
 func TestOwnHosts(t *testing.T) {
-	for _, c := range []struct {
-		server ServerConfig
-		want   bool
-	}{
-		{ServerConfig{Addr: "127.0.0.1:8080"}, true},
-		{ServerConfig{Addr: "localhost:8080"}, true},
-		{ServerConfig{Addr: "[::1]:8080"}, true},
-		{ServerConfig{Addr: "0.0.0.0:8080"}, false},
-		{ServerConfig{Addr: ":8080"}, false},
-		{ServerConfig{Addr: "127.0.0.1:8080", RequireToken: true}, false},
-		{ServerConfig{Addr: "127.0.0.1:8080", TLSCertFile: "cert.pem"}, false},
+	for want, servers := range map[bool][]ServerConfig{
+		true: {{Addr: "127.0.0.1:8080"}, {Addr: "localhost:8080"}, {Addr: "[::1]:8080"}},
+		false: {{Addr: "0.0.0.0:8080"}, {Addr: ":8080"}, {Addr: "127.0.0.1:8080", RequireToken: true},
+			{Addr: "127.0.0.1:8080", TLSCertFile: "cert.pem"}},
 	} {
-		check.Equal(t, ownHosts(c.server), c.want, c.server.Addr)
+		for _, s := range servers {
+			check.Equal(t, ownHosts(s), want, s.Addr)
+		}
 	}
 }

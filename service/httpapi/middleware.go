@@ -191,9 +191,9 @@ func (a *API) screen(c *gin.Context) {
 			"console behind a proxy, have it send the Host on: a page of another site asks for this, which could use "+
 			"up IDs or read the state of the service. Nothing was issued")
 	case a.opts.OwnHosts && !a.isOwn(r.Host):
-		refuse(rowClosed, fmt.Sprintf("ask for 127.0.0.1 or localhost, have a proxy send such a Host, or set "+
-			"server.require_token: shardid listens for this machine only and was asked for the host %s, as a page of "+
-			"another site could. Nothing was issued", quote(r.Host)))
+		refuse(rowClosed, fmt.Sprintf("ask for 127.0.0.1 or localhost, have a proxy send such a Host, set "+
+			"server.require_token, or let server.addr listen for other machines: shardid was asked for the host %s, "+
+			"as a page of another site could. Nothing was issued", quote(r.Host)))
 	}
 }
 
