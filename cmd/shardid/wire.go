@@ -60,22 +60,22 @@ func (a *App) wire() (err error) {
 	if err := a.lockEmbedded(); err != nil {
 		return err
 	}
-	checkRedis, inspections := func(context.Context) error { return nil }, []inspection{{"database", a.db.Settings}}
-	if client != nil {
-		checkRedis, inspections = client.Check, append(inspections, inspection{"redis", client.Settings})
-	}
 	zoo, probes, err := a.openZooKeeper()
 	if err != nil {
 		return err
 	}
-	probes = append(probes, monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
-		monitor.Probe{Name: conditionRedis, Check: checkRedis})
+	probes = append(probes, monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase})
+	inspections := []inspection{{"database", a.db.Settings}}
+	if client != nil {
+		probes = append(probes, monitor.Probe{Name: conditionRedis, Check: client.Check})
+		inspections = append(inspections, inspection{"redis", client.Settings})
+	}
 	a.monitor = monitor.New(a.log, a.registry, a.state, probes...)
 	a.registry.MustRegister(a.monitor)
 	a.onStop("monitor", a.monitor.Stop)
 	a.watch = newSettingsWatch(a.log, inspections...)
 	a.onStop("settings", func(ctx context.Context) error { return a.watch.Stop(ctx, nil) })
-	if err := a.wireQueue(checkRedis); err != nil {
+	if err := a.wireQueue(); err != nil {
 		return err
 	}
 	a.wireSegment()
@@ -123,14 +123,17 @@ func (a *App) checkDatabase(ctx context.Context) error {
 const checkEvery = 10 * time.Second
 
 // wireQueue builds the queue mode, whose lists are in Redis or in this process, and the leases beside it.
-func (a *App) wireQueue(checkRedis func(context.Context) error) (err error) {
+func (a *App) wireQueue() (err error) {
 	q := a.cfg.Queue
 	o := queue.Options{
 		Allocator: a.db, Catalogue: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: a.cfg.Server.RequestTimeout, PrefetchMax: q.PrefetchMax, MaxStep: 100_000,
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg), Registry: a.registry,
 		Probe: func(ctx context.Context) error {
-			if err := checkRedis(ctx); err != nil {
+			if a.redis == nil {
+				return nil
+			}
+			if err := a.redis.Check(ctx); err != nil {
 				return err
 			}
 			return tellDeployment(ctx, a.db, a.redis)
@@ -206,6 +209,7 @@ func (a *App) apiOptions() httpapi.Options {
 			Names: a.db.Names, Spaces: a.db.Spaces,
 		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+		OwnHosts: ownHosts(a.cfg.Server),
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"
@@ -224,6 +228,13 @@ func (a *App) apiOptions() httpapi.Options {
 	return o
 }
 
+// ownHosts says whether a page of another site, whose name was made to lead to this machine, would be served: on the
+// loopback, where everybody may ask. With TLS a browser asks only a server that has proved to be of the page's site.
+func ownHosts(s ServerConfig) bool {
+	listens, err := net.ResolveTCPAddr("tcp", s.Addr)
+	return err == nil && listens.IP.IsLoopback() && !s.RequireToken && s.TLSCertFile == ""
+}
+
 // queueReady is nil while the queue mode can serve any list, as far as is known.
 func (a *App) queueReady() error {
 	if err := a.queue.Ready(); err != nil {
@@ -237,10 +248,11 @@ func (a *App) queueReady() error {
 
 // redisAway says why the store of lists and sequences cannot be used; nil while a part of it can.
 func (a *App) redisAway() error {
-	if err := a.monitor.Err(conditionRedis); !errors.Is(err, model.ErrPartlyAway) {
-		return err
+	err := a.monitor.Err(conditionRedis)
+	if a.redis == nil || errors.Is(err, model.ErrPartlyAway) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // sequenceReady is nil while numbers of sequences may be had, as far as is known. Without the database that

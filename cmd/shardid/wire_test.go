@@ -64,3 +64,16 @@ func TestInstanceAddress(t *testing.T) {
 		}
 	}
 }
+
+// Hosts of other names are refused where a browser of this machine is all that keeps other sites away.
+func TestOwnHosts(t *testing.T) {
+	for want, servers := range map[bool][]ServerConfig{
+		true: {{Addr: "127.0.0.1:8080"}, {Addr: "localhost:8080"}, {Addr: "[::1]:8080"}},
+		false: {{Addr: "0.0.0.0:8080"}, {Addr: ":8080"}, {Addr: "127.0.0.1:8080", RequireToken: true},
+			{Addr: "127.0.0.1:8080", TLSCertFile: "cert.pem"}},
+	} {
+		for _, s := range servers {
+			check.Equal(t, ownHosts(s), want, s.Addr)
+		}
+	}
+}

@@ -114,7 +114,7 @@ const texts = `import('/console/%s.js').then(({ text }) => {
 		const used = (name) => new RegExp('\\b' + name + '\\b').test(body) ? name : name + ' unused';
 		return [path + '(' + written.split(', ').map(used) + ')'];
 	};
-	// What the server names is named in Chinese only; a test of httpapi knows the names.
+	// A test of httpapi knows the names of alarms and conditions; English has no words for the latter and for codes.
 	return list({ ...text, alarms: {}, conditions: {}, codes: {} }, '').sort();
 })`
 

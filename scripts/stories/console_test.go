@@ -132,7 +132,7 @@ func TestConsoleTrouble(t *testing.T) {
 	d := serveIn(t, dir, s, "--demo")
 	eventuallyID(t, d, aliceGet)
 	b := browse(t, d.url, 1300)
-	const calm = `$$('#alarm-list li:not([data-state=info]), #affected-list li').length === 0`
+	const calm = `$$('#alarm-list li:not([data-state=info]), #affected-list li').length === 0 && !shown('#app-away')`
 	b.until("all is well, and closed", calm+` && !shown('#well-list')`)
 
 	server.Kill()
@@ -141,6 +141,8 @@ func TestConsoleTrouble(t *testing.T) {
 	b.says("#impact[data-state=critical]", "snowflake and UID keep issuing.")
 	b.until("red", marked+`.includes('queue mode critical')`)
 	b.until("red and amber", marked+`.includes('redis critical,refill warning')`)
+	b.until("what the lists held is marked", `says('#app-away').includes('may be old') &&
+		getComputedStyle($('#app-detail')).filter === 'grayscale(1)' && / ago$/m.test(says('#app-facts'))`)
 	d.alarm("ShardidStarved", true) // which follows from it
 	if tiles := eval[[]string](b, red); len(tiles) != 1 || !strings.Contains(tiles[0], "ShardidStoreAway") {
 		t.Errorf("red tiles: %q, want ShardidStoreAway alone", tiles)
@@ -301,15 +303,17 @@ func (b *tab) submit(what, script string) {
 	b.until(what, script)
 }
 
-// wantsName wants the form to be sent only once the name is typed, and types it.
+// wantsName wants the button to be of use only once the name is typed, and the server to refuse another one that a
+// script sends. It types the name.
 func (b *tab) wantsName(name string) {
 	b.t.Helper()
-	for _, typed := range []string{name + "x", name} {
-		b.fill("#admin-confirm", typed)
-		if disabled := eval[bool](b, `$('#admin-submit').disabled`); disabled != (typed != name) {
-			b.t.Errorf("with the name %q typed, the button is disabled: %t", typed, disabled)
-		}
+	b.fill("#admin-confirm", name+"x")
+	if !eval[bool](b, `$('#admin-submit').disabled`) {
+		b.t.Errorf("with %q typed, the button can be used", name+"x")
 	}
+	b.run(`$('#admin-form').requestSubmit()`)
+	b.until("the server refuses it", `$('#admin-result').dataset.state === 'critical'`)
+	b.fill("#admin-confirm", name)
 }
 
 // patience bounds one step in the browser on a busy machine.

@@ -45,6 +45,7 @@ func TestFirstMinute(t *testing.T) {
 	}
 	d.lease("demo")
 	check.Equal(t, strings.Join(d.alarms(), " "), "", "alarms of a demo")
+	check.Lacks(t, d.get("/healthz").body, "redis", "what works")
 	check.Has(t, d.Output(), `"registry":"sqlite"`, "the log")
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -109,26 +110,43 @@ func accessExchanges() []exchange {
 			text: strings.HasPrefix(target, "/api/") && strings.Contains(target, "/get")})
 	}
 	// What a page of another site makes a browser send issues and shows nothing; the probes answer everybody.
+	const says = "a page of another site asks"
 	foreign := []string{"Sec-Fetch-Site", "cross-site"}
 	for _, target := range []string{alice, uidV1, tinyidURL, "/api/status", "/", appTarget, "/nope"} {
 		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 403, code: -7,
-			says: "a page of another site asks"})
+			says: says})
 	}
 	for _, target := range []string{"/livez", "/readyz", "/healthz"} {
 		all = append(all, exchange{name: "foreign", target: target, header: foreign, status: 200})
 	}
-	const says = "a page of another site asks"
 	for _, x := range []exchange{ // the host is example.com
 		{name: "of nowhere", header: []string{"Origin", "null"}, says: says},
 		{name: "of another port", header: []string{"Origin", "http://example.com:3000"}, says: says},
 		{name: "of the same site", header: []string{"Origin", "http://www.example.com", "Sec-Fetch-Site", "same-site"},
 			says: says},
+		{name: "by a link", header: []string{"Referer", "http://www.example.com/page"}, says: says},
+		{name: "by a link of our own", header: []string{"Referer", "http://example.com/"}, status: 200},
 		{name: "of an old browser", header: []string{"Origin", "http://EXAMPLE.com"}, status: 200},
 		{name: "behind a proxy", header: []string{"Origin", "https://ids.example", "Sec-Fetch-Site", "same-origin"},
 			status: 200},
 	} {
 		if x.target = alice; x.status == 0 {
 			x.status, x.code = 403, -7
+		}
+		all = append(all, x)
+	}
+	// On the loopback a page of another site may have made its own name lead here.
+	local := func(o *Options) { o.OwnHosts = true }
+	own, _ := os.Hostname()
+	for _, host := range []string{"127.0.0.1:8080", "[::1]:8080", "10.0.0.5", "LocalHost:8080", "ids.localhost", own} {
+		all = append(all, exchange{name: "own host", target: alice, header: []string{"Host", host}, change: local,
+			status: 200})
+	}
+	for _, target := range []string{alice, "/api/status", "/readyz"} {
+		x := exchange{name: "another's host", target: target, header: []string{"Host", "evil.example"}, change: local,
+			status: 200}
+		if target != "/readyz" {
+			x.status, x.code, x.says = 403, -7, "ask for 127.0.0.1 or localhost"
 		}
 		all = append(all, x)
 	}

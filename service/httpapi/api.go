@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +71,10 @@ type Options struct {
 	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the state of the service, to
 	// requests without a token.
 	RequireToken, ProtectMonitoring bool
-	Admin                           []admin.Resource // below /admin
+	// OwnHosts refuses a Host that another site could have as its name: all but IP addresses, localhost and the name of
+	// this machine.
+	OwnHosts bool
+	Admin    []admin.Resource // below /admin
 }
 
 // Reads is what the pages show. Errors of those that read the database: *model.StoreError, or the context's.
@@ -98,6 +103,7 @@ type API struct {
 	engine    *gin.Engine
 	reading   time.Duration // how long an answer waits for what it reads from a store
 	now       func() time.Time
+	hostname  string      // of this machine, in lower case; "" when the system does not tell
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
@@ -127,7 +133,9 @@ func New(opts Options) *API {
 // newBare makes an API without modes and routes.
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, reading: readTimeout, now: time.Now, startedAt: time.Now()}
+	hostname, _ := os.Hostname()
+	a := &API{opts: opts, reading: readTimeout, hostname: strings.ToLower(hostname), now: time.Now,
+		startedAt: time.Now()}
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines

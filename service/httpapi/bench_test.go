@@ -34,7 +34,9 @@ func hot() []exchange {
 func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
 	r = x.request()
 	r.Header.Set("Accept", x.accept)
+	r.Host = "127.0.0.1:8080"
 	return newAPIOf(func(o *Options) {
+		o.OwnHosts = true
 		if x.token != "" {
 			r.Header.Set("Authorization", "Bearer sesame-"+x.token)
 			o.Access, o.RequireToken = fakes.Guard("", x.token, "may: ['queue:*', 'segment:*', snowflake, uid]"), true

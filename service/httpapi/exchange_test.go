@@ -107,6 +107,7 @@ func (x exchange) request() *http.Request {
 	for i := 0; i < len(x.header); i += 2 {
 		r.Header.Add(x.header[i], x.header[i+1])
 	}
+	r.Host = cmp.Or(r.Header.Get("Host"), r.Host)
 	return r
 }
 

@@ -1,11 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"slices"
@@ -183,25 +185,43 @@ func (a *API) screen(c *gin.Context) {
 	if isHealth(c.FullPath()) {
 		return
 	}
-	if isForeign(r) {
-		refuse(rowClosed, "a page of another site asks for this, which could use up IDs or read the state of the "+
-			"service: enter the address in the browser yourself, or ask from a program, or, if the page is the "+
-			"console behind a proxy, have it send the Host on. Nothing was issued")
+	switch {
+	case isForeign(r):
+		refuse(rowClosed, "enter the address in the browser yourself, or ask from a program, or, if the page is the "+
+			"console behind a proxy, have it send the Host on: a page of another site asks for this, which could use "+
+			"up IDs or read the state of the service. Nothing was issued")
+	case a.opts.OwnHosts && !a.isOwn(r.Host):
+		refuse(rowClosed, fmt.Sprintf("ask for 127.0.0.1 or localhost, have a proxy send such a Host, set "+
+			"server.require_token, or let server.addr listen for other machines: shardid was asked for the host %s, "+
+			"as a page of another site could. Nothing was issued", quote(r.Host)))
 	}
 }
 
 // isForeign says whether a request may be one that a page of another site makes a browser send. Programs send none of
-// these headers, and browsers send the first one only over TLS and to their own machine.
+// these headers. Browsers send the first one only over TLS and to their own machine, no Origin with most GETs, and no
+// Referer where the page forbids it.
 func isForeign(r *http.Request) bool {
-	site, origin := r.Header["Sec-Fetch-Site"], r.Header["Origin"]
+	site := r.Header["Sec-Fetch-Site"]
 	if slices.Contains(site, "cross-site") {
 		return true
 	}
-	if len(origin) == 0 || len(site) > 0 && !slices.Contains(site, "same-site") { // which another host may be, too
+	page := cmp.Or(r.Header.Get("Origin"), r.Referer())
+	if page == "" || len(site) > 0 && !slices.Contains(site, "same-site") { // which another host may be, too
 		return false
 	}
-	from, err := url.Parse(origin[0])
+	from, err := url.Parse(page)
 	return err != nil || !strings.EqualFold(from.Host, r.Host)
+}
+
+// isOwn says whether no other site can have the host as its name: an IP address, localhost or this machine's name. A
+// client that names none is no browser.
+func (a *API) isOwn(host string) bool {
+	name := strings.ToLower((&url.URL{Host: host}).Hostname())
+	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || name == a.hostname {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
 }
 
 // isHealth says whether a path is asked for by what starts and watches processes, which

@@ -156,7 +156,7 @@ export class Admin {
 
   async #send() {
     const task = this.#task;
-    const confirm = this.#guard() ? task.name : undefined;
+    const confirm = this.#guard() ? $('admin-form').elements.confirm.value : undefined;
     await this.#busy(async () => {
       const sent = this.#values();
       if (task.does === 'edit' && sent.size === 0) throw new AnswerError(0, text.admin.nothing);

@@ -4,6 +4,8 @@
 /** n is a number, or one as it is written. */
 const plural = (n, one, many) => (String(n) === '1' ? one : many);
 
+const capital = (words = '') => words.charAt(0).toUpperCase() + words.slice(1);
+
 export const text = {
   locale: 'en-US',
   unknown: '–',
@@ -40,9 +42,31 @@ export const text = {
 
   manual: { console: 'Console', runbook: 'Runbook', running: 'Running shardid', neverTwice: 'Never twice' },
 
-  // What the server names, by its names, and what it refuses, by the code of the error table. Its own words are
-  // English: they need no others here.
-  alarms: {}, // [title, meaning, sentence of the facts]
+  // By the names of the server: a title, what it means and what to do, and a sentence of the facts.
+  alarms: {
+    ShardidRepeatedIndices: ['Repeated indices or segments', 'Find the other program that writes to the lists or to leaf_alloc, before anything else. They gave the same numbers again, and this replica refused them.',
+      (indices, segments) => `Refused: ${indices} ${plural(indices, 'index', 'indices')} of lists, ${segments} ${plural(segments, 'segment', 'segments')} of leaf_alloc.`],
+    ShardidDatabaseWentBack: ['Database went back in time', 'Find out what restored the database, and what else it lost. max_id was below what had been issued, and was raised, so no ID repeats.',
+      (times) => (times ? `It went back by more than 100,000 indices: max_id was raised by so much ${times} ${plural(times, 'time', 'times')}.` : '')],
+    ShardidIndicesLeftOut: ['Numbers skipped', 'Find out what happened to the database, and why Redis could not vouch for it. Numbers were skipped so that no ID repeats.',
+      (indices, ids) => `Skipped: ${indices} ${plural(indices, 'index', 'indices')} of lists, ${ids} ${plural(ids, 'ID', 'IDs')} of tags.`],
+    ShardidConfirmationNeeded: ['Confirmation needed', 'Check max_id against the IDs in use, then run the command below. max_id may have gone back, so the lists wait.',
+      (apps, commands) => `${capital(apps)}: ${commands}`],
+    ShardidAppLimit: ['Limit of an app', 'Raise max_limit_id, or provision another app. A shard has less than a tenth of its indices left, or none, and then its callers get -5.', capital],
+    ShardidSetting: ['Setting to look at', 'Run shardid doctor if a setting of a store is named. If an app is named, its policy is wrap, and IDs repeat once they pass the limit.', capital],
+    ShardidStoreAway: ['Store unreachable', 'Bring it back. Replicas issue the IDs that they hold, then refuse.'],
+    ShardidConditionFailing: ['Refills or background work fail', 'Look at the error below. No new IDs arrive, or work in the background fails each time that it is tried, or all used lists of an app are empty.'],
+    ShardidStarved: ['Callers got no ID in time', 'Look at the stores, and at how long refills take; for UIDs at uid.boost_power and uid.padding_factor.'],
+    ShardidWorkerID: ['Worker ID', 'Look at the registry of worker IDs, or at the holders of a name. No worker ID can be trusted, or all of a name are leased, and callers get -8; or the registry is unreachable, and IDs end soon.',
+      (what, error) => (error ? `${capital(error)} (IDs last another ${what})` : capital(what))],
+    ShardidClockOffset: ['Clock offset', "Set the clocks (NTP). This machine's clock and the registry's differ too much.",
+      (offset, most) => `The offset is ${offset}; at most ${most} is allowed.`],
+    ShardidLifetime: ['Time bits end soon', 'Plan a layout with more time bits, or a later epoch and another column for its IDs.', capital],
+    ShardidInternalErrors: ['Internal errors', 'Report what the log says. Callers got -11, which is a fault of shardid.'],
+    ShardidSlow: ['Slow answers', 'Look at how long refills take, and at the CPU. For over five of the last ten minutes, one in a hundred requests of a mode took more than 250 ms.',
+      (_, modes) => `Modes: ${modes}.`],
+  },
+  // Its own words for these, and for what it refuses, are English: they need no others.
   conditions: {},
   codes: {},
 
@@ -67,14 +91,14 @@ export const text = {
     serving: 'serving', able: 'able to serve',
     works: 'works', fails: 'fails', waits: 'waits',
     severity: { critical: 'critical', warning: 'warning', info: 'info' },
-    heading: (severity, name) => `${text.health.severity[severity]}: ${name}`,
+    heading: (severity, name) => `${capital(text.health.severity[severity])}: ${name}`,
     impact: {
       store: (name, address) => ({ database: 'the database', redis: 'Redis', zookeeper: 'ZooKeeper' }[name] + (address && ` at ${address}`)),
       away: (stores, silent) => `${text.all(stores)} ${silent ? `${plural(stores.length, 'is', 'are')} unreachable` : 'cannot be used'}`,
       hit: (modes, code) => `${text.all(modes)} callers get ${code}`,
       on: (modes, held) => `${text.all(modes)} ${plural(modes.length, 'keeps', 'keep')} issuing${held ? ' until the IDs held by the replicas run out' : ''}`,
       none: 'all callers are served until the IDs held by the replicas run out',
-      whole: (cause, parts) => [cause, parts.join('; ')].filter(Boolean).map((words) => `${words[0].toUpperCase()}${words.slice(1)}.`).join(' '),
+      whole: (cause, parts) => [cause, parts.join('; ')].filter(Boolean).map((words) => `${capital(words)}.`).join(' '),
     },
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
     follows: (names) => `What follows from it: ${text.together(names)}.`,

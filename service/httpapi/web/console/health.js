@@ -5,7 +5,7 @@
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
 import { text } from './text.js';
-import { about } from './format.js';
+import { about, digits } from './format.js';
 
 const stores = ['database', 'redis', 'zookeeper'];
 
@@ -55,7 +55,7 @@ function impact(status) {
 function causes(status) {
   const all = (status.alarms ?? []).map((alarm) => ({
     name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
-    message: alarm.message ?? '', facts: alarm.facts ?? [], since: alarm.since, runbook: runbook(alarm.name), follows: [],
+    message: alarm.message ?? '', facts: (alarm.facts ?? []).map((fact) => (/^\d+$/.test(fact) ? digits(fact) : fact)), since: alarm.since, runbook: runbook(alarm.name), follows: [],
   }));
   const away = all.find(({ name }) => name === storeAway);
   const follows = ({ name, since }) => away && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
@@ -134,13 +134,13 @@ export class Health {
     setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => ([text.health.works, text.health.serving, text.health.held].includes(word) ? name : `${name} ${word}`))));
   }
 
-  /** A language that has its own words for the alarm adds the facts; all else is the whole message in English. */
+  /** An alarm has its own words, and its facts; all else is the whole message in English. */
   #fillCause(node, cause) {
     const [sign, name, meaning, message, follows, link, since] = node.children;
     const [title, words, tell] = text.alarms[cause.name] ?? [];
     setAttribute(node, 'data-state', cause.severity);
     setIcon(sign, cause.severity);
-    const heading = title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name;
+    const heading = title ? `${title} · ${cause.name}` : text.conditions[cause.name] ?? cause.name;
     setText(name, text.health.heading(cause.severity, heading));
     setText(meaning, words ?? '');
     setText(message, tell ? tell(...cause.facts) : title ? text.together(cause.facts) : cause.message);

@@ -74,7 +74,7 @@ class Console {
     this.#head(status, now);
     this.#on = status.modes ?? {};
     draw($('health'), () => this.#health.show(status, now));
-    draw($('queue'), () => this.#queue.show(status.queue));
+    draw($('queue'), () => this.#queue.show(status, now));
     this.#modes.show(status);
     setAttribute($('tags'), 'hidden', !this.#on.segment?.enabled);
     setAttribute($('sequences'), 'hidden', !this.#on.sequence?.enabled);

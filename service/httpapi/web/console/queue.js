@@ -2,7 +2,7 @@
 
 import { $, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
-import { count, digits, percent, rate, short } from './format.js';
+import { about, count, digits, percent, rate, short } from './format.js';
 import { Table, column } from './table.js';
 
 /** Levels of a list, a fifth of the step each. So the lowest ends where a list is refilled: at 0.2. */
@@ -67,6 +67,7 @@ const rateOf = (app) => app.issuedPerSecond ?? NaN;
 export class Queue {
   #apps = [];
   #sum = '';
+  #away = null; // why the lists cannot be read, and for how long that has been so
   #table;
   #cells = Array.from({ length: 64 }, (_, shard) => el('li', { class: 'cell', 'data-shard': shard }));
 
@@ -98,20 +99,24 @@ export class Queue {
     return this.#apps.find((app) => app.appId === this.selected);
   }
 
-  show(queue) {
+  /** Shows the queue of a status. While Redis is unreachable, that is what the lists held before. */
+  show({ queue, stores = [] }, now) {
+    const redis = stores.find(({ name, ok }) => name === 'redis' && !ok);
+    this.#away = redis ? { message: redis.error, lasts: about(redis.since, now) } : null;
     this.#apps = queue?.apps ?? [];
     this.#sum = text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held));
     this.#draw();
   }
 
   #draw() {
-    this.#table.show(this.#apps, { sum: this.#sum });
+    this.#table.show(this.#apps, { sum: this.#sum, away: this.#away });
     draw($('app-detail'), () => this.#detail());
   }
 
   #detail() {
     const app = this.#current;
     setAttribute($('app-detail'), 'hidden', !app);
+    setAttribute($('app-detail'), 'data-old', this.#away !== null);
     if (!app) return;
     setText($('app-name'), `${app.appId} ${app.name}`);
     showBadges($('app-badges'), app);
@@ -121,12 +126,13 @@ export class Queue {
       for (const [name, value] of [['data-level', level], ['aria-label', words], ['title', words]]) setAttribute(this.#cells[shard], name, value);
       setText(this.#cells[shard], { unknown: '?', unused: '·' }[level] ?? short(depth));
     }
-    describe($('app-facts'), facts(app));
+    describe($('app-facts'), facts(app, this.#away));
   }
 }
 
-/** The rows of an app's description. */
-function facts(app) {
+/** The rows of an app's description; what the lists held has its age while they cannot be read. */
+function facts(app, away) {
+  const aged = (words) => (away ? text.together([words, text.ago(away.lasts)]) : words);
   const s = summary(app);
   const names = text.queue.facts;
   const limit = app.maxLimitIdStr ?? '0';
@@ -134,9 +140,9 @@ function facts(app) {
   return [
     [names.rate, rate(rateOf(app))],
     [names.issued, text.queue.ids(count(app.issued))],
-    [names.inLists, s.unknown === 64 ? text.unknown : text.queue.indices(count(s.total))],
+    [names.inLists, s.unknown === 64 ? text.unknown : aged(text.queue.indices(count(s.total)))],
     [names.held, text.queue.indices(count(app.held))],
-    [names.lists, text.queue.ofLists(standingOut(s)), s.empty > 0 ? 'warning' : null],
+    [names.lists, aged(text.queue.ofLists(standingOut(s))), s.empty > 0 ? 'warning' : null],
     [names.refills, text.queue.sinceStart(count(app.refills))],
     [names.step, text.queue.indices(count(app.step))],
     [names.limit, limit === '0' ? text.queue.noLimit : digits(limit)],

@@ -84,8 +84,11 @@ export class Table {
     this.#search.addEventListener('change', told);
   }
 
-  /** Shows items, of which there are many, with a sum beside the title and a note where there is nothing else to say. */
-  show(items, { many = items.length, sum = null, title, note = '' } = {}) {
+  /**
+   * Shows items, of which there are many, with a sum beside the title and a note where there is nothing else to say;
+   * away is why they may be old.
+   */
+  show(items, { many = items.length, sum = null, title, note = '', away = null } = {}) {
     draw(this.#panel, () => {
       const shown = items.slice(0, mostRows);
       this.#rows.show(shown, this.#keyOf);
@@ -96,7 +99,7 @@ export class Table {
       setAttribute(this.#none, 'hidden', this.#none.textContent === '');
       setAttribute(this.#search, 'hidden', !this.searched && many < 2);
       setAttribute(this.#table, 'hidden', shown.length === 0);
-      this.fail(null);
+      this.fail(away);
     });
   }
 

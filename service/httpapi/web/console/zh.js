@@ -53,7 +53,7 @@ export const text = {
     ShardidRepeatedIndices: ['给出了重复的序号或号段', '列表或 leaf_alloc 给出了重复的序号，本副本已拒绝使用。有其他程序在写它们：请立即查明。',
       (indices, segments) => `列表重复序号 ${indices} 个，leaf_alloc 重复号段 ${segments} 个。`],
     ShardidDatabaseWentBack: ['数据库数据回退', 'max_id 低于已发放的序号，已自动抬高，不会重号。请查明数据库从何处恢复；回退幅度大时，还要查丢了什么数据。',
-      (times) => (times ? `回退超过 100000 个序号，max_id 已大幅抬高 ${times} 次。` : '')],
+      (times) => (times ? `回退超过 100,000 个序号，max_id 已大幅抬高 ${times} 次。` : '')],
     ShardidIndicesLeftOut: ['已跳过一段序号', '数据库与 Redis 同时发生变化，为避免重号跳过了一段序号或 ID。请查明变化原因。',
       (indices, ids) => `列表跳过序号 ${indices} 个，标签跳过 ID ${ids} 个。`],
     ShardidConfirmationNeeded: ['等待人工确认', 'max_id 可能已回退，相关列表暂停发号。请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。',
