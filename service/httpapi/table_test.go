@@ -216,9 +216,9 @@ func badBodies() (all []exchange) {
 		`{"count":1e2}`, `{"count":null}`, `{"count":true}`, `{"count":[3]}`)
 	add("/v1/queue/1/ids", "gatePass must be a string or a whole number", 400, json, `{"gatePass":true}`)
 	add(ids, `unknown field "Count"`, 400, json, `{"Count":3}`)
-	add(ids, "must be a JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
-		`{"count":3`, `{"count":3 "ranges":1}`, "{\"count\":\"\xff\"}")
-	add(ids, "something follows", 400, json, `{"count":3}{"count":4}`, `{}x`, `{}}`)
+	add(ids, "must be one JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
+		`{"count":3`, `{"count":3 "ranges":1}`, "{\"count\":\"\xff\"}", `{"count":3}{"count":4}`, `{}x`, `{}}`)
+	add(ids, "count is given twice", 400, json, `{"count":1,"count":3}`, `{"count":1,"c\u006funt":1}`)
 	add(ids, "the body has more than 65536 bytes", 400, json, strings.Repeat(" ", maxBody+1))
 	add(ids+"?count=4", "count is given twice", 400, json, `{"count":3}`)
 	add(ids+"?count=3", "count is given twice", 400, formBody, `count=3`)
