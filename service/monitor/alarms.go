@@ -57,7 +57,7 @@ type State struct {
 const (
 	// starves is how long it is told that callers got no ID, so that scrapes see it. The cause continues, or
 	// there are no more of them.
-	starves = time.Minute
+	starves = 15 * time.Second
 	// happened is how long it is told of what an operator has to find out about.
 	happened = 15 * time.Minute
 	// nearLimit is the share of an app's indices below which what is left is near its
@@ -392,7 +392,7 @@ func (m *Monitor) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(ok, prometheus.GaugeValue, value, c.Name)
 	}
 	alarm := prometheus.NewDesc("shardid_alarm", "1 for each alarm that is on; docs/operations.md has a section for "+
-		"each name. An alarm about an event stays for a minute at least.", []string{"name", "severity"}, nil)
+		"each name. An alarm about an event stays for 15 s at least.", []string{"name", "severity"}, nil)
 	for _, a := range m.Raised() {
 		metrics <- prometheus.MustNewConstMetric(alarm, prometheus.GaugeValue, 1, a.Name, string(a.Severity))
 	}
