@@ -56,7 +56,7 @@ func parseObject(body []byte, known []string) (map[string]any, error) {
 		token, _ := in.Token() // no error comes of JSON that is valid
 		name := token.(string)
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%w: unknown field %s: there are %s", model.ErrInvalidArgument, quote(name), names)
+			return nil, fmt.Errorf("%w: unknown field %.64q: there are %s", model.ErrInvalidArgument, name, names)
 		}
 		if _, twice := fields[name]; twice {
 			return nil, fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
@@ -95,9 +95,9 @@ func formOf(fields map[string]any) (string, error) {
 func shown(value any) string {
 	switch v := value.(type) {
 	case string:
-		return quote(v)
+		return fmt.Sprintf("%.64q", v)
 	case nil:
 		return "null"
 	}
-	return cut(fmt.Sprint(value), maxShown)
+	return fmt.Sprintf("%.64s", fmt.Sprint(value))
 }

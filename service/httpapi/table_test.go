@@ -172,7 +172,7 @@ func badParameters() (all []exchange) {
 	}
 	add("appId must be a whole number in 0…255", "/v1/queue/256/ids?gatePass=alice", "/v1/queue/x/ids?gatePass=alice")
 	add(`appId must be a whole number in 0…255, not ""`, "/get", "/get?gatePass="+person)
-	add(strings.Repeat("9", 64)+`"…`, "/get?appId="+strings.Repeat("9", 100)+"&gatePass=alice")
+	add(strings.Repeat("9", 63)+`中"`, "/get?appId="+strings.Repeat("9", 63)+"%E4%B8%AD%E4%B8%AD&gatePass=alice")
 	add("format must be json or text", alice+"&format=xml")
 	for _, path := range []string{"/get?appId=1&", "/v1/queue/1/ids?"} {
 		add("gatePass is missing or empty", path, path+"gatePass=")
