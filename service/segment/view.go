@@ -70,7 +70,7 @@ func (s *Service) Status() Status {
 // Used are the tags that exist and that this process has used, by name.
 func (s *Service) Used() []View {
 	views := []View{}
-	for _, t := range s.allTags() {
+	for _, t := range s.tags.All() {
 		if t.exists() {
 			views = append(views, t.view())
 		}
