@@ -329,12 +329,11 @@ func (p *Pool) askSource() {
 	defer func() { p.asking = false }()
 	pause := time.Duration(0)
 	for n := p.wanted(); n > 0; n = p.wanted() {
-		p.calling, p.keeps = true, nil
+		p.calling, p.keeps, p.retry = true, nil, false
 		p.mu.Unlock()
 		runs, err := p.opts.Source.More(p.ctx, n)
 		p.mu.Lock()
 		p.calling = false
-		p.retry = false
 		if p.lastErr = cmp.Or(err, errNothing); err != nil && p.opts.Final(err) {
 			p.serveWaiters(err)
 			if p.opts.Refuse > 0 {

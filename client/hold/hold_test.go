@@ -254,6 +254,21 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// A retry while the source is called has it called once more.
+func TestRetryDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{most: 100, delay: time.Second}
+		p := pool(t, c, nil)
+		p.Retry()
+		synctest.Wait()
+		p.Retry()
+		time.Sleep(time.Minute)
+		if n := c.calls.Load(); n != 2 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
 // What is held follows demand that lasts.
 func TestDemand(t *testing.T) {
 	type demand struct{ rate, seconds int }

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -79,8 +80,7 @@ type Options struct {
 	Now Clock
 }
 
-// Generator makes IDs. Take is lock-free and safe for concurrent use, as are Ready, LastIssued and
-// Remaining; Begin, Extend and End belong to one keeper.
+// Generator makes IDs. It is safe for concurrent use, and Take is lock-free.
 //
 // IDs rise, and the time in one is never ahead of the clock. Mostly it is the clock's; only a saturated
 // generator lags. Whenever a unit is used up before it has passed, the generator may, until the clock is
@@ -95,8 +95,9 @@ type Generator struct {
 	unit    int64 // Unit in nanoseconds
 	epochNs int64 // Epoch in nanoseconds since 1970
 
-	term atomic.Pointer[term]
-	last atomic.Int64 // time of the last ID of the terms that ended, in units since 1970
+	terms sync.Mutex // held while the term is replaced
+	term  atomic.Pointer[term]
+	last  atomic.Int64 // time of the last ID of the terms that ended, in units since 1970
 }
 
 // term is a worker ID between Begin and End. A number is the time since the epoch above the sequence.
@@ -161,6 +162,8 @@ func (g *Generator) End(reason error) { g.replaceTerm(&term{ended: reason}, 0) }
 
 // replaceTerm ends the present term before the next one can issue: their worker IDs may be the same.
 func (g *Generator) replaceTerm(t *term, after int64) {
+	g.terms.Lock()
+	defer g.terms.Unlock()
 	if old := g.term.Load(); old != nil && old.ended == nil {
 		if number := old.number.Swap(closed); number != old.start {
 			g.last.Store((number-1)>>g.opts.SeqBits + g.opts.Epoch)
@@ -178,8 +181,10 @@ func (g *Generator) replaceTerm(t *term, after int64) {
 
 // LastIssued is the time of the latest ID, in units since 1970, and 0 before the first.
 func (g *Generator) LastIssued() int64 {
+	g.terms.Lock()
+	defer g.terms.Unlock()
 	t := g.term.Load()
-	if number := t.number.Load(); number != t.start && number != closed {
+	if number := t.number.Load(); number != t.start {
 		return (number-1)>>g.opts.SeqBits + g.opts.Epoch
 	}
 	return g.last.Load()

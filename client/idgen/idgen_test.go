@@ -305,6 +305,23 @@ func TestTermEnds(t *testing.T) {
 			}
 		})
 	}
+	t.Run("by two at once", func(t *testing.T) {
+		g, h := granted(t, 0)
+		for now := int64(someday); now < someday+10_000; now++ {
+			begin(g, 7, 0)
+			h.set(now)
+			if _, got, _, err := g.Take(1); got != 1 || err != nil {
+				t.Fatal(got, err)
+			}
+			var ends sync.WaitGroup
+			for range 2 {
+				ends.Go(func() { g.End(ErrNoLease) })
+			}
+			if ends.Wait(); g.LastIssued() != now {
+				t.Fatalf("the last ID is of %d, not %d", g.LastIssued(), now)
+			}
+		}
+	})
 	t.Run("again and again, while many take", func(t *testing.T) {
 		g, h := granted(t, 100)
 		const takers, rounds, enough = 4, 3000, 2000

@@ -52,7 +52,7 @@ func ParseFormat(name string) (Format, error) {
 			return Format(f), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: format must be %s, not %s", ErrInvalidArgument, formatNames, quoteText(name))
+	return 0, fmt.Errorf("%w: format must be %s, not %.64q", ErrInvalidArgument, formatNames, name)
 }
 
 // Padded is the format with a fixed width: zeros come first, so that texts sort as their
@@ -95,10 +95,10 @@ func (f Format) Parse(text string) (int64, error) {
 		v := f.digitOf(text[i])
 		switch {
 		case v < 0:
-			return 0, fmt.Errorf("%w: %s is no ID in the format %s: it has the digits %s", ErrInvalidArgument,
-				quoteText(text), f, notations[f].digits)
+			return 0, fmt.Errorf("%w: %.64q is no ID in the format %s: it has the digits %s", ErrInvalidArgument, text,
+				f, notations[f].digits)
 		case id > (math.MaxInt64-v)/base:
-			return 0, fmt.Errorf("%w: %s, in the format %s, is not below 2^63", ErrInvalidArgument, quoteText(text), f)
+			return 0, fmt.Errorf("%w: %.64q, in the format %s, is not below 2^63", ErrInvalidArgument, text, f)
 		}
 		id, read = id*base+v, true
 	}
@@ -136,13 +136,4 @@ func ParseID(text, format string) (int64, error) {
 		return 0, err
 	}
 	return f.Parse(text)
-}
-
-// quoteText shows a text of a client, cut so that a message stays short.
-func quoteText(text string) string {
-	const most = 64
-	if len(text) > most {
-		return strconv.Quote(text[:most]) + "…"
-	}
-	return strconv.Quote(text)
 }

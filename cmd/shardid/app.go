@@ -107,7 +107,7 @@ func NewApp(cfg Config, log *slog.Logger, level *httpapi.LogLevel) (*App, error)
 
 const (
 	// headTimeout is how long a connection may take until the head of its first request has come, or the token that a
-	// Redis client needs.
+	// Redis client needs; and then until the rest of a request that has begun has come.
 	headTimeout = 5 * time.Second
 	// idleTimeout is how long a connection is kept between two requests.
 	idleTimeout = time.Minute
@@ -145,7 +145,8 @@ func newServer(cfg Config, h http.Handler, state func(net.Conn, http.ConnState),
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if cfg.Server.TLSCertFile != "" {
-		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = requestTimeout(cfg), requestTimeout(cfg), idleTimeout
+		s.ReadHeaderTimeout, s.IdleTimeout = headTimeout, idleTimeout
+		s.ReadTimeout, s.WriteTimeout = requestTimeout(cfg), requestTimeout(cfg)
 		s.HTTP2 = &http.HTTP2Config{
 			MaxConcurrentStreams: 100, // the least that RFC 9113 recommends
 			WriteByteTimeout:     slack,

@@ -40,7 +40,7 @@ func (a *App) record() monitor.Record {
 	if a.snowflake != nil {
 		r.WorkerID = a.snowflake.keeper.Status().WorkerID
 	}
-	for _, alarm := range a.monitor.Alarms() {
+	for _, alarm := range a.monitor.Raised() {
 		r.Alarms[string(alarm.Severity)]++
 	}
 	return r

@@ -74,7 +74,7 @@ func (a *App) wireUID() error {
 	a.issuer.UID = a.uid
 	begin := func(net.Addr) {} // it begins with the first ID
 	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
-		return errors.Join(a.uid.Stop(ctx), keeper.Stop(ctx))
+		return errors.Join(keeper.Stop(ctx), a.uid.Stop(ctx))
 	})
 	return nil
 }

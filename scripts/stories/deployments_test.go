@@ -143,7 +143,8 @@ func TestRegions(t *testing.T) {
 			s = s.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).With(onRedis(testserver.Redis(t).Addr))
 		}
 		d := prepared(t, s, []string{"migrate"}, []string{"provision", "--app", "1", "--name", "one"},
-			[]string{"tags", "add", "--tag", "orders", "--step", "100"}, []string{"names", "add", "--name", "gophers"})
+			[]string{"tags", "add", "--tag", "orders", "--step", "100"}, []string{"names", "add", "--name", "gophers"},
+			[]string{"spaces", "add", "--space", "chat"})
 		d.ready()
 		urls = append(urls, d.url)
 		for kind, path := range map[string]string{
@@ -153,6 +154,8 @@ func TestRegions(t *testing.T) {
 			target := "/decode?kind=" + kind + "&id=" + strings.Trim(string(one), `"`)
 			check.Has(t, d.get(target).body, fmt.Sprintf(`"region":%d`, id), kind)
 		}
+		check.Equal(t, eventuallyID(t, d, "/v1/sequence/chat/ids?key=bob&count=2"),
+			fmt.Sprintf(`{"code":0,"ids":["%d","%d"]}`, 4+id, 8+id), "numbers of a key")
 		if worker, from := d.lease("gophers"), int64(id)*256; worker < from || worker >= from+256 {
 			t.Errorf("region %d leases worker ID %d", id, worker)
 		}

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"shardid/model"
-
-	"golang.org/x/time/rate"
 )
 
 // Modes are ways to make IDs, as a set.
@@ -172,25 +171,34 @@ func (t *Token) forbidden(what string) error {
 // limit allows so much a second, and the same at once. Safe for concurrent use: what is
 // refused changes nothing.
 type limit struct {
-	bucket *rate.Limiter
-	now    func() time.Time
+	perSecond float64
+	now       func() time.Time
+
+	mu   sync.Mutex // guards what follows
+	left float64    // below 0 after a charge that was more
+	then time.Time  // when left was so much; zero before the first use
 }
 
-func newLimit(perSecond float64) *limit {
-	return &limit{bucket: rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond))), now: time.Now}
-}
+func newLimit(perSecond float64) *limit { return &limit{perSecond: perSecond, now: time.Now} }
 
-func (l *limit) perSecond() float64 { return float64(l.bucket.Limit()) }
+// fill adds what has come since then. Callers hold mu.
+func (l *limit) fill() {
+	now := l.now()
+	l.left = min(l.left+now.Sub(l.then).Seconds()*l.perSecond, math.Ceil(l.perSecond))
+	l.then = now
+}
 
 // take takes n, after which after is 0, or says how many there are, and after which time there are n.
 func (l *limit) take(n int) (left int64, after time.Duration) {
-	now := l.now()
-	if l.bucket.AllowN(now, n) {
-		return 0, 0
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fill()
+	seconds := min((float64(n)-l.left)/l.perSecond, math.MaxInt32)
+	if after = time.Duration(seconds * float64(time.Second)); after > 0 {
+		return max(0, int64(l.left)), after
 	}
-	tokens := l.bucket.TokensAt(now)
-	seconds := min((float64(n)-tokens)/l.perSecond(), math.MaxInt32)
-	return max(0, int64(tokens)), max(1, time.Duration(seconds*float64(time.Second)))
+	l.left -= float64(n)
+	return 0, 0
 }
 
 // TooManyError is model.ErrTooMany with the time after which to try again.
@@ -225,7 +233,7 @@ func (t *Token) Take(n int) error {
 	if after == 0 {
 		return nil
 	}
-	most := int64(t.ids.perSecond())
+	most := int64(t.ids.perSecond)
 	advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
 	if int64(n) > most {
 		advice = fmt.Sprintf("ask for %d at most", most)
@@ -239,7 +247,8 @@ func (t *Token) Charge(n int64) {
 	if t == nil || t.ids == nil {
 		return
 	}
-	for now, most := t.ids.now(), int64(t.ids.bucket.Burst()); n > 0; n -= most {
-		t.ids.bucket.ReserveN(now, int(min(n, most)))
-	}
+	t.ids.mu.Lock()
+	defer t.ids.mu.Unlock()
+	t.ids.fill()
+	t.ids.left -= float64(n)
 }

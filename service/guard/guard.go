@@ -1,9 +1,9 @@
 // Package guard bounds what the connections of clients cost.
 //
 // A connection has a state of http.ConnState: it is new until its first request has come, active
-// until the answer to a request has been written, and idle in between. A sweep closes what is in
-// one state for too long: clients that say nothing or send a request too slowly, and clients that
-// do not read their answers. It stands in for the timeouts of http.Server, whose timers cost a
+// until the answer to a request has been written, and idle after that. Once a part of the next request has come, it is
+// new again. A sweep closes what is in one state for too long: clients that say nothing or send a request too slowly,
+// and clients that do not read their answers. It stands in for the timeouts of http.Server, whose timers cost a
 // twentieth of a small answer, and serves the front end for Redis clients as well.
 //
 // When the bound on connections is reached, the one that has been new or idle for the longest is
@@ -62,6 +62,7 @@ type Guard struct {
 type conn struct {
 	net.Conn
 	guard *Guard
+	plain bool         // it has HTTP and no TLS, so what is read of it while it is idle begins a request
 	since atomic.Int64 // when it got its state, as in Guard.now, times 8, plus the state
 }
 
@@ -201,8 +202,11 @@ func (g *Guard) sweep() {
 
 // ConnState is for http.Server.ConnState. With TLS the server itself must limit requests and answers.
 func (g *Guard) ConnState(c net.Conn, state http.ConnState) {
-	if _, secure := c.(*tls.Conn); secure && state == http.StateActive {
+	switch inner, plain := c.(*conn); {
+	case !plain && state == http.StateActive:
 		state = unlimited
+	case plain && state == http.StateNew:
+		inner.plain = true
 	}
 	g.SetState(c, state)
 }
@@ -228,6 +232,15 @@ func (c *conn) noteState(state http.ConnState, since time.Duration) {
 func (c *conn) state() (state http.ConnState, since time.Duration) {
 	n := c.since.Load()
 	return http.ConnState(n % states), time.Duration(n / states)
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (n int, err error) {
+	n, err = c.Conn.Read(b)
+	if state, _ := c.state(); c.plain && n > 0 && state == http.StateIdle {
+		c.noteState(http.StateNew, time.Duration(c.guard.now.Load()))
+	}
+	return n, err
 }
 
 // Close implements net.Conn.

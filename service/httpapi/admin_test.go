@@ -298,7 +298,7 @@ func badAdminRequests() (all []exchange) {
 		}
 	}
 	const post, patch, del, get = http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodGet
-	add(post, appsTarget, "must be a JSON object with some of id, name", "", "[]", "null")
+	add(post, appsTarget, "must be one JSON object with some of id, name", "", "[]", "null")
 	add(post, appsTarget, "id is missing", `{"name":"x"}`)
 	add(post, appsTarget, `unknown field "ID"`, `{"id":7,"name":"x","ID":8}`)
 	add(post, appsTarget, "name must be a string, not 7", `{"id":7,"name":7}`)

@@ -42,7 +42,7 @@ const (
 
 // noSuchPath is issuer.ErrNoPath for the path of a request.
 func noSuchPath(c *gin.Context) error {
-	return fmt.Errorf("%w %s: /openapi.yaml lists the paths", issuer.ErrNoPath, quote(c.Request.URL.Path))
+	return fmt.Errorf("%w %.64q: /openapi.yaml lists the paths", issuer.ErrNoPath, c.Request.URL.Path)
 }
 
 // fail answers with the error's code and status, and says how a token is sent or when the

@@ -151,7 +151,7 @@ func (a *API) releaseLease(ctx context.Context, r leaseRequest) (any, error) {
 		n, err := strconv.ParseUint(last.text, 10, 63)
 		if lastUsed = int64(n); err != nil || n == 0 || n == math.MaxInt64 {
 			return nil, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, "+
-				"not %s: leave it out if nothing is known of it", model.ErrInvalidArgument, quote(last.text))
+				"not %.64q: leave it out if nothing is known of it", model.ErrInvalidArgument, last.text)
 		}
 	}
 	err := a.opts.Leases.ReleaseLease(ctx, r.key, lastUsed)

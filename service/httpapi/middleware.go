@@ -112,13 +112,9 @@ func (a *API) describe(c *gin.Context) {
 	span.SetAttributes(semconv.HTTPRoute(c.FullPath()), attribute.Int("shardid.code", c.GetInt(codeKey)))
 }
 
-const (
-	// faultLines is how many lines a second may tell of faults of ours: one that every request meets must not fill
-	// the disk.
-	faultLines = 10
-	// maxLogged is how much of a path a line shows, in bytes.
-	maxLogged = 256
-)
+// faultLines is how many lines a second may tell of faults of ours: one that every request meets must not fill the
+// disk.
+const faultLines = 10
 
 // logRequest writes a line for a request. It shows nothing of the query, because a gatePass may be the name of a
 // person. Texts that are empty are skipped.
@@ -126,8 +122,8 @@ func (a *API) logRequest(c *gin.Context) {
 	began := time.Now()
 	c.Next()
 	attrs := slices.DeleteFunc([]slog.Attr{
-		slog.String("method", cut(c.Request.Method, maxLogged)),
-		slog.String("path", cut(c.Request.URL.Path, maxLogged)),
+		slog.String("method", fmt.Sprintf("%.256s", c.Request.Method)),
+		slog.String("path", fmt.Sprintf("%.256s", c.Request.URL.Path)),
 		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)),
 		slog.Float64("ms", float64(time.Since(began).Microseconds())/1000),
 		slog.Int("bytes", max(0, c.Writer.Size())), slog.String("request_id", knownID(c)),
@@ -136,19 +132,11 @@ func (a *API) logRequest(c *gin.Context) {
 	a.opts.Log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
-// cut shortens what a caller chose.
-func cut(text string, most int) string {
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
-}
-
 // fault counts and logs what the service did wrong.
 func (a *API) fault(c *gin.Context, message string, args ...any) {
 	a.opts.Traffic.Fault()
 	id := a.requestID(c)
-	args = append(append([]any{"path", cut(c.Request.URL.Path, maxLogged)}, args...), "request_id", id)
+	args = append(append([]any{"path", fmt.Sprintf("%.256s", c.Request.URL.Path)}, args...), "request_id", id)
 	a.faults.Log(slog.LevelError, message, args...)
 }
 

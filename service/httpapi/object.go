@@ -41,23 +41,29 @@ func readObject(c *gin.Context, known ...string) (map[string]any, error) {
 	return parseObject(body, known)
 }
 
-// parseObject reads a JSON object. The fields that it may have are known by their exact names; whoever uses a value
-// looks at its type. Errors: model.ErrInvalidArgument.
-func parseObject(body []byte, known []string) (fields map[string]any, err error) {
+// parseObject reads a JSON object. The fields that it may have are known by their exact names, and each is given once;
+// whoever uses a value looks at its type. Errors: model.ErrInvalidArgument.
+func parseObject(body []byte, known []string) (map[string]any, error) {
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.UseNumber()
 	names := strings.Join(known, ", ")
-	if err := in.Decode(&fields); err != nil || fields == nil || !utf8.Valid(body) {
-		return nil, fmt.Errorf("%w: the body must be a JSON object with some of %s, in UTF-8",
+	if begin, _ := in.Token(); begin != json.Delim('{') || !json.Valid(body) || !utf8.Valid(body) {
+		return nil, fmt.Errorf("%w: the body must be one JSON object with some of %s, in UTF-8",
 			model.ErrInvalidArgument, names)
 	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: something follows the JSON object", model.ErrInvalidArgument)
-	}
-	for name := range fields {
+	fields := map[string]any{}
+	for in.More() {
+		token, _ := in.Token() // no error comes of JSON that is valid
+		name := token.(string)
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%w: unknown field %s: there are %s", model.ErrInvalidArgument, quote(name), names)
+			return nil, fmt.Errorf("%w: unknown field %.64q: there are %s", model.ErrInvalidArgument, name, names)
 		}
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
+		}
+		var value any
+		_ = in.Decode(&value)
+		fields[name] = value
 	}
 	return fields, nil
 }
@@ -89,9 +95,9 @@ func formOf(fields map[string]any) (string, error) {
 func shown(value any) string {
 	switch v := value.(type) {
 	case string:
-		return quote(v)
+		return fmt.Sprintf("%.64q", v)
 	case nil:
 		return "null"
 	}
-	return cut(fmt.Sprint(value), maxShown)
+	return fmt.Sprintf("%.64s", fmt.Sprint(value))
 }

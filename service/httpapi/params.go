@@ -44,8 +44,8 @@ func readParams(c *gin.Context, known []string) (string, error) {
 		form, err := formOf(fields)
 		return query + "&" + form, err
 	}
-	return "", fmt.Errorf("%w: send application/json or application/x-www-form-urlencoded, not %s, "+
-		"or the parameters in the URL", issuer.ErrBody, quote(kind))
+	return "", fmt.Errorf("%w: send application/json or application/x-www-form-urlencoded, not %.64q, "+
+		"or the parameters in the URL", issuer.ErrBody, kind)
 }
 
 // protocol is how requests for IDs are read.
@@ -93,7 +93,7 @@ func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	case err != nil:
 		return q, err
 	case format.given && format.text != "json" && format.text != "text":
-		return q, fmt.Errorf("%w: format must be json or text, not %s", model.ErrInvalidArgument, quote(format.text))
+		return q, fmt.Errorf("%w: format must be json or text, not %.64q", model.ErrInvalidArgument, format.text)
 	case format.text == "text", !format.given && onlyText(c.Request):
 		q.form = asLines
 	}
@@ -192,7 +192,7 @@ func parseFlag(name string, p param) (bool, error) {
 	case p.text == "true", p.text == "1":
 		return true, nil
 	}
-	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(p.text))
+	return false, fmt.Errorf("%w: %s must be true or false, not %.64q", model.ErrInvalidArgument, name, p.text)
 }
 
 // maxParams is the most parameters that a route knows.
@@ -218,7 +218,7 @@ func scanQuery(query string, exact bool, known ...string) (values [maxParams]par
 		i := slices.Index(known, name)
 		switch {
 		case i < 0 && exact && pair != "":
-			return values, fmt.Errorf("%w: unknown parameter %s: there are %s", model.ErrInvalidArgument, quote(name),
+			return values, fmt.Errorf("%w: unknown parameter %.64q: there are %s", model.ErrInvalidArgument, name,
 				strings.Join(known, ", "))
 		case i < 0:
 			continue
@@ -237,8 +237,8 @@ func scanQuery(query string, exact bool, known ...string) (values [maxParams]par
 func parseRange(name, value string, low, high int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
 	if err != nil || int(n) < low || int(n) > high {
-		return -1, fmt.Errorf("%w: %s must be a whole number in %d…%d, not %s", model.ErrInvalidArgument, name, low,
-			high, quote(value))
+		return -1, fmt.Errorf("%w: %s must be a whole number in %d…%d, not %.64q", model.ErrInvalidArgument, name, low,
+			high, value)
 	}
 	return int(n), nil
 }
@@ -252,17 +252,6 @@ func lastSegment(c *gin.Context, name string) (string, error) {
 		return "", noSuchPath(c)
 	}
 	return value, nil
-}
-
-// maxShown is how much of a client's value an answer shows, in bytes.
-const maxShown = 64
-
-// quote shows a client its value.
-func quote(value string) string {
-	if len(value) > maxShown {
-		return strconv.Quote(value[:maxShown]) + "…"
-	}
-	return strconv.Quote(value)
 }
 
 // onlyText says whether an Accept header takes text and nothing that JSON could be. A client that takes both gets

@@ -29,14 +29,13 @@ func sequenceExchanges() []exchange {
 			lax: true, asked: "\x00a+b&\xff"},
 		{name: "the longest key", target: ids + "?key=" + strings.Repeat("k", 256), status: 200,
 			body: `{"code":0,"ids":["1"]}`},
+		{name: "a region", target: sequenceURL + "&count=2&ranges=true", status: 200,
+			body:   `{"code":0,"ranges":[{"first":"5","count":2,"stride":"4"}]}`,
+			change: func(o *Options) { o.Region = model.Region{ID: 1, Bits: 2} }},
 		{target: sequenceURL + "&format=base62", status: 400, code: -6, says: `unknown parameter "format"`},
 		{target: currentURL + "&count=1", status: 400, code: -6, says: `unknown parameter "count"`},
 		{target: "/v1/sequence/a%2Fb/ids?key=room42", status: 404, code: -10, says: "no such path"},
 		{name: "limit", target: sequenceURL, change: failSequence(model.ErrLimitReached), status: 409, code: -5},
-		{name: "beyond the quota", target: sequenceURL + "&count=11", token: "quota", status: 429, code: -12,
-			says: "has 10 left, and 11 were asked for", change: func(o *Options) {
-				o.Access, o.RequireToken = fakes.Guard("", "quota", "may: ['sequence:*'], ids_per_second: 10"), true
-			}},
 	}
 	for _, target := range []string{sequenceURL, currentURL} {
 		path, _, _ := strings.Cut(target, "?")

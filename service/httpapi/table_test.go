@@ -172,7 +172,7 @@ func badParameters() (all []exchange) {
 	}
 	add("appId must be a whole number in 0…255", "/v1/queue/256/ids?gatePass=alice", "/v1/queue/x/ids?gatePass=alice")
 	add(`appId must be a whole number in 0…255, not ""`, "/get", "/get?gatePass="+person)
-	add(strings.Repeat("9", 64)+`"…`, "/get?appId="+strings.Repeat("9", 100)+"&gatePass=alice")
+	add(strings.Repeat("9", 63)+`中"`, "/get?appId="+strings.Repeat("9", 63)+"%E4%B8%AD%E4%B8%AD&gatePass=alice")
 	add("format must be json or text", alice+"&format=xml")
 	for _, path := range []string{"/get?appId=1&", "/v1/queue/1/ids?"} {
 		add("gatePass is missing or empty", path, path+"gatePass=")
@@ -216,9 +216,9 @@ func badBodies() (all []exchange) {
 		`{"count":1e2}`, `{"count":null}`, `{"count":true}`, `{"count":[3]}`)
 	add("/v1/queue/1/ids", "gatePass must be a string or a whole number", 400, json, `{"gatePass":true}`)
 	add(ids, `unknown field "Count"`, 400, json, `{"Count":3}`)
-	add(ids, "must be a JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
-		`{"count":3`, `{"count":3 "ranges":1}`, "{\"count\":\"\xff\"}")
-	add(ids, "something follows", 400, json, `{"count":3}{"count":4}`, `{}x`, `{}}`)
+	add(ids, "must be one JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
+		`{"count":3`, `{"count":3 "ranges":1}`, "{\"count\":\"\xff\"}", `{"count":3}{"count":4}`, `{}x`, `{}}`)
+	add(ids, "count is given twice", 400, json, `{"count":1,"count":3}`, `{"count":1,"c\u006funt":1}`)
 	add(ids, "the body has more than 65536 bytes", 400, json, strings.Repeat(" ", maxBody+1))
 	add(ids+"?count=4", "count is given twice", 400, json, `{"count":3}`)
 	add(ids+"?count=3", "count is given twice", 400, formBody, `count=3`)

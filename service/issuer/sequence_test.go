@@ -22,10 +22,10 @@ func tokenOf(t *testing.T, may string) *access.Token {
 }
 
 // What may be asked is asked in one call and in order, and the others have their errors. Of a
-// quota what is asked for is used up, and nothing by looking.
+// quota what is asked for is used up, and nothing by looking. The region joins each number.
 func TestAskSequence(t *testing.T) {
 	f := &fakes.Sequence{Mode: &fakes.Mode{}}
-	s := &Issuer{Sequence: f}
+	s := &Issuer{Sequence: f, Region: model.Region{ID: 1, Bits: 2}}
 	token := tokenOf(t, "may: ['sequence:chat'], ids_per_second: 100")
 	ask := func(space, key string, count int64) *model.SequenceAsk {
 		return &model.SequenceAsk{Space: space, Key: key, Count: count}
@@ -45,18 +45,18 @@ func TestAskSequence(t *testing.T) {
 			t.Errorf("ask %d: %v, want %v", i, ask.Err, want[i])
 		}
 	}
-	check.Equal(t, fmt.Sprint(f.Sizes, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 90 90 92")
+	check.Equal(t, fmt.Sprint(f.Sizes, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 361 361 369")
 	token = tokenOf(t, "may: ['sequence:chat'], ids_per_second: 8")
 	ids, _, err := s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 8}, nil)
 	check.Must(t, err)
-	check.Equal(t, fmt.Sprint(ids), "[93 94 95 96 97 98 99 100]")
+	check.Equal(t, fmt.Sprint(ids), "[373 377 381 385 389 393 397 401]")
 	if _, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1},
 		nil); !errors.Is(err, model.ErrTooMany) {
 		t.Error(err)
 	}
 	ids, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a"}, nil)
 	check.Must(t, err)
-	check.Equal(t, fmt.Sprint(ids), "[100]", "current")
+	check.Equal(t, fmt.Sprint(ids), "[401]", "current")
 
 	other := []*model.SequenceAsk{ask("chat", "a", 1), ask("chat", "a", 0)}
 	s.AskSequence(t.Context(), tokenOf(t, "may: [uid]"), other)

@@ -16,12 +16,6 @@ func Counter(registry prometheus.Registerer, name, help string) prometheus.Count
 	return promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// Sum is Counter for what read gives at each scrape; read is called by several goroutines at once.
-func Sum(registry prometheus.Registerer, name, help string, read func() int64) {
-	promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
-		func() float64 { return float64(read()) })
-}
-
 // Gauge has registry export what read gives at each scrape; read is called by several goroutines at once.
 func Gauge(registry prometheus.Registerer, name, help string, read func() float64) {
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)

@@ -57,7 +57,7 @@ type State struct {
 const (
 	// starves is how long it is told that callers got no ID, so that scrapes see it. The cause continues, or
 	// there are no more of them.
-	starves = time.Minute
+	starves = 15 * time.Second
 	// happened is how long it is told of what an operator has to find out about.
 	happened = 15 * time.Minute
 	// nearLimit is the share of an app's indices below which what is left is near its
@@ -326,6 +326,13 @@ func (m *Monitor) Alarms() []Alarm {
 	return raised
 }
 
+// Raised are the alarms as they were last seen, five seconds ago at most.
+func (m *Monitor) Raised() []Alarm {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.raised
+}
+
 // look reads the metrics, and raises the alarms of what is seen.
 func (m *Monitor) look() (reading, []Alarm) {
 	families, _ := m.metrics.Gather() // as much as can be read; a scrape tells what cannot
@@ -375,13 +382,9 @@ func (*Monitor) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector: the conditions, and the alarms as they were last seen.
 func (m *Monitor) Collect(metrics chan<- prometheus.Metric) {
-	conditions := m.Conditions()
-	m.mu.Lock()
-	raised := m.raised
-	m.mu.Unlock()
 	ok := prometheus.NewDesc("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.",
 		[]string{"name"}, nil)
-	for _, c := range conditions {
+	for _, c := range m.Conditions() {
 		value := 0.0
 		if c.OK {
 			value = 1
@@ -389,8 +392,8 @@ func (m *Monitor) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(ok, prometheus.GaugeValue, value, c.Name)
 	}
 	alarm := prometheus.NewDesc("shardid_alarm", "1 for each alarm that is on; docs/operations.md has a section for "+
-		"each name. An alarm about an event stays for a minute at least.", []string{"name", "severity"}, nil)
-	for _, a := range raised {
+		"each name. An alarm about an event stays for 15 s at least.", []string{"name", "severity"}, nil)
+	for _, a := range m.Raised() {
 		metrics <- prometheus.MustNewConstMetric(alarm, prometheus.GaugeValue, 1, a.Name, string(a.Severity))
 	}
 }

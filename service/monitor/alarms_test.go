@@ -208,13 +208,13 @@ func TestSince(t *testing.T) {
 	counts(map[string]float64{`shardid_refused_total{code="-4"}`: 1})(r)
 	look(2, "critical Starved since 2", "warning WorkerID since 1")
 	r.seen.Worker.State = worker.StateServing
-	look(61, "critical Starved since 2")
-	look(62)
+	look(16, "critical Starved since 2")
+	look(17)
 	r.seen.Worker.State = worker.StateOffline
 	counts(map[string]float64{`shardid_refused_total{code="-4"}`: 3, "shardid_queue_lifts_total": 1})(r)
 	look(70, "critical Starved since 70", "warning DatabaseWentBack since 70", "warning WorkerID since 70")
 	r.seen.Worker.State = worker.StateServing
-	look(129, "critical Starved since 70", "warning DatabaseWentBack since 70")
+	look(84, "critical Starved since 70", "warning DatabaseWentBack since 70")
 	counts(map[string]float64{"shardid_queue_lifts_total": 2, "shardid_queue_lift_alarms_total": 1})(r)
 	look(130, "critical DatabaseWentBack since 70")
 	look(130+899, "critical DatabaseWentBack since 70")

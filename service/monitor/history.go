@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"shardid/model"
@@ -42,7 +43,7 @@ const requests = "shardid_request_duration_seconds"
 func Modes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
 
 // rates are the series that are shown per second, by the counters that rise, as metric.Sums names them.
-func rates() map[string]string {
+var rates = sync.OnceValue(func() map[string]string {
 	rates := map[string]string{
 		"refused.caller":  requests + `_count{outcome="refused"}`,
 		"refused.service": requests + `_count{outcome="failed"}`,
@@ -54,7 +55,7 @@ func rates() map[string]string {
 		rates[AppSeries(uint8(app))] = fmt.Sprintf(`shardid_queue_app_issued_total{app="%d"}`, app)
 	}
 	return rates
-}
+})
 
 // AppSeries names, for Latest, the series of what an app issued, IDs a second.
 func AppSeries(app uint8) string { return fmt.Sprintf("app.%d.issued", app) }

@@ -10,6 +10,8 @@ package observe
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"shardid/service/metric"
@@ -67,7 +69,7 @@ func (s *Stores) Observe(ctx context.Context, store, op string) (context.Context
 			return
 		}
 		if failure != nil {
-			span.SetStatus(codes.Error, clip(failure.Error()))
+			span.SetStatus(codes.Error, strings.ToValidUTF8(fmt.Sprintf("%.300s", failure), "\uFFFD"))
 		}
 		span.End()
 	}

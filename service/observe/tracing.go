@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"shardid/service/background"
 
@@ -47,7 +48,7 @@ func StartTracer(version string, log *slog.Logger) (*Tracer, error) {
 	lost := background.RateLimitedLog{Logger: log, Every: time.Minute, Burst: 1}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		lost.Log(slog.LevelWarn, "spans may be lost; nothing else suffers: look at OTEL_EXPORTER_OTLP_ENDPOINT",
-			"error", clip(err.Error()))
+			"error", fmt.Sprintf("%.300s", err))
 	}))
 	sender, err := otlptracehttp.New(context.Background())
 	if err != nil {
@@ -59,7 +60,8 @@ func StartTracer(version string, log *slog.Logger) (*Tracer, error) {
 	if process, err = resource.Merge(process, resource.Environment()); err != nil {
 		return nil, fmt.Errorf("describe this process for tracing: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(sender), sdktrace.WithResource(process))
+	spans := validating{sdktrace.NewBatchSpanProcessor(sender)}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithResource(process))
 	return &Tracer{provider: provider, tracer: provider.Tracer("shardid"), log: log}, nil
 }
 
@@ -68,7 +70,7 @@ func (t *Tracer) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		t.log.Warn("the last spans were not sent", "error", clip(err.Error()))
+		t.log.Warn("the last spans were not sent", "error", fmt.Sprintf("%.300s", err))
 	}
 	return nil
 }
@@ -80,11 +82,15 @@ func (t *Tracer) Handler(next http.Handler, traced func(*http.Request) bool) htt
 		otelhttp.WithPropagators(propagation.TraceContext{}), otelhttp.WithFilter(traced))
 }
 
-// clip keeps text that others wrote, such as the page of a proxy, from filling a line.
-func clip(text string) string {
-	const most = 300 // bytes
-	if len(text) > most {
-		return text[:most] + "…"
+// validating makes the texts of clients UTF-8: a batch of spans with another one is lost whole.
+type validating struct{ sdktrace.SpanProcessor }
+
+// OnStart implements sdktrace.SpanProcessor.
+func (v validating) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	for _, a := range s.Attributes() {
+		if text := a.Value.AsString(); !utf8.ValidString(text) {
+			s.SetAttributes(a.Key.String(strings.ToValidUTF8(text, "\uFFFD")))
+		}
 	}
-	return text
+	v.SpanProcessor.OnStart(ctx, s)
 }

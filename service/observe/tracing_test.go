@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,12 +29,14 @@ func sendingTo(t *testing.T, receiver http.HandlerFunc) (*Tracer, *check.Log) {
 // request has a Tracer make a span of a request.
 func request(tracer *Tracer) {
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	r := httptest.NewRequest(http.MethodGet, "/get", nil)
+	r.Header.Set("User-Agent", "curl\xff")
 	tracer.Handler(served, func(*http.Request) bool { return true }).
-		ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/get", nil))
+		ServeHTTP(httptest.NewRecorder(), r)
 }
 
-// What was recorded is sent before the end, once. OpenTelemetry's own variables hold, so
-// that credentials need no key of ours.
+// What was recorded is sent before the end, once, whatever texts clients and stores gave. OpenTelemetry's own variables
+// hold, so that credentials need no key of ours.
 func TestStopSendsTheRest(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20sesame")
 	t.Setenv("OTEL_SERVICE_NAME", "ids")
@@ -43,6 +46,8 @@ func TestStopSendsTheRest(t *testing.T) {
 		got <- []string{r.URL.Path, r.Header.Get("Authorization"), string(body)}
 	})
 	request(tracer)
+	_, ended := NewStores(tracer, nil).Observe(t.Context(), "redis", "pop")
+	ended(errors.New("lost\xff"))
 	check.OK(t, tracer.Stop(t.Context()))
 	check.OK(t, tracer.Stop(t.Context()))
 	if len(got) != 1 {
@@ -50,7 +55,8 @@ func TestStopSendsTheRest(t *testing.T) {
 	}
 	if sent := <-got; sent[0] != "/v1/traces" || sent[1] != "Bearer sesame" ||
 		!strings.Contains(sent[2], "service.name\x12\x05\n\x03ids") ||
-		!strings.Contains(sent[2], "service.instance.id") {
+		!strings.Contains(sent[2], "service.instance.id") ||
+		!strings.Contains(sent[2], "curl\uFFFD") || !strings.Contains(sent[2], "lost\uFFFD") {
 		t.Errorf("sent %q", sent)
 	}
 	check.Equal(t, log.Count("\n"), 0, "lines")

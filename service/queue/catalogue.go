@@ -16,7 +16,7 @@ const (
 	reloadTimeout = 5 * time.Second
 	// reloadEvery is the shortest time between the beginnings of two reloads, and reloadShare the share of the
 	// time, one part in so many, that they may take.
-	reloadEvery = 10 * time.Millisecond
+	reloadEvery = 100 * time.Millisecond
 	reloadShare = 5
 	// failedReload is how long after a reload of the schedule that failed the next one is.
 	failedReload = 2 * time.Second

@@ -166,7 +166,7 @@ func TestUnknownApps(t *testing.T) {
 		}
 		began, before := time.Now(), db.countLoads()
 		check.Is(t, check.Err(r.one(9, "alice")), model.ErrUnknownApp)
-		if took := time.Since(began); took > 20*time.Millisecond {
+		if took := time.Since(began); took > 100*time.Millisecond {
 			t.Errorf("an answer took %v", took)
 		}
 		db.provision(9, 100, reject(0))
@@ -179,7 +179,7 @@ func TestUnknownApps(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		if n := db.countLoads() - before; n > 104 {
+		if n := db.countLoads() - before; n > 14 {
 			t.Errorf("%d reloads for 1000 requests of an unknown app within a second", n)
 		}
 	})

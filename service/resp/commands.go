@@ -65,7 +65,7 @@ func (c *conn) handle(words [][]byte) {
 	switch known, found := c.server.commands[string(name)]; {
 	case !found:
 		// rueidis asks for CLUSTER first, and continues without when the error has this word.
-		c.fail(issuer.CodeNoRoute, fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(name)))
+		c.fail(issuer.CodeNoRoute, fmt.Sprintf("there is no command %.64q: INCR, LPOP and RPOP issue IDs", name))
 	case len(args) < known.least || len(args) > known.most:
 		c.fail(-6, "wrong number of arguments for "+string(name))
 	case c.multi != nil && !known.atOnce:

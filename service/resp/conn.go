@@ -65,7 +65,11 @@ func (c *conn) answer(command [][]byte) {
 // beforeRead sends what is held before the client is waited for.
 func (c *conn) beforeRead() error {
 	err := c.flush()
-	c.setState(http.StateIdle)
+	if c.in.end > 0 {
+		c.setState(http.StateNew) // the rest of a command is waited for
+	} else {
+		c.setState(http.StateIdle)
+	}
 	return err
 }
 

@@ -104,8 +104,8 @@ func (c *conn) request(name string, args [][]byte) (
 func parseCount(says string, text []byte) (int, error) {
 	count, err := strconv.ParseUint(string(text), 10, 31)
 	if err != nil || count < 1 || count > model.MaxBatch {
-		return 1, fmt.Errorf("%w: %s a whole number in 1…%d, not %s", model.ErrInvalidArgument, says, model.MaxBatch,
-			quote(text))
+		return 1, fmt.Errorf("%w: %s a whole number in 1…%d, not %.64q", model.ErrInvalidArgument, says,
+			model.MaxBatch, text)
 	}
 	return int(count), nil
 }
@@ -151,8 +151,8 @@ func parseKey(key []byte, r *issuer.Request) error {
 		app, gatePass, complete := bytes.Cut(rest, []byte(":"))
 		id, err := strconv.ParseUint(string(app), 10, 8)
 		if err != nil || !complete {
-			return fmt.Errorf("%w: %s is not queue:<appId>:<gatePass> with an appId of 0…%d", model.ErrInvalidArgument,
-				quote(key), model.Apps-1)
+			return fmt.Errorf("%w: %.64q is not queue:<appId>:<gatePass> with an appId of 0…%d",
+				model.ErrInvalidArgument, key, model.Apps-1)
 		}
 		r.Mode, r.App, r.GatePass = access.Queue, int(id), string(gatePass)
 	case string(mode) == "segment" && more:
@@ -166,20 +166,11 @@ func parseKey(key []byte, r *issuer.Request) error {
 		return fmt.Errorf("%w: a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, "+
 			"and has no formats", model.ErrInvalidArgument)
 	default:
-		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, sequence:<space>:<key>, "+
-			"snowflake and uid, with a format such as base62: or base62:padded: before it or none",
-			model.ErrInvalidArgument, quote(key))
+		return fmt.Errorf("%w: no key %.64q: there are queue:<appId>:<gatePass>, segment:<tag>, "+
+			"sequence:<space>:<key>, snowflake and uid, with a format such as base62: or base62:padded: before it "+
+			"or none", model.ErrInvalidArgument, key)
 	}
 	return nil
-}
-
-// quote shows a client its value, cut so that an answer stays short.
-func quote(value []byte) string {
-	const most = 64
-	if len(value) > most {
-		return strconv.Quote(string(value[:most])) + "…"
-	}
-	return strconv.Quote(string(value))
 }
 
 // failed answers with an error and gives its code.

@@ -78,7 +78,7 @@ func (c *conn) readSequence(ask *model.SequenceAsk, args [][]byte) error {
 	var complete bool
 	ask.Space, ask.Key, complete = strings.Cut(string(args[0][len(sequencePrefix):]), ":")
 	if !complete {
-		return fmt.Errorf("%w: %s is not sequence:<space>:<key>", model.ErrInvalidArgument, quote(args[0]))
+		return fmt.Errorf("%w: %.64q is not sequence:<space>:<key>", model.ErrInvalidArgument, args[0])
 	}
 	if len(args) == 2 {
 		count, err := parseCount("INCRBY of a sequence takes", args[1])

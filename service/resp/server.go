@@ -30,7 +30,8 @@ type Options struct {
 	Access       *access.Guard
 	RequireToken bool
 	// ConnState is told when a connection waits for a command and when one has come, as http.Server tells
-	// it. Where a token is required and has not come, the connection stays new. nil for none.
+	// it. A connection is new where a token is required and has not come, and while the rest of a command is waited
+	// for. nil for none.
 	ConnState func(net.Conn, http.ConnState)
 	Log       *slog.Logger
 	Version   string // of shardid, for INFO and HELLO

@@ -35,15 +35,6 @@ type lookup struct {
 	done chan error // gets the outcome of a reading that begins later
 }
 
-// allTags are the tags that are or were in use, in no order.
-func (s *Service) allTags() []*Tag {
-	tags := make([]*Tag, 0, s.tags.Size())
-	for _, t := range s.tags.All() {
-		tags = append(tags, t)
-	}
-	return tags
-}
-
 // findTag returns a tag, whose row is read if it is not in use. Errors: model.ErrNotReady, ErrUnknownTag,
 // ErrInvalidArgument, ErrSegmentEmpty, or that of a ctx that was canceled.
 func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
@@ -132,7 +123,7 @@ func (s *Service) NextReload(now time.Time) time.Time { return now.Add(s.opts.Re
 func (s *Service) reloadTags() {
 	for pause := s.opts.Reload; s.background.Sleep(pause); {
 		var names []string
-		for _, t := range s.allTags() {
+		for _, t := range s.tags.All() {
 			names = append(names, t.name)
 		}
 		_, err := s.readRows(names)

@@ -183,7 +183,7 @@ func (s *Service) Ready() error {
 	if len(failing) == 0 {
 		return nil
 	}
-	for _, t := range s.allTags() {
+	for _, t := range s.tags.All() {
 		if t.exists() && (failing[t] == nil || t.pool.Counts().Held > 0) {
 			return nil
 		}
@@ -207,7 +207,7 @@ func (s *Service) Start() {
 		s.background.Go(s.reloadTags)
 		s.background.Every(observeEvery, func() {
 			now := time.Now()
-			for _, t := range s.allTags() {
+			for _, t := range s.tags.All() {
 				if t.numbers != nil {
 					_, _ = t.dropPast(s.opts.Now()) // callers are told
 				}
@@ -221,7 +221,7 @@ func (s *Service) Start() {
 // after it. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.background.Stop(ctx, func() {
-		for _, t := range s.allTags() { // one that is read right now holds nothing, and can load nothing
+		for _, t := range s.tags.All() { // one that is read right now holds nothing, and can load nothing
 			t.pool.Close(background.ErrStopping)
 		}
 	})

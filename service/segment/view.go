@@ -62,12 +62,15 @@ type Status struct {
 }
 
 // Status returns the counter and the tags in use.
-func (s *Service) Status() Status { return Status{Issued: s.countPools().Issued, Tags: s.Used()} }
+func (s *Service) Status() Status {
+	counts, _ := s.countPools()
+	return Status{Issued: counts.Issued, Tags: s.Used()}
+}
 
 // Used are the tags that exist and that this process has used, by name.
 func (s *Service) Used() []View {
 	views := []View{}
-	for _, t := range s.allTags() {
+	for _, t := range s.tags.All() {
 		if t.exists() {
 			views = append(views, t.view())
 		}
@@ -150,37 +153,46 @@ func (s *Service) count() {
 	counter := func(name, help string) prometheus.Counter {
 		return metric.Counter(s.opts.Registry, "shardid_segment_"+name, help)
 	}
-	metric.Sum(s.opts.Registry, "shardid_segment_issued_total", "IDs given to callers.",
-		func() int64 { return s.countPools().Issued })
-	metric.Sum(s.opts.Registry, "shardid_segment_wasted_total", "IDs held by this replica and given up: gaps.",
-		func() int64 { return s.countPools().Dropped })
-	metric.Gauge(s.opts.Registry, "shardid_segment_runway_seconds",
-		"How long the held IDs of the tag that runs out first last at the present rate, at most a year.",
-		func() float64 {
-			least := maxRunway.Seconds()
-			for _, v := range s.Used() {
-				if v.InitOK {
-					least = min(least, v.Runway)
-				}
-			}
-			return least
-		})
 	s.stats.repeated = counter("repeated_total",
 		"Segments refused because IDs of them were issued before: must stay 0.")
 	s.stats.lifts = counter("lifts_total", "Times max_id was below what this replica knows to be issued: "+
 		"the table went back in time.")
 	s.stats.jumped = counter("jumped_ids_total", "IDs of tags skipped, as the database server changed and Redis "+
 		"could not tell what was issued: gaps.")
+	if s.opts.Registry != nil {
+		s.opts.Registry.MustRegister(s)
+	}
 }
 
-// countPools adds up what the pools of all tags count, and what was issued and given up beside them.
-func (s *Service) countPools() hold.Counts {
-	sum := hold.Counts{Dropped: s.stats.wasted.Load()}
-	for _, t := range s.allTags() {
+// Describe implements prometheus.Collector. It names no metrics: Gather checks them.
+func (*Service) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector: what takes a look at all tags.
+func (s *Service) Collect(metrics chan<- prometheus.Metric) {
+	counts, runway := s.countPools()
+	export := func(kind prometheus.ValueType, name string, value float64, help string) {
+		desc := prometheus.NewDesc("shardid_segment_"+name, help, nil, nil)
+		metrics <- prometheus.MustNewConstMetric(desc, kind, value)
+	}
+	export(prometheus.CounterValue, "issued_total", float64(counts.Issued), "IDs given to callers.")
+	export(prometheus.CounterValue, "wasted_total", float64(counts.Dropped),
+		"IDs held by this replica and given up: gaps.")
+	export(prometheus.GaugeValue, "runway_seconds", runway.Seconds(),
+		"How long the held IDs of the tag that runs out first last at the present rate, at most a year.")
+}
+
+// countPools adds up what the pools of all tags count, and what was issued and given up beside them, and says how long
+// what is held lasts of the tag that runs out first.
+func (s *Service) countPools() (sum hold.Counts, runway time.Duration) {
+	sum.Dropped, runway = s.stats.wasted.Load(), maxRunway
+	for _, t := range s.tags.All() {
 		t.mu.Lock()
 		c := t.pool.Counts()
 		sum.Issued, sum.Dropped = sum.Issued+c.Issued+t.beside, sum.Dropped+c.Dropped
+		if t.supply.loads > 0 {
+			runway = min(runway, t.rate.runway(c.Held))
+		}
 		t.mu.Unlock()
 	}
-	return sum
+	return sum, runway
 }

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -236,14 +235,10 @@ func (l *Loaded) readSetting(setting string) {
 // show quotes a value for a message: short, on one line, and not at all when
 // it may carry credentials, as in user:password@host.
 func show(text string) string {
-	const most = 60
 	if strings.Contains(text, "@") {
 		return "the value"
 	}
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return strconv.Quote(text)
+	return fmt.Sprintf("%.60q", text)
 }
 
 // showName is the part of an unknown name that reads like one; what follows,
