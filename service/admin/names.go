@@ -77,7 +77,7 @@ func (s *Service) names() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: NameKind, service: s, check: model.CheckName, counts: atOnce,
-		list: lister(store.Names, NewNameItem), remove: remover(NameKind, store.DeleteName, unusedName),
+		list: listAll(store.Names, func(u model.NameUse) string { return u.Name.Name }, NewNameItem), remove: remover(NameKind, store.DeleteName, unusedName),
 		show: func(ctx context.Context, name string) (any, error) {
 			use, err := store.Name(ctx, name)
 			if err != nil {

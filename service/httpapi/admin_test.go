@@ -119,7 +119,12 @@ func (f *fakeAdmin) DeleteApp(_ context.Context, id uint8, name string) (model.A
 	return orders, f.note("delete", id, name)
 }
 
-func (f *fakeAdmin) Tags(context.Context) ([]model.Tag, error) { return []model.Tag{ordersTag}, f.err }
+func (f *fakeAdmin) FindTags(_ context.Context, search string, limit int) ([]model.Tag, int, error) {
+	if search != "" {
+		return nil, limit + 1, f.err
+	}
+	return []model.Tag{ordersTag}, 1, f.err
+}
 
 func (f *fakeAdmin) Tag(_ context.Context, name string) (model.Tag, error) {
 	return ordersTag, f.note("show", name)
@@ -199,7 +204,8 @@ func operations() []exchange {
 	const levels = `,"configured":"info"}`
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
 	return []exchange{
-		{target: appsTarget, body: `{"code":0,"apps":[{` + ordersJSON + `}]}`},
+		{target: appsTarget, body: `{"apps":[{` + ordersJSON + `}],"code":0}`},
+		{target: appsTarget + "?search=8", body: `{"apps":[],"code":0}`},
 		{target: appTarget, body: app + "}", asked: "show 7"},
 		{method: post, target: appsTarget, send: `{"id":7,"name":"x"}`, status: 201, body: app + newJSON,
 			asked: `create {"ID":7,"Name":"x","Description":"","Step":1000,"Limit":{"maxLimitId":0,` +
@@ -219,6 +225,7 @@ func operations() []exchange {
 				`"MinIndex":0,"Confirm":"订 &"}`},
 		{method: del, target: appTarget + "?confirm=x", body: app + effectJSON, asked: `delete 7 "x"`},
 		{target: tagsTarget, body: `{"code":0,"tags":[{` + tagJSON + `}]}`},
+		{target: tagsTarget + "?limit=5&search=x", body: `{"code":0,"tags":[],"total":6}`},
 		{target: tagTarget, body: tag + "}", asked: `show "a/b"`},
 		{method: post, target: tagsTarget, send: `{"tag":"a/b"}`, status: 201, body: tag + newJSON},
 		{method: post, target: tagsTarget, status: 201,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
@@ -161,28 +162,45 @@ type window struct {
 	limit  int
 }
 
-// seen is what a window shows, and how many things it has to choose from.
-type seen[Row any] struct {
-	rows  []Row
-	total int
+// readWindow reads the window that the query asks for. Errors: model.ErrInvalidArgument.
+func readWindow(c *gin.Context) (w window, err error) {
+	w.limit = thingsShown
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
+	if err == nil && given[1].given {
+		w.limit, err = parseRange("limit", given[1].text, 1, mostThings)
+	}
+	w.search = given[0].text
+	return w, err
 }
 
-// listed answers {"code":0,MANY:[…],"total":N} with the rows of the window that the query asks for. total is there when
-// the answer does not have all that were found. Errors: model.ErrInvalidArgument, and those of find.
+// answer is {"code":0,MANY:[…],"total":N}. total is there when the answer does not have all that were found.
+func (w window) answer(many string, things any, total int) map[string]any {
+	answer := map[string]any{"code": 0, many: things}
+	if total > w.limit {
+		answer["total"] = total
+	}
+	return answer
+}
+
+// seen is what a window shows, and how many things it has to choose from.
+type seen[Row any] struct {
+	rows    []Row
+	total   int
+	message string // why there may be more of them; "" where there are not
+}
+
+// listed answers with the rows of the window that the query asks for. Errors: model.ErrInvalidArgument, and those of
+// find.
 func listed[Row, Item any](
 	a *API, many string, find func(context.Context, window) (seen[Row], error), show func(Row) Item,
 ) route {
 	get := once(a, find)
 	return func(ctx context.Context, c *gin.Context) (any, error) {
-		limit := thingsShown
-		given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
-		if err == nil && given[1].given {
-			limit, err = parseRange("limit", given[1].text, 1, mostThings)
-		}
+		w, err := readWindow(c)
 		if err != nil {
 			return nil, err
 		}
-		found, err := get(ctx, window{given[0].text, limit})
+		found, err := get(ctx, w)
 		if err != nil {
 			return nil, err
 		}
@@ -190,9 +208,9 @@ func listed[Row, Item any](
 		for i, row := range found.rows {
 			items[i] = show(row)
 		}
-		answer := map[string]any{"code": 0, many: items}
-		if found.total > limit {
-			answer["total"] = found.total
+		answer := w.answer(many, items, found.total)
+		if found.message != "" {
+			answer["message"] = found.message
 		}
 		return answer, nil
 	}
@@ -204,10 +222,9 @@ func amongAll[Row any](
 ) func(context.Context, window) (seen[Row], error) {
 	return func(ctx context.Context, w window) (seen[Row], error) {
 		all, err := read(ctx)
-		search := strings.ToLower(w.search)
-		all = slices.DeleteFunc(all, func(r Row) bool { return !strings.Contains(strings.ToLower(name(r)), search) })
 		slices.SortFunc(all, func(x, y Row) int { return cmp.Compare(name(x), name(y)) }) // databases have other orders
-		return seen[Row]{all[:min(len(all), w.limit)], len(all)}, err
+		rows, total := admin.Among(all, name, w.search, w.limit)
+		return seen[Row]{rows: rows, total: total}, err
 	}
 }
 
@@ -218,7 +235,7 @@ func (a *API) tags(ctx context.Context, w window) (found seen[model.Tag], err er
 }
 
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot
-// be read it shows those that are used.
+// be read it shows those that are used, and says so.
 func (a *API) cache() gin.HandlerFunc {
 	used := amongAll(func(context.Context) (tags []model.Tag, _ error) {
 		for _, used := range a.opts.Segments.Used() {
@@ -229,7 +246,8 @@ func (a *API) cache() gin.HandlerFunc {
 	find := func(ctx context.Context, w window) (seen[model.Tag], error) {
 		found, err := a.tags(ctx, w)
 		if err != nil {
-			return used(ctx, w)
+			found, _ = used(ctx, w)
+			found.message = "only tags that this replica has used are shown, as leaf_alloc cannot be read: " + err.Error()
 		}
 		return found, nil
 	}

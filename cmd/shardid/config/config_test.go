@@ -94,7 +94,8 @@ func TestConfigPrecedence(t *testing.T) {
 	environ := []string{
 		"PATH=/bin", "SHARDID_SERVER_ADDR=:2", "SHARDID_SEGMENT_RUNWAY=3s", "SHARDID_ZOOKEEPER_ADDRS=a:1, b:2",
 		"SHARDID_LOG_FORMAT=json",
-		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off",
+		`SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP={"10.1.46.33:8080":1,"10.1.46.33:8081":2}`, // Leaf's own workIdMap
+		"SHARDID_UID_SCHEDULE_INTERVAL=off",
 		"SHARDID_DATABASE_DSN=p=q,r",
 	}
 	got, err := loadText(t, file, environ, "--set", "server.addr=:4", "--set", "server.addr=:3",
@@ -102,7 +103,7 @@ func TestConfigPrecedence(t *testing.T) {
 	wantConfig(t, got, err, func(want *Config) {
 		want.Server.Addr, want.Segment.Runway, want.Log.Level, want.Log.Format = ":3", 3*time.Second, "warn", "json"
 		want.ZooKeeper.Addrs, want.UID.Enabled, want.Database.DSN = []string{"c:1", "d:1"}, false, "p=q,r"
-		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
+		want.Snowflake.Worker.LocalMap = map[string]int{"10.1.46.33:8080": 1, "10.1.46.33:8081": 2}
 	})
 	if err != nil {
 		return
