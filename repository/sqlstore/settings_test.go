@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
 
@@ -61,6 +62,9 @@ func TestSettings(t *testing.T) {
 			{"SET GLOBAL sync_binlog = 1", "sync_binlog", "1", ok},
 			{"SET GLOBAL read_only = 1", "read_only", "ON", unsafe},
 			{"SET GLOBAL read_only = 0", "read_only", "OFF", ok},
+			{"ALTER TABLE leaf_alloc CONVERT TO CHARACTER SET latin1", "character set of leaf_alloc", "latin1", warn},
+			{"ALTER TABLE leaf_alloc CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "character set of leaf_alloc",
+				"utf8mb4", ok},
 			{"ALTER TABLE id_alloc ENGINE = MyISAM", "engine of id_alloc", "MyISAM", unsafe},
 			{"DROP TABLE id_alloc", "engine of id_alloc", "", model.LevelUnknown},
 		},
@@ -77,6 +81,10 @@ func TestSettings(t *testing.T) {
 		for _, c := range cases {
 			run(t, s, c.change)
 			settingIs(t, s, c.setting, c.value, c.want)
+		}
+		if s.server != nil {
+			s.opts.Now = func() time.Time { return time.Now().Add(time.Hour) }
+			settingIs(t, s, "clock", "1h0m0s apart", unsafe)
 		}
 	}
 }

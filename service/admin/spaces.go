@@ -44,8 +44,8 @@ func (s *Service) spaces() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: SpaceKind, service: s, check: model.CheckSpace, counts: withBeat,
-		list: listAll(store.Spaces, func(u model.SpaceUse) string { return u.Name }, NewSpaceItem),
-		show: shower(store.Space, NewSpaceItem),
+		list:   listAll(store.Spaces, func(u model.SpaceUse) string { return u.Name }, NewSpaceItem),
+		show:   shower(store.Space, NewSpaceItem),
 		remove: remover(SpaceKind, s.deleteSpace, changedSpace),
 		create: func(ctx context.Context, g Given) (Done, error) {
 			made, err := store.CreateSpace(ctx, model.Space{
