@@ -127,7 +127,8 @@ func New(opts Options) *API {
 // newBare makes an API without modes and routes.
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, reading: readTimeout, now: time.Now, startedAt: time.Now()}
+	a := &API{opts: opts, reading: readTimeout, now: func() time.Time { return time.Now().UTC() }}
+	a.startedAt = a.now()
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
@@ -228,11 +229,12 @@ func (a *API) noMethod(c *gin.Context) {
 	h := c.Writer.Header()
 	allowed := h.Get("Allow") + ", " + http.MethodOptions
 	h.Del("Allow")
-	if isAdmin(c) && !a.mayAdmin(c) {
+	isOptions := c.Request.Method == http.MethodOptions // from browsers without a token
+	if !isOptions && isAdmin(c) && !a.mayAdmin(c) {
 		return
 	}
 	h.Set("Allow", allowed)
-	if c.Request.Method == http.MethodOptions {
+	if isOptions {
 		c.Status(http.StatusNoContent)
 		return
 	}

@@ -152,8 +152,8 @@ func (h held) View(row model.Tag) segment.View {
 
 func fakeTags(_ context.Context, search string, limit int) (found []model.Tag, total int, err error) {
 	for _, tag := range []model.Tag{
-		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded},
-		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded},
+		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded.Local()},
+		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded.Local()},
 	} {
 		if strings.Contains(tag.Name, search) {
 			found = append(found, tag)

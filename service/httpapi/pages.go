@@ -267,7 +267,7 @@ type dbTag struct {
 // db shows the rows of leaf_alloc, Leaf's page of that name.
 func (a *API) db() gin.HandlerFunc {
 	return monitorPage(a, "db", a.tags, func(t model.Tag) dbTag {
-		return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt}
+		return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt.UTC()}
 	})
 }
 
