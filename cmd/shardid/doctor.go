@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,16 +87,14 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 
 // askReplicas asks the replicas that share the Redis for their alarms, without one that of this configuration.
 func askReplicas(ctx context.Context, cfg Config, ask asking) (found []model.Finding) {
-	own, _ := serverURL(cfg.Server)
-	nodes := map[string]string{own: ""} // and what to ask
+	urls := []string{""}
 	if cfg.Redis.URL != "" {
-		nodes = consoles(ctx, cfg)
+		urls = consoles(ctx, cfg)
 	}
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		ask.url = nodes[node]
+	for _, ask.url = range urls {
 		status, _, err := ask.status(ctx, cfg)
-		f := model.Finding{Store: "replica", Node: node, Setting: "alarms", Value: "none", Want: "none",
-			Level: model.LevelOK}
+		f := model.Finding{Store: "replica", Node: cmp.Or(ask.url, cfg.Server.Addr), Setting: "alarms", Value: "none",
+			Want: "none", Level: model.LevelOK}
 		if err != nil {
 			f.Value, f.Level, f.Why = "", model.LevelUnknown, oneLine(err)
 		}
@@ -117,7 +113,7 @@ func askReplicas(ctx context.Context, cfg Config, ask asking) (found []model.Fin
 }
 
 // consoles are the URLs of the replicas, as Redis has them; none while a store is away, which is a finding of its own.
-func consoles(ctx context.Context, cfg Config) map[string]string {
+func consoles(ctx context.Context, cfg Config) (urls []string) {
 	if needData(ctx, cfg) != nil {
 		return nil
 	}
@@ -132,10 +128,10 @@ func consoles(ctx context.Context, cfg Config) map[string]string {
 	}
 	defer db.Close()
 	_ = tellDeployment(ctx, db, client)
-	urls := map[string]string{}
-	for _, r := range monitor.NewReplicas(client.Replicas(), func() (none monitor.Record) { return none }).View(ctx).Replicas {
+	own := func() (none monitor.Record) { return none }
+	for _, r := range monitor.NewReplicas(client.Replicas(), own).View(ctx).Replicas {
 		if r.URL != "" { // else it is this process
-			urls[r.URL] = r.URL
+			urls = append(urls, r.URL)
 		}
 	}
 	return urls

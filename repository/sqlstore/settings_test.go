@@ -55,9 +55,6 @@ func TestSettings(t *testing.T) {
 		MySQL: {
 			{"DO 1", flush, "2", unsafe},
 			{"DO 1", "sync_binlog", "0", unsafe},
-			{"DO 1", "replicas", "none", ok},
-			{"DO 1", "group_replication_consistency", "no group", ok},
-			{"SET GLOBAL " + flush + " = 1", flush, "1", ok},
 			{"SET GLOBAL sync_binlog = 100", "sync_binlog", "100", unsafe},
 			{"SET GLOBAL sync_binlog = 1", "sync_binlog", "1", ok},
 			{"SET GLOBAL read_only = 1", "read_only", "ON", unsafe},
