@@ -32,7 +32,7 @@ func (c *cli) doctor() *cobra.Command {
 	ask, others := asking{timeout: 10 * time.Second}, []string{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether stores, clocks and replicas are so that IDs are issued, and none can repeat",
+		Short: "Check stores, clocks and replicas: whether IDs are issued, and none can repeat",
 		Example: `  shardid doctor
   shardid doctor --config /etc/shardid/config.yaml --json
   shardid doctor --region https://ids.eu.example.com --region https://ids.us.example.com`,

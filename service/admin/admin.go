@@ -124,7 +124,7 @@ func New(opts Options) *Service {
 
 // Resources are those of apps, tags, names and spaces.
 func (s *Service) Resources() []Resource {
-	return []Resource{s.apps(), s.tags(), s.names(), s.spaces()}
+	return []Resource{s.apps(), s.tags(), s.Names(), s.Spaces()}
 }
 
 // Actor is who wants a change.

@@ -61,7 +61,7 @@ func (s *Service) tags() Resource {
 		},
 		list: func(ctx context.Context, search string, limit int) (any, int, error) {
 			tags, total, err := store.FindTags(ctx, search, limit)
-			return items(tags, newTagItem), total, err
+			return Items(tags, newTagItem), total, err
 		},
 		show:   shower(store.Tag, newTagItem),
 		remove: remover(TagKind, store.DeleteTag, newTagItem),

@@ -18,6 +18,7 @@ import (
 // answers with err.
 type fakeAdmin struct {
 	err   error
+	three bool // names and spaces
 	calls []string
 	log   strings.Builder
 }
@@ -32,10 +33,12 @@ func (f *fakeAdmin) note(call string, about ...any) error {
 }
 
 // resources are those of the store.
-func (f *fakeAdmin) resources() []admin.Resource {
+func (f *fakeAdmin) resources() []admin.Resource { return f.service().Resources() }
+
+func (f *fakeAdmin) service() *admin.Service {
 	return admin.New(admin.Options{
 		Store: f, Queue: fakeReload{}, Segment: fakeTagReload{}, Now: func() time.Time { return loaded },
-		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))}).Resources()
+		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))})
 }
 
 // fakeReload takes every change over.
@@ -142,8 +145,21 @@ func (f *fakeAdmin) DeleteTag(_ context.Context, name string) (model.Tag, error)
 	return ordersTag, f.note("delete", name)
 }
 
-func (f *fakeAdmin) Names(context.Context) ([]model.NameUse, error) {
-	return []model.NameUse{ordersName}, f.err
+func (f *fakeAdmin) Names(context.Context) (all []model.NameUse, _ error) {
+	for _, name := range f.called("orders") {
+		use := ordersName
+		use.Name.Name = name
+		all = append(all, use)
+	}
+	return all, f.err
+}
+
+// called are the names of the things that there are, not in order.
+func (f *fakeAdmin) called(one string) []string {
+	if f.three {
+		return []string{"orders", "a", "Z"}
+	}
+	return []string{one}
 }
 
 func (f *fakeAdmin) Name(_ context.Context, name string) (model.NameUse, error) {
@@ -172,8 +188,13 @@ func (f *fakeAdmin) DeleteName(_ context.Context, name string) (model.Name, erro
 	return ordersName.Name, f.note("delete", name)
 }
 
-func (f *fakeAdmin) Spaces(context.Context) ([]model.SpaceUse, error) {
-	return []model.SpaceUse{chat}, f.err
+func (f *fakeAdmin) Spaces(context.Context) (all []model.SpaceUse, _ error) {
+	for _, name := range f.called("chat") {
+		use := chat
+		use.Name = name
+		all = append(all, use)
+	}
+	return all, f.err
 }
 
 func (f *fakeAdmin) Space(_ context.Context, name string) (model.SpaceUse, error) {

@@ -80,10 +80,8 @@ type Reads struct {
 	// disabled.
 	Segments Segments
 	Tags     func(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error)
-	// Names are the names of worker IDs, for /api/names.
-	Names func(context.Context) ([]model.NameUse, error)
-	// Spaces are those of sequences, for /api/sequences.
-	Spaces func(context.Context) ([]model.SpaceUse, error)
+	// Names are the names of worker IDs, for /api/names; Spaces are those of sequences, for /api/sequences.
+	Names, Spaces admin.Lister
 	// Status fills what only the services know of /api/status.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history.
@@ -163,10 +161,8 @@ func (a *API) route() *gin.Engine {
 		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
 		"/api/replicas":       page(readOnce(a, a.opts.Replicas)),
-		"/api/names": page(listed(a, "names", amongAll(a.opts.Names,
-			func(u model.NameUse) string { return u.Name.Name }), admin.NewNameItem)),
-		"/api/sequences": page(listed(a, "spaces", amongAll(a.opts.Spaces,
-			func(u model.SpaceUse) string { return u.Name }), admin.NewSpaceItem)),
+		"/api/names":          page(listed(a, "names", a.opts.Names)),
+		"/api/sequences":      page(listed(a, "spaces", a.opts.Spaces)),
 	} {
 		routeGet(e, path, handler)
 	}

@@ -90,7 +90,7 @@ func logging(fail func(context.Context) error, change func(*Options)) (*API, *st
 
 func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fakeModes) {
 	modes := &fakeModes{queue: fakes.Mode{Fail: fail}}
-	store, metrics := &fakeAdmin{}, prometheus.NewRegistry()
+	things, metrics := (&fakeAdmin{}).service(), prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "shardid_test"}))
 	return Options{
 		Issuer: &issuer.Issuer{
@@ -106,7 +106,7 @@ func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fak
 		},
 		Log:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes: []Mode{{ModeQueue, well}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		Reads: Reads{Metrics: metrics, Names: store.Names, Spaces: store.Spaces,
+		Reads: Reads{Metrics: metrics, Names: things.Names().List, Spaces: things.Spaces().List,
 			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
 			History: fakeHistory},
 	}, modes

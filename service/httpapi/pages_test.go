@@ -81,11 +81,11 @@ func pageExchanges() []exchange {
 	}
 	all = append(all, exchange{name: "protected", target: "/db", token: "root", status: 503, code: -1,
 		says: "connection refused", change: func(o *Options) { closed(o); tableAway(o) }})
-	away := &fakeAdmin{err: fmt.Errorf("read: %w", storeAway())}
+	away := (&fakeAdmin{err: fmt.Errorf("read: %w", storeAway())}).service()
 	for _, target := range []string{"/db", "/api/names", "/api/sequences"} {
 		all = append(all, exchange{name: "away", target: target, status: 503, code: -1,
 			says:   "database: read leaf_alloc: connection refused: start it",
-			change: func(o *Options) { tableAway(o); o.Names, o.Spaces = away.Names, away.Spaces }})
+			change: func(o *Options) { tableAway(o); o.Names, o.Spaces = away.Names().List, away.Spaces().List }})
 	}
 	for _, target := range []string{"/db", "/cache", "/api/names", "/api/sequences"} {
 		for _, limit := range []string{"0", "5001", ""} {
@@ -103,24 +103,10 @@ func manyTags(o *Options) {
 	}
 }
 
-// threeOfEach has three names and three spaces, not in order.
+// threeOfEach has three names and three spaces.
 func threeOfEach(o *Options) {
-	o.Names = func(context.Context) (all []model.NameUse, _ error) {
-		for _, name := range []string{"orders", "a", "Z"} {
-			use := ordersName
-			use.Name.Name = name
-			all = append(all, use)
-		}
-		return all, nil
-	}
-	o.Spaces = func(context.Context) (all []model.SpaceUse, _ error) {
-		for _, name := range []string{"orders", "a", "Z"} {
-			use := chat
-			use.Name = name
-			all = append(all, use)
-		}
-		return all, nil
-	}
+	things := (&fakeAdmin{three: true}).service()
+	o.Names, o.Spaces = things.Names().List, things.Spaces().List
 }
 
 // counting is an API that counts what is read for its pages; each reading lasts for took and ends with err.
