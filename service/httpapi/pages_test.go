@@ -61,22 +61,19 @@ func pageExchanges() []exchange {
 		{target: "/api/history", body: `{"periodSeconds":5,"times":[1795192496,1795192501],` +
 			`"series":{"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]}}`},
 	}
-	// Names and spaces are in the order of their bytes, in windows.
-	for path, c := range map[string][2]string{"names": {"orders", nameJSON}, "sequences": {"chat", spaceUseJSON}} {
-		item := func(name string) string { return "{" + strings.Replace(c[1], c[0], name, 1) + "}" }
-		list := strings.Replace(path, "sequences", "spaces", 1)
-		target := "/api/" + path
-		all = append(all,
-			exchange{target: target, body: page(list, "", item("Z"), item("a"), item("orders"))},
-			exchange{target: target + "?limit=2", body: page(list, `,"total":3`, item("Z"), item("a"))},
-			exchange{target: target + "?search=R", body: page(list, "", item("orders"))},
-			exchange{target: target + "?search=x", body: page(list, "")},
-		)
-	}
+	// What is listed is in the order of the bytes of its names.
+	item := func(name string) string { return "{" + strings.Replace(nameJSON, "orders", name, 1) + "}" }
+	all = append(all,
+		exchange{target: "/api/sequences", body: page("spaces", "", "{"+spaceUseJSON+"}")},
+		exchange{target: "/api/names", body: page("names", "", item("Z"), item("a"), item("orders"))},
+		exchange{target: "/api/names?limit=2", body: page("names", `,"total":3`, item("Z"), item("a"))},
+		exchange{target: "/api/names?search=R", body: page("names", "", item("orders"))},
+		exchange{target: "/api/names?search=x", body: page("names", "")},
+	)
 	for i := range all {
 		all[i].status = http.StatusOK
 		if change := all[i].change; change == nil {
-			all[i].change = threeOfEach
+			all[i].change = threeNames
 		}
 	}
 	all = append(all, exchange{name: "protected", target: "/db", token: "root", status: 503, code: -1,
@@ -103,11 +100,7 @@ func manyTags(o *Options) {
 	}
 }
 
-// threeOfEach has three names and three spaces.
-func threeOfEach(o *Options) {
-	things := (&fakeAdmin{three: true}).service()
-	o.Names, o.Spaces = things.Names().List, things.Spaces().List
-}
+func threeNames(o *Options) { o.Names = (&fakeAdmin{three: true}).service().Names().List }
 
 // counting is an API that counts what is read for its pages; each reading lasts for took and ends with err.
 func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
