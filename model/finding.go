@@ -81,6 +81,18 @@ func Unless(level Level, good ...string) func(value string) Level {
 	}
 }
 
+// ClockRight is the ClockValue of a clock that is no further from this machine's than MaxClockApart.
+const ClockRight = "right"
+
+// ClockValue is a setting for findings: how a server's clock is, which was read between the two times of this machine.
+func ClockValue(server, before, after time.Time) string {
+	apart := max(before.Sub(server), server.Sub(after))
+	if apart <= MaxClockApart {
+		return ClockRight
+	}
+	return apart.Round(time.Second).String() + " apart"
+}
+
 // Observe begins to watch a call of a store, for metrics and traces. The call continues with the context
 // that it returns, and ends with the function, which is told why the store could not be used. It is
 // told nil for an answer, and a refusal, such as a limit that is reached, is one. op is one of a few

@@ -80,6 +80,10 @@ func administer(c *cli, n noun) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.confirm, "confirm", "", "its `name`, for what cannot be taken back")
 	o.isFor("confirm", verbSet, verbDelete)
+	f.String("search", "", "only those whose name contains this `text`")
+	o.isFor("search", verbList)
+	f.Int("limit", 1000, "at most so `many`, up to 5000")
+	o.isFor("limit", verbList)
 	f.BoolVar(&o.ifMissing, "if-missing", false,
 		"change nothing when it is there with what cannot be changed, for scripts that run again")
 	o.isFor("if-missing", verbAdd)
@@ -242,9 +246,16 @@ func (o *order) run(ctx context.Context, cfg Config) error {
 	return o.tell(thing, what)
 }
 
-// list shows all things.
+// list shows things, and says on standard error if there are more.
 func (o *order) list(ctx context.Context, cfg Config) error {
-	answer, err := o.ask.send(ctx, cfg, http.MethodGet, "/admin/"+o.Path, nil)
+	window := url.Values{}
+	for _, name := range []string{"search", "limit"} {
+		if flag := o.cmd.Flags().Lookup(name); flag.Changed {
+			window.Set(name, flag.Value.String())
+		}
+	}
+	path := strings.TrimSuffix("/admin/"+o.Path+"?"+window.Encode(), "?")
+	answer, err := o.ask.send(ctx, cfg, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -256,7 +267,15 @@ func (o *order) list(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("the list cannot be read: %w", err)
 	}
-	return o.cli.print(o.cmd, all[o.Many], o.table(things))
+	if window.Has("search") {
+		o.none = "no " + o.One + " is found"
+	}
+	err = o.cli.print(o.cmd, all[o.Many], o.table(things))
+	if total := all["total"]; err == nil && total != nil {
+		_, err = fmt.Fprintf(o.cmd.ErrOrStderr(), "use --search or --limit to see others: these are %d of %s %s\n",
+			len(things), total, o.Many)
+	}
+	return err
 }
 
 // table shows things in columns.

@@ -91,7 +91,7 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *httpapi.LogLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now().UTC(), failed: make(chan error, 3),
 		watching: watching{registry: prometheus.NewRegistry(), looks: background.NewGroup("looks")}}
 	a.guard = guard.New(limits(cfg), log, a.registry)
 	if err := a.wire(); err != nil {

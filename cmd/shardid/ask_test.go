@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"log"
@@ -107,7 +108,7 @@ func TestAskHealth(t *testing.T) {
 	}
 }
 
-// A critical alarm is a failure of `shardid status`, another one is none.
+// A critical alarm is a failure of `shardid status` and `shardid doctor`, another one is none.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
 	s := httpapi.Status{Version: "1.2.3", StartedAt: at, Ready: true,
@@ -119,6 +120,14 @@ func TestStatusCommand(t *testing.T) {
 	s.Alarms = append(s.Alarms, monitor.Alarm{Name: "ShardidStoreAway", Severity: monitor.Critical})
 	if err := trouble(s); err == nil || !strings.HasPrefix(err.Error(), "critical: ShardidStoreAway:") {
 		t.Errorf("a critical one: %v", err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(s)
+	}))
+	defer server.Close()
+	cfg := Config{Server: ServerConfig{Addr: server.Listener.Addr().String()}}
+	for i, f := range askReplicas(t.Context(), cfg, asking{timeout: time.Minute}) {
+		check.Equal(t, f.Value+" "+string(f.Level), []string{"ShardidStarved warn", "ShardidStoreAway unsafe"}[i])
 	}
 	s.Alarms, s.Ready, s.Message = nil, false, "shutting down"
 	if err := trouble(s); err == nil || !strings.Contains(err.Error(), "not ready: shutting down") {

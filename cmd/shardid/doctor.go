@@ -12,6 +12,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/monitor"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func (c *cli) doctor() *cobra.Command {
 	ask, others := asking{timeout: 10 * time.Second}, []string{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether the stores are set up so that no ID can repeat",
+		Short: "Check stores, clocks and replicas: whether IDs are issued, and none can repeat",
 		Example: `  shardid doctor
   shardid doctor --config /etc/shardid/config.yaml --json
   shardid doctor --region https://ids.eu.example.com --region https://ids.us.example.com`,
@@ -40,13 +41,14 @@ func (c *cli) doctor() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&others, "region", nil, "`URL` of a deployment in another region, which must not issue the same "+
 		"IDs; may be repeated")
-	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these")
+	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these, and for the replicas")
 	f.StringVar(&ask.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
 		found, err := examine(cmd.Context(), []inspection{
 			{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
 			{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
+			{"replica", func(ctx context.Context) ([]model.Finding, error) { return askReplicas(ctx, cfg, ask), nil }},
 			{"region", func(ctx context.Context) ([]model.Finding, error) { return askRegions(ctx, cfg, ask, others) }},
 		})
 		return errors.Join(c.print(cmd, found, table(found, "",
@@ -81,6 +83,58 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	return store.Settings(ctx)
+}
+
+// askReplicas asks the replicas that share the Redis for their alarms, without one that of this configuration.
+func askReplicas(ctx context.Context, cfg Config, ask asking) (found []model.Finding) {
+	urls := []string{""}
+	if cfg.Redis.URL != "" {
+		urls = consoles(ctx, cfg)
+	}
+	for _, ask.url = range urls {
+		status, _, err := ask.status(ctx, cfg)
+		f := model.Finding{Store: "replica", Node: cmp.Or(ask.url, cfg.Server.Addr), Setting: "alarms", Value: "none",
+			Want: "none", Level: model.LevelOK}
+		if err != nil {
+			f.Value, f.Level, f.Why = "", model.LevelUnknown, oneLine(err)
+		}
+		if len(status.Alarms) == 0 {
+			found = append(found, f)
+		}
+		for _, alarm := range status.Alarms {
+			f.Value, f.Why = alarm.Name, alarm.Message
+			f.Level = map[monitor.Severity]model.Level{
+				monitor.Critical: model.LevelUnsafe, monitor.Warning: model.LevelWarn, monitor.Info: model.LevelOK,
+			}[alarm.Severity]
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// consoles are the URLs of the replicas, as Redis has them; none while a store is away, which is a finding of its own.
+func consoles(ctx context.Context, cfg Config) (urls []string) {
+	if needData(ctx, cfg) != nil {
+		return nil
+	}
+	client, err := openRedis(cfg, nil)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	db, err := openDatabase(ctx, cfg, nil, nil, nil)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	_ = tellDeployment(ctx, db, client)
+	own := func() (none monitor.Record) { return none }
+	for _, r := range monitor.NewReplicas(client.Replicas(), own).View(ctx).Replicas {
+		if r.URL != "" { // else it is this process
+			urls = append(urls, r.URL)
+		}
+	}
+	return urls
 }
 
 // examine asks one store after the other. A store that does not answer has a finding that says so. The error is

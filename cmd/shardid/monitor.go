@@ -69,7 +69,7 @@ func (a *App) status(_ context.Context) httpapi.Status {
 		s.Region = &r
 	}
 	if v := a.db.Vouching(); v != nil {
-		s.Witness = &httpapi.WitnessStatus{State: httpapi.WitnessUnknown, HeldSince: v.Since}
+		s.Witness = &httpapi.WitnessStatus{State: httpapi.WitnessUnknown, HeldSince: v.Since.UTC()}
 		if v.Known {
 			s.Witness.State = map[bool]string{true: httpapi.WitnessNamed, false: httpapi.WitnessNone}[v.Named]
 		}

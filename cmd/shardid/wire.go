@@ -206,14 +206,14 @@ func (a *App) apiOptions() httpapi.Options {
 		Registry: a.registry,
 		Reads: httpapi.Reads{
 			Metrics: a.metrics(), Status: a.status, History: a.monitor.History, Replicas: a.replicas.View,
-			Names: a.db.Names, Spaces: a.db.Spaces,
 		},
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 		OwnHosts: ownHosts(a.cfg.Server),
 	}
 	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"
-	o.Admin = a.admin().Resources()
+	things := a.admin()
+	o.Admin, o.Names, o.Spaces = things.Resources(), things.Names().List, things.Spaces().List
 	o.Decoder.Scramble = a.queue.Scramble
 	o.Traced = a.tracer != nil
 	if a.segment != nil {

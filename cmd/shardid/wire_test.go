@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"shardid/cmd/shardid/config"
 	"shardid/repository/workerfile"
@@ -14,7 +15,10 @@ import (
 	"shardid/scripts/testserver"
 )
 
-func TestMain(m *testing.M) { testserver.Main(m) }
+func TestMain(m *testing.M) {
+	time.Local = time.FixedZone("Asia/Shanghai", 8*3600) // answers have UTC all the same
+	testserver.Main(m)
+}
 
 // One process serves with an embedded database, and says that it is to be the only one; commands
 // change the database meanwhile.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,6 +97,7 @@ var (
 	errURL = errors.New("is not where a Redis is: write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
 		"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a " +
 		"cluster; in user and password, write % and two hex digits for signs such as / and #")
+	errPort      = errors.New("has a port that is not in 1…65535: correct it")
 	errParameter = errors.New("has a parameter that is not known or does not fit: there are master_name, " +
 		"sentinel_username, sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout " +
 		"and, with rediss://, skip_verify")
@@ -160,7 +162,11 @@ func ParseURL(text string) (Options, error) {
 		if err != nil || host.Hostname() == "" || host.Host != addr {
 			return Options{}, errURL
 		}
-		o.Addrs = append(o.Addrs, net.JoinHostPort(host.Hostname(), cmp.Or(host.Port(), port, "6379")))
+		at := cmp.Or(host.Port(), port, "6379")
+		if n, err := strconv.ParseUint(at, 10, 16); err != nil || n == 0 {
+			return Options{}, errPort
+		}
+		o.Addrs = append(o.Addrs, net.JoinHostPort(host.Hostname(), at))
 	}
 	o.Username, o.Password, o.DB, o.PoolSize = single.Username, single.Password, single.DB, single.PoolSize
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = single.DialTimeout, single.ReadTimeout, single.WriteTimeout

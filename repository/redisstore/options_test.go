@@ -36,6 +36,8 @@ func TestParseURL(t *testing.T) {
 		"redis://:secret#x@h:1":              errURL.Error(),
 		"redis://h:secret":                   errURL.Error(),
 		"redis://h:1,b:secret":               errURL.Error(),
+		"redis://h:1,b:99999999":             errPort.Error(),
+		"h:0":                                errPort.Error(),
 		"redis://h:1?addr=secret@b:1":        errURL.Error(),
 		"redis://h:1,,b:1":                   errURL.Error(),
 		"redis://h/secret":                   errParameter.Error(),

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,6 +24,7 @@ func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 		if err := s.checkServer(ctx, c); err != nil {
 			return err
 		}
+		before := time.Now()
 		info, err := c.Info(ctx).Result()
 		if err != nil {
 			return err
@@ -30,6 +33,9 @@ func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 		for line := range strings.Lines(info) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 			says[name] = value
+		}
+		if now, err := strconv.ParseInt(says["server_time_usec"], 10, 64); err == nil {
+			says["clock"] = model.ClockValue(time.UnixMicro(now), before, time.Now())
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -44,7 +50,7 @@ func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 	return found, explain("read the settings", err)
 }
 
-// facts are what INFO says of a server, by name. Managed servers show their settings there, too.
+// facts are what INFO says of a server, by name, and how its clock is. Managed servers show their settings there, too.
 type facts map[string]string
 
 func redisChecks() []model.Check[facts] {
@@ -95,6 +101,12 @@ func redisChecks() []model.Check[facts] {
 			Advice: "a list that is evicted is a gap, and so is the mark w that keeps IDs from repeating when the " +
 				"database goes back in time; volatile-* evicts locks, which costs work: CONFIG SET maxmemory-policy " +
 				"noeviction",
+		}, {
+			Setting: "clock", Want: "that of this machine, within 5s", Hidden: hidden,
+			Ask:   func(f facts) string { return f["clock"] },
+			Level: model.Unless(model.LevelWarn, model.ClockRight),
+			Advice: "set both clocks (NTP): no ID depends on that of Redis, but what is wrong here may be this " +
+				"machine's",
 		},
 	}
 }

@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 	}{{single(wrong.Addr), wrong.Addr, "maxmemory-policy unsafe"}, {behind, setup.MasterName, ""}} {
 		found, err := open(t, c.at).Settings(t.Context())
 		check.Must(t, err)
-		check.Equal(t, len(found), 3, "findings")
+		check.Equal(t, len(found), 4, "findings")
 		var bad []string
 		for _, f := range found {
 			check.Equal(t, f.Store+" "+f.Node, "redis "+c.node)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
 
@@ -24,7 +26,7 @@ func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 		return nil, s.explain(op, err)
 	}
 	defer conn.Close()
-	a := &asker{ctx: ctx, conn: conn}
+	a := &asker{ctx: ctx, conn: conn, now: s.opts.Now}
 	checks := sqliteChecks(filepath.Dir(s.file))
 	if s.server != nil {
 		checks = mysqlChecks()
@@ -54,11 +56,22 @@ const (
 func mysqlChecks() []dbCheck {
 	return []dbCheck{
 		{
+			Setting: "clock", Want: "that of this machine, within 5s", Ask: askClock, Hidden: hiddenVariable,
+			Level:  model.Unless(unsafe, model.ClockRight),
+			Advice: "set both clocks (NTP): nothing is issued while they are further apart",
+		}, {
 			Setting: "engine of " + table, Want: "InnoDB", Hidden: hiddenTable,
 			Ask: query1("SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() " +
 				"AND table_name = '" + table + "'"),
 			Level:  model.Unless(unsafe, "InnoDB"),
 			Advice: "it cannot lock rows or undo half a transaction: " + adviceMigrate,
+		}, {
+			Setting: "character set of " + tagTable, Want: "utf8mb4", Hidden: hiddenTable,
+			Ask: query1("SELECT character_set_name FROM information_schema.columns WHERE table_schema = DATABASE() " +
+				"AND table_name = '" + tagTable + "' AND column_name = 'biz_tag'"),
+			Level: model.Unless(warn, "utf8mb4"),
+			Advice: "tags with other letters cannot be used: ALTER TABLE " + tagTable +
+				" CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 		}, {
 			Setting: "read_only", Want: "OFF", Hidden: hiddenVariable,
 			Ask: query1("SELECT IF(@@global.innodb_read_only, 'ON (innodb_read_only)', " +
@@ -115,6 +128,16 @@ func mysqlChecks() []dbCheck {
 				"Redis in the configuration of every replica",
 		},
 	}
+}
+
+// askClock compares the server's clock with this machine's.
+func askClock(a *asker) string {
+	before := a.now()
+	ms, err := strconv.ParseInt(a.ask("SELECT "+serverNow), 10, 64)
+	if err != nil {
+		return ""
+	}
+	return model.ClockValue(time.UnixMilli(ms), before, a.now())
 }
 
 func sqliteChecks(folder string) []dbCheck {
@@ -194,6 +217,7 @@ func query1(query string) func(*asker) string {
 type asker struct {
 	ctx    context.Context
 	conn   *sql.Conn
+	now    func() time.Time
 	broken error // the server does not answer; no question is put after that
 }
 

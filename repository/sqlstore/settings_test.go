@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
 
@@ -54,15 +55,15 @@ func TestSettings(t *testing.T) {
 		MySQL: {
 			{"DO 1", flush, "2", unsafe},
 			{"DO 1", "sync_binlog", "0", unsafe},
-			{"DO 1", "replicas", "none", ok},
-			{"DO 1", "group_replication_consistency", "no group", ok},
-			{"SET GLOBAL " + flush + " = 1", flush, "1", ok},
 			{"SET GLOBAL sync_binlog = 100", "sync_binlog", "100", unsafe},
 			{"SET GLOBAL sync_binlog = 1", "sync_binlog", "1", ok},
 			{"SET GLOBAL binlog_format = 'STATEMENT'", "binlog_format", "STATEMENT", unsafe},
 			{"SET GLOBAL binlog_format = 'MIXED'", "binlog_format", "MIXED", ok},
 			{"SET GLOBAL read_only = 1", "read_only", "ON", unsafe},
 			{"SET GLOBAL read_only = 0", "read_only", "OFF", ok},
+			{"ALTER TABLE leaf_alloc CONVERT TO CHARACTER SET latin1", "character set of leaf_alloc", "latin1", warn},
+			{"ALTER TABLE leaf_alloc CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "character set of leaf_alloc",
+				"utf8mb4", ok},
 			{"ALTER TABLE id_alloc ENGINE = MyISAM", "engine of id_alloc", "MyISAM", unsafe},
 			{"DROP TABLE id_alloc", "engine of id_alloc", "", model.LevelUnknown},
 		},
@@ -79,6 +80,10 @@ func TestSettings(t *testing.T) {
 		for _, c := range cases {
 			run(t, s, c.change)
 			settingIs(t, s, c.setting, c.value, c.want)
+		}
+		if s.server != nil {
+			s.opts.Now = func() time.Time { return time.Now().Add(time.Hour) }
+			settingIs(t, s, "clock", "1h0m0s apart", unsafe)
 		}
 	}
 }

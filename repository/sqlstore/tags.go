@@ -55,16 +55,9 @@ func (r tagRow) tag(region model.Region) model.Tag {
 		UpdatedAt: time.Unix(r.Updated, 0), Numbering: r.Numbering, Region: region}
 }
 
-// Tags reads every tag, ordered by name. A row that cannot be used is skipped
-// and told to Options.OnBadRow. Errors: *model.StoreError.
-func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
-	rows, err := s.readTags(ctx, "1 = 1")
-	return s.usableTags(rows), err
-}
-
-// FindTags reads tags as Tags does, those whose name contains a text: the first ones by name, limit at most. It ignores
-// the case of letters of which the database knows it, SQLite of ASCII alone. total is how many rows there are, also
-// those that cannot be used.
+// FindTags reads the tags whose name contains a text: the first ones by name, limit at most. It ignores the case of
+// letters of which the database knows it, SQLite of ASCII alone. A row that cannot be used is skipped and told to
+// Options.OnBadRow. total is how many rows there are, also those that cannot be used. Errors: *model.StoreError.
 func (s *Store) FindTags(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error) {
 	const where = "LOWER(t.biz_tag) LIKE LOWER(?) ESCAPE '!'"
 	like := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(search) + "%"
@@ -77,7 +70,7 @@ func (s *Store) FindTags(ctx context.Context, search string, limit int) (tags []
 	return s.usableTags(rows), total, err
 }
 
-// TagsNamed reads tags as Tags does, those of some names; others that the table takes for the same may be among them.
+// TagsNamed reads tags as FindTags does, those of some names; others that the table takes for the same may be among them.
 func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
 	rows, err := s.readTags(ctx, "t.biz_tag IN ?", names)
 	return s.usableTags(rows), err

@@ -96,7 +96,7 @@ func TestTagsAreRead(t *testing.T) {
 		numbered := model.Tag{Name: "zahlen", MaxID: 1, Step: 1_000_000_000, Numbering: numbering,
 			Description: strings.Repeat("描", 256)}
 		check.Must(t, check.Err(s.CreateTag(ctx, numbered)))
-		all, err := s.Tags(ctx)
+		all, _, err := s.FindTags(ctx, "", 6)
 		check.Must(t, err)
 		var names []string
 		for _, tag := range all {
@@ -297,7 +297,7 @@ func TestNumbersNeverChange(t *testing.T) {
 		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "orders"})), model.ErrInvalidArgument)
 		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "plain", Numbers: numbers})),
 			model.ErrInvalidArgument)
-		tags, err := s.Tags(ctx)
+		tags, _, err := s.FindTags(ctx, "", 2)
 		if err != nil || len(tags) != 2 || tags[0].Numbering != daily || tags[1].Numbering != (model.Numbering{}) {
 			t.Fatalf("tags %+v, %v", tags, err)
 		}

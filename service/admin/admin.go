@@ -47,7 +47,8 @@ type Store interface {
 	// issued.
 	DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error)
 
-	Tags(ctx context.Context) ([]model.Tag, error)
+	// FindTags gives tags whose name contains a text: the first ones, limit at most. total is how many there are.
+	FindTags(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error)
 	Tag(ctx context.Context, name string) (model.Tag, error)
 	CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 	ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error)
@@ -123,7 +124,7 @@ func New(opts Options) *Service {
 
 // Resources are those of apps, tags, names and spaces.
 func (s *Service) Resources() []Resource {
-	return []Resource{s.apps(), s.tags(), s.names(), s.spaces()}
+	return []Resource{s.apps(), s.tags(), s.Names(), s.Spaces()}
 }
 
 // Actor is who wants a change.

@@ -69,7 +69,8 @@ func (s *Service) apps() Resource {
 	}
 	return Resource{
 		Kind: AppKind, service: s, check: check, replica: func(string) Replica { return s.opts.Queue },
-		list: lister(store.Apps, newAppItem),
+		list: listAll(store.Apps, // in their order
+			func(a model.AppSummary) string { return fmt.Sprintf("%3d %s", a.ID, a.Name) }, newAppItem),
 		show: func(ctx context.Context, key string) (any, error) {
 			app, err := store.App(ctx, appID(key))
 			return newAppItem(app), err

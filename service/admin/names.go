@@ -37,8 +37,8 @@ type NameItem struct {
 	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
 }
 
-// NewNameItem shows a name with how much of it is in use.
-func NewNameItem(u model.NameUse) NameItem {
+// newNameItem shows a name with how much of it is in use.
+func newNameItem(u model.NameUse) NameItem {
 	return NameItem{
 		Name: u.Name.Name, Epoch: strconv.FormatInt(u.EpochMs, 10), WorkerBits: u.WorkerBits, SeqBits: u.SeqBits,
 		Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
@@ -46,7 +46,7 @@ func NewNameItem(u model.NameUse) NameItem {
 }
 
 // unusedName shows a name of which nothing is leased, or none of whose leases count.
-func unusedName(n model.Name) NameItem { return NewNameItem(model.NameUse{Name: n}) }
+func unusedName(n model.Name) NameItem { return newNameItem(model.NameUse{Name: n}) }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
 
@@ -73,19 +73,21 @@ func newHolderItem(h model.NameHolder) HolderItem {
 	return item
 }
 
-func (s *Service) names() Resource {
+// Names are the spaces of worker IDs.
+func (s *Service) Names() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: NameKind, service: s, check: model.CheckName, counts: atOnce,
-		list: lister(store.Names, NewNameItem), remove: remover(NameKind, store.DeleteName, unusedName),
+		list:   listAll(store.Names, func(u model.NameUse) string { return u.Name.Name }, newNameItem),
+		remove: remover(NameKind, store.DeleteName, unusedName),
 		show: func(ctx context.Context, name string) (any, error) {
 			use, err := store.Name(ctx, name)
 			if err != nil {
 				return nil, err
 			}
 			holders, err := store.Holders(ctx, name, maxHolders)
-			item := NewNameItem(use)
-			item.Holders = items(holders, newHolderItem)
+			item := newNameItem(use)
+			item.Holders = Items(holders, newHolderItem)
 			return item, err
 		},
 		create: func(ctx context.Context, g Given) (Done, error) {
@@ -104,7 +106,7 @@ func (s *Service) names() Resource {
 		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold"))
 			before, after, err := store.ChangeName(ctx, name, hold)
-			return Done{unusedName(before), NewNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
+			return Done{unusedName(before), newNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
 		},
 	}
 }

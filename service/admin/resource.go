@@ -112,7 +112,7 @@ type Resource struct {
 	// check refuses, with model.ErrInvalidArgument, what cannot be a key. The functions below get keys
 	// that passed.
 	check   func(key string) error
-	list    func(ctx context.Context) (any, error) // a slice of what show gives
+	list    Lister
 	show    func(ctx context.Context, key string) (any, error)
 	create  func(ctx context.Context, given Given) (Done, error)
 	change  func(ctx context.Context, key string, given Given, confirm string) (Done, error)
@@ -121,8 +121,11 @@ type Resource struct {
 	counts  string                   // from when on a change counts that no replica has to take over
 }
 
-// List gives all things as a slice. Errors: *model.StoreError.
-func (r Resource) List(ctx context.Context) (any, error) { return r.list(ctx) }
+// List gives things whose name, of an app also whose ID, contains a text, as a slice: the first ones, limit at most.
+// total is how many there are. Errors: *model.StoreError.
+func (r Resource) List(ctx context.Context, search string, limit int) (things any, total int, err error) {
+	return r.list(ctx, search, limit)
+}
 
 // Show gives a thing. Errors: model.ErrInvalidArgument, ErrUnknownApp and its like, *model.StoreError.
 func (r Resource) Show(ctx context.Context, key string) (any, error) {
@@ -203,8 +206,8 @@ func (r Resource) run(ctx context.Context, by Actor, action, key string, asked G
 	return thing, effective, nil
 }
 
-// items shows things.
-func items[T, Item any](things []T, item func(T) Item) []Item {
+// Items shows things.
+func Items[T, Item any](things []T, item func(T) Item) []Item {
 	all := make([]Item, len(things)) // none is [], not null
 	for i, thing := range things {
 		all[i] = item(thing)
@@ -212,12 +215,28 @@ func items[T, Item any](things []T, item func(T) Item) []Item {
 	return all
 }
 
-// lister is list for a function of the store.
-func lister[T, Item any](all func(context.Context) ([]T, error), item func(T) Item) func(context.Context) (any, error) {
-	return func(ctx context.Context) (any, error) {
+// Lister is List of a Resource.
+type Lister func(ctx context.Context, search string, limit int) (things any, total int, err error)
+
+// listAll is list for a function of the store that reads all things, which have a name.
+func listAll[T, Item any](all func(context.Context) ([]T, error), name func(T) string, item func(T) Item) Lister {
+	return func(ctx context.Context, search string, limit int) (any, int, error) {
 		things, err := all(ctx)
-		return items(things, item), err
+		if err != nil {
+			return nil, 0, err
+		}
+		some, total := Among(things, name, search, limit)
+		return Items(some, item), total, nil
 	}
+}
+
+// Among gives those things whose name contains a text, in any case: the first ones by name, limit at most, and how many
+// there are. It changes all.
+func Among[T any](all []T, name func(T) string, search string, limit int) (some []T, total int) {
+	search = strings.ToLower(search)
+	all = slices.DeleteFunc(all, func(thing T) bool { return !strings.Contains(strings.ToLower(name(thing)), search) })
+	slices.SortFunc(all, func(x, y T) int { return cmp.Compare(name(x), name(y)) }) // databases have other orders
+	return all[:min(len(all), limit)], len(all)
 }
 
 // shower is show for a function of the store.

@@ -29,8 +29,8 @@ type SpaceUse struct {
 	Highest int64 `json:"highest"` // what one of them has taken
 }
 
-// NewSpaceItem shows a space with how much of it has been used.
-func NewSpaceItem(u model.SpaceUse) SpaceItem {
+// newSpaceItem shows a space with how much of it has been used.
+func newSpaceItem(u model.SpaceUse) SpaceItem {
 	item := changedSpace(u.Space)
 	item.SpaceUse = &SpaceUse{u.Used, u.Highest}
 	return item
@@ -40,11 +40,13 @@ func changedSpace(s model.Space) SpaceItem {
 	return SpaceItem{Space: s.Name, Sections: s.Sections, Step: s.Step}
 }
 
-func (s *Service) spaces() Resource {
+// Spaces are those of sequences.
+func (s *Service) Spaces() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: SpaceKind, service: s, check: model.CheckSpace, counts: withBeat,
-		list: lister(store.Spaces, NewSpaceItem), show: shower(store.Space, NewSpaceItem),
+		list:   listAll(store.Spaces, func(u model.SpaceUse) string { return u.Name }, newSpaceItem),
+		show:   shower(store.Space, newSpaceItem),
 		remove: remover(SpaceKind, s.deleteSpace, changedSpace),
 		create: func(ctx context.Context, g Given) (Done, error) {
 			made, err := store.CreateSpace(ctx, model.Space{

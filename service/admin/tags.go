@@ -59,7 +59,11 @@ func (s *Service) tags() Resource {
 			}
 			return oneTag{s.opts.Segment, name}
 		},
-		list: lister(store.Tags, newTagItem), show: shower(store.Tag, newTagItem),
+		list: func(ctx context.Context, search string, limit int) (any, int, error) {
+			tags, total, err := store.FindTags(ctx, search, limit)
+			return Items(tags, newTagItem), total, err
+		},
+		show:   shower(store.Tag, newTagItem),
 		remove: remover(TagKind, store.DeleteTag, newTagItem),
 		create: func(ctx context.Context, g Given) (Done, error) {
 			tag, err := store.CreateTag(ctx, model.Tag{

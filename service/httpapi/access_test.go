@@ -177,16 +177,16 @@ func adminAccess() (all []exchange) {
 			all = append(all, x)
 		}
 		x.target = appTarget
+		const allowed = "GET, HEAD, DELETE, PATCH, OPTIONS"
 		if c.status != 404 {
-			for _, x.method = range []string{"GET", "DELETE", "PUT", "OPTIONS"} {
+			for _, x.method = range []string{"GET", "DELETE", "PUT"} {
 				all = append(all, x)
 			}
-			continue
+		} else {
+			x.method, x.status, x.code, x.says = "PUT", 405, -10, "takes "+allowed+" only"
+			all = append(all, x)
 		}
-		const allowed = "GET, HEAD, DELETE, PATCH, OPTIONS"
 		x.method, x.status, x.code, x.says = "OPTIONS", 204, 0, allowed
-		all = append(all, x)
-		x.method, x.status, x.code, x.says = "PUT", 405, -10, "takes "+allowed+" only"
 		all = append(all, x)
 	}
 	return all

@@ -20,7 +20,7 @@ import (
 // command, which runs beside the database and needs no token.
 func NewAdministration(resources []admin.Resource, by string, log *slog.Logger) http.Handler {
 	a := newBare(Options{Issuer: &issuer.Issuer{}, Admin: resources, Log: log})
-	a.reading = time.Minute // a million tags take longer than a page may
+	a.reading = time.Minute // to count millions of tags takes longer than a page may
 	e := gin.New()
 	e.Use(a.recover, func(c *gin.Context) { c.Set(callerKey, by) })
 	a.routeAdmin(e.Group(adminPath))
@@ -41,9 +41,13 @@ func (a *API) routeAdmin(g *gin.RouterGroup) {
 // routeResource adds the five routes of a resource.
 func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 	one := r.Path + "/*" + r.Fields[0].Name
-	routeGet(g, r.Path, a.serveJSON(http.StatusOK, func(ctx context.Context, _ *gin.Context) (any, error) {
-		all, err := r.List(ctx)
-		return thingAnswer{thing: map[string]any{r.Many: all}}, err
+	routeGet(g, r.Path, a.serveJSON(http.StatusOK, func(ctx context.Context, c *gin.Context) (any, error) {
+		w, err := readWindow(c)
+		if err != nil {
+			return nil, err
+		}
+		things, total, err := r.List(ctx, w.search, w.limit)
+		return w.answer(r.Many, things, total), err
 	}))
 	g.POST(r.Path, a.serveJSON(http.StatusCreated, func(ctx context.Context, c *gin.Context) (any, error) {
 		given, err := readGiven(c, r.Fields, func(f admin.Field) admin.Need { return f.Add })

@@ -18,6 +18,7 @@ import (
 // answers with err.
 type fakeAdmin struct {
 	err   error
+	three bool // names, not in order
 	calls []string
 	log   strings.Builder
 }
@@ -32,10 +33,12 @@ func (f *fakeAdmin) note(call string, about ...any) error {
 }
 
 // resources are those of the store.
-func (f *fakeAdmin) resources() []admin.Resource {
+func (f *fakeAdmin) resources() []admin.Resource { return f.service().Resources() }
+
+func (f *fakeAdmin) service() *admin.Service {
 	return admin.New(admin.Options{
 		Store: f, Queue: fakeReload{}, Segment: fakeTagReload{}, Now: func() time.Time { return loaded },
-		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))}).Resources()
+		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))})
 }
 
 // fakeReload takes every change over.
@@ -119,7 +122,12 @@ func (f *fakeAdmin) DeleteApp(_ context.Context, id uint8, name string) (model.A
 	return orders, f.note("delete", id, name)
 }
 
-func (f *fakeAdmin) Tags(context.Context) ([]model.Tag, error) { return []model.Tag{ordersTag}, f.err }
+func (f *fakeAdmin) FindTags(_ context.Context, search string, limit int) ([]model.Tag, int, error) {
+	if search != "" {
+		return nil, limit + 1, f.err
+	}
+	return []model.Tag{ordersTag}, 1, f.err
+}
 
 func (f *fakeAdmin) Tag(_ context.Context, name string) (model.Tag, error) {
 	return ordersTag, f.note("show", name)
@@ -138,7 +146,13 @@ func (f *fakeAdmin) DeleteTag(_ context.Context, name string) (model.Tag, error)
 }
 
 func (f *fakeAdmin) Names(context.Context) ([]model.NameUse, error) {
-	return []model.NameUse{ordersName}, f.err
+	all := []model.NameUse{ordersName}
+	if f.three {
+		a, z := ordersName, ordersName
+		a.Name.Name, z.Name.Name = "a", "Z"
+		all = append(all, a, z)
+	}
+	return all, f.err
 }
 
 func (f *fakeAdmin) Name(_ context.Context, name string) (model.NameUse, error) {
@@ -199,7 +213,8 @@ func operations() []exchange {
 	const levels = `,"configured":"info"}`
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
 	return []exchange{
-		{target: appsTarget, body: `{"code":0,"apps":[{` + ordersJSON + `}]}`},
+		{target: appsTarget, body: `{"apps":[{` + ordersJSON + `}],"code":0}`},
+		{target: appsTarget + "?search=8", body: `{"apps":[],"code":0}`},
 		{target: appTarget, body: app + "}", asked: "show 7"},
 		{method: post, target: appsTarget, send: `{"id":7,"name":"x"}`, status: 201, body: app + newJSON,
 			asked: `create {"ID":7,"Name":"x","Description":"","Step":1000,"Limit":{"maxLimitId":0,` +
@@ -219,6 +234,7 @@ func operations() []exchange {
 				`"MinIndex":0,"Confirm":"订 &"}`},
 		{method: del, target: appTarget + "?confirm=x", body: app + effectJSON, asked: `delete 7 "x"`},
 		{target: tagsTarget, body: `{"code":0,"tags":[{` + tagJSON + `}]}`},
+		{target: tagsTarget + "?limit=5&search=x", body: `{"code":0,"tags":[],"total":6}`},
 		{target: tagTarget, body: tag + "}", asked: `show "a/b"`},
 		{method: post, target: tagsTarget, send: `{"tag":"a/b"}`, status: 201, body: tag + newJSON},
 		{method: post, target: tagsTarget, status: 201,

@@ -85,10 +85,8 @@ type Reads struct {
 	// disabled.
 	Segments Segments
 	Tags     func(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error)
-	// Names are the names of worker IDs, for /api/names.
-	Names func(context.Context) ([]model.NameUse, error)
-	// Spaces are those of sequences, for /api/sequences.
-	Spaces func(context.Context) ([]model.SpaceUse, error)
+	// Names are the names of worker IDs, for /api/names; Spaces are those of sequences, for /api/sequences.
+	Names, Spaces admin.Lister
 	// Status fills what only the services know of /api/status.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history.
@@ -134,8 +132,9 @@ func New(opts Options) *API {
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
 	hostname, _ := os.Hostname()
-	a := &API{opts: opts, reading: readTimeout, hostname: strings.ToLower(hostname), now: time.Now,
-		startedAt: time.Now()}
+	a := &API{opts: opts, reading: readTimeout, hostname: strings.ToLower(hostname),
+		now: func() time.Time { return time.Now().UTC() }}
+	a.startedAt = a.now()
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
@@ -170,10 +169,8 @@ func (a *API) route() *gin.Engine {
 		"/api/status":         page(readOnce(a, a.readStatus)),
 		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
 		"/api/replicas":       page(readOnce(a, a.opts.Replicas)),
-		"/api/names": page(listed(a, "names", amongAll(a.opts.Names,
-			func(u model.NameUse) string { return u.Name.Name }), admin.NewNameItem)),
-		"/api/sequences": page(listed(a, "spaces", amongAll(a.opts.Spaces,
-			func(u model.SpaceUse) string { return u.Name }), admin.NewSpaceItem)),
+		"/api/names":          page(listed(a, "names", a.opts.Names)),
+		"/api/sequences":      page(listed(a, "spaces", a.opts.Spaces)),
 	} {
 		routeGet(e, path, handler)
 	}
@@ -236,11 +233,12 @@ func (a *API) noMethod(c *gin.Context) {
 	h := c.Writer.Header()
 	allowed := h.Get("Allow") + ", " + http.MethodOptions
 	h.Del("Allow")
-	if isAdmin(c) && !a.mayAdmin(c) {
+	isOptions := c.Request.Method == http.MethodOptions // from browsers without a token
+	if !isOptions && isAdmin(c) && !a.mayAdmin(c) {
 		return
 	}
 	h.Set("Allow", allowed)
-	if c.Request.Method == http.MethodOptions {
+	if isOptions {
 		c.Status(http.StatusNoContent)
 		return
 	}

@@ -90,7 +90,7 @@ func logging(fail func(context.Context) error, change func(*Options)) (*API, *st
 
 func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fakeModes) {
 	modes := &fakeModes{queue: fakes.Mode{Fail: fail}}
-	store, metrics := &fakeAdmin{}, prometheus.NewRegistry()
+	things, metrics := (&fakeAdmin{}).service(), prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "shardid_test"}))
 	return Options{
 		Issuer: &issuer.Issuer{
@@ -106,7 +106,7 @@ func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fak
 		},
 		Log:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes: []Mode{{ModeQueue, well}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		Reads: Reads{Metrics: metrics, Names: store.Names, Spaces: store.Spaces,
+		Reads: Reads{Metrics: metrics, Names: things.Names().List, Spaces: things.Spaces().List,
 			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
 			History: fakeHistory},
 	}, modes
@@ -152,8 +152,8 @@ func (h held) View(row model.Tag) segment.View {
 
 func fakeTags(_ context.Context, search string, limit int) (found []model.Tag, total int, err error) {
 	for _, tag := range []model.Tag{
-		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded},
-		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded},
+		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded.Local()},
+		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded.Local()},
 	} {
 		if strings.Contains(tag.Name, search) {
 			found = append(found, tag)

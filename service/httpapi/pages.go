@@ -2,17 +2,17 @@ package httpapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"shardid/model"
+	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
@@ -161,79 +161,58 @@ type window struct {
 	limit  int
 }
 
-// seen is what a window shows, and how many things it has to choose from.
-type seen[Row any] struct {
-	rows  []Row
-	total int
+// readWindow reads the window that the query asks for. Errors: model.ErrInvalidArgument.
+func readWindow(c *gin.Context) (w window, err error) {
+	w.limit = thingsShown
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
+	if err == nil && given[1].given {
+		w.limit, err = parseRange("limit", given[1].text, 1, mostThings)
+	}
+	w.search = given[0].text
+	return w, err
 }
 
-// listed answers {"code":0,MANY:[…],"total":N} with the rows of the window that the query asks for. total is there when
-// the answer does not have all that were found. Errors: model.ErrInvalidArgument, and those of find.
-func listed[Row, Item any](
-	a *API, many string, find func(context.Context, window) (seen[Row], error), show func(Row) Item,
-) route {
-	get := once(a, find)
+// answer is {"code":0,MANY:[…],"total":N}. total is there when the answer does not have all that were found.
+func (w window) answer(many string, things any, total int) map[string]any {
+	answer := map[string]any{"code": 0, many: things}
+	if total > w.limit {
+		answer["total"] = total
+	}
+	return answer
+}
+
+// listed answers with the things of the window that the query asks for. Where some come with an error, others are
+// missing, and it is their message. Errors: model.ErrInvalidArgument, and those of list without things.
+func listed(a *API, many string, list admin.Lister) route {
+	get := once(a, func(ctx context.Context, w window) (map[string]any, error) {
+		things, total, err := list(ctx, w.search, w.limit)
+		answer := w.answer(many, things, total)
+		if err != nil && things != nil {
+			answer["message"], err = err.Error(), nil
+		}
+		return answer, err
+	})
 	return func(ctx context.Context, c *gin.Context) (any, error) {
-		limit := thingsShown
-		given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
-		if err == nil && given[1].given {
-			limit, err = parseRange("limit", given[1].text, 1, mostThings)
-		}
+		w, err := readWindow(c)
 		if err != nil {
 			return nil, err
 		}
-		found, err := get(ctx, window{given[0].text, limit})
-		if err != nil {
-			return nil, err
-		}
-		items := make([]Item, len(found.rows)) // none is [], not null
-		for i, row := range found.rows {
-			items[i] = show(row)
-		}
-		answer := map[string]any{"code": 0, many: items}
-		if found.total > limit {
-			answer["total"] = found.total
-		}
-		return answer, nil
+		return get(ctx, w)
 	}
-}
-
-// amongAll finds the rows of a window by a reading of all.
-func amongAll[Row any](
-	read func(context.Context) ([]Row, error), name func(Row) string,
-) func(context.Context, window) (seen[Row], error) {
-	return func(ctx context.Context, w window) (seen[Row], error) {
-		all, err := read(ctx)
-		search := strings.ToLower(w.search)
-		all = slices.DeleteFunc(all, func(r Row) bool { return !strings.Contains(strings.ToLower(name(r)), search) })
-		slices.SortFunc(all, func(x, y Row) int { return cmp.Compare(name(x), name(y)) }) // databases have other orders
-		return seen[Row]{all[:min(len(all), w.limit)], len(all)}, err
-	}
-}
-
-// tags finds the rows of leaf_alloc that a window shows.
-func (a *API) tags(ctx context.Context, w window) (found seen[model.Tag], err error) {
-	found.rows, found.total, err = a.opts.Tags(ctx, w.search, w.limit)
-	return found, err
 }
 
 // cache shows the segments that this replica holds of all tags, Leaf's page of that name. While the table cannot
-// be read it shows those that are used.
+// be read it shows those that are used, and says so.
 func (a *API) cache() gin.HandlerFunc {
-	used := amongAll(func(context.Context) (tags []model.Tag, _ error) {
-		for _, used := range a.opts.Segments.Used() {
-			tags = append(tags, model.Tag{Name: used.Name})
+	return monitorPage(a, "cache", func(ctx context.Context, search string, limit int) (any, int, error) {
+		tags, total, err := a.opts.Tags(ctx, search, limit)
+		if err == nil {
+			return admin.Items(tags, a.opts.Segments.View), total, nil
 		}
-		return tags, nil
-	}, func(t model.Tag) string { return t.Name })
-	find := func(ctx context.Context, w window) (seen[model.Tag], error) {
-		found, err := a.tags(ctx, w)
-		if err != nil {
-			return used(ctx, w)
-		}
-		return found, nil
-	}
-	return monitorPage(a, "cache", find, func(t model.Tag) segment.View { return a.opts.Segments.View(t) })
+		used, total := admin.Among(a.opts.Segments.Used(), func(v segment.View) string { return v.Name }, search, limit)
+		return append([]segment.View{}, used...), total, fmt.Errorf(
+			"only tags that this replica has used are shown, as leaf_alloc cannot be read: %w", err)
+	})
 }
 
 // dbTag is a row of leaf_alloc, named as Leaf's LeafAlloc.
@@ -248,17 +227,21 @@ type dbTag struct {
 
 // db shows the rows of leaf_alloc, Leaf's page of that name.
 func (a *API) db() gin.HandlerFunc {
-	return monitorPage(a, "db", a.tags, func(t model.Tag) dbTag {
-		return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt}
+	return monitorPage(a, "db", func(ctx context.Context, search string, limit int) (any, int, error) {
+		tags, total, err := a.opts.Tags(ctx, search, limit)
+		if err != nil {
+			return nil, 0, err
+		}
+		return admin.Items(tags, func(t model.Tag) dbTag {
+			return dbTag{t.Name, t.MaxID, t.MaxID, t.Step, t.Description, t.UpdatedAt.UTC()}
+		}), total, nil
 	})
 }
 
 // monitorPage answers with tags in the form that the client wants: JSON, or the HTML of that name, which is escaped
 // and has no script.
-func monitorPage[Item any](
-	a *API, name string, find func(context.Context, window) (seen[model.Tag], error), show func(model.Tag) Item,
-) gin.HandlerFunc {
-	read := listed(a, "tags", find, show)
+func monitorPage(a *API, name string, list admin.Lister) gin.HandlerFunc {
+	read := listed(a, "tags", list)
 	program := a.serveJSON(http.StatusOK, read)
 	return func(c *gin.Context) {
 		switch {

@@ -62,7 +62,7 @@ type condition struct {
 // without. Neither is read before Start or Alarms.
 func New(log *slog.Logger, metrics prometheus.Gatherer, state func() State, probes ...Probe) *Monitor {
 	return &Monitor{
-		log: log, probes: probes, metrics: metrics, state: state, now: time.Now,
+		log: log, probes: probes, metrics: metrics, state: state, now: func() time.Time { return time.Now().UTC() },
 		group:      background.NewGroup("monitor"),
 		conditions: map[string]*condition{}, rises: map[string]rise{},
 	}

@@ -79,7 +79,7 @@ func TestCommands(t *testing.T) {
 		{"CLIENT SETNAME me|CLIENT setinfo LIB-NAME x|CLIENT ID", "+OK|+OK|:1|"},
 		{"CLIENT TRACKING ON OPTIN|CLIENT CACHING YES|CLIENT NO-EVICT ON", "+OK|+OK|+OK|"},
 		{"CLIENT KILL x", "-SHARDID -10 CLIENT has "},
-		{"COMMAND DOCS set|COMMAND", "*0|*0|"},
+		{"COMMAND DOCS set|COMMAND|command count", "*0|*0|:20|"},
 		{"HELLO 3 SETNAME n|COMMAND DOCS", "%7|$6|server|$7|shardid|$7|version|$5|1.2.3|$5|proto|:3|$2|id|:1|" +
 			"$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|*0|"},
 		{"HELLO 2", "*14|$6|server|"}, {"HELLO 4", "-NOPROTO unsupported protocol version|"},

@@ -94,7 +94,7 @@ func (t *Tag) view() View {
 	held, next := counts.Held, t.nextNumber(counts)
 	v := View{
 		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.row, t.supply.tuned), Held: held,
-		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), LastLoad: t.supply.takenAt,
+		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), LastLoad: t.supply.takenAt.UTC(),
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern

@@ -185,6 +185,7 @@ func (l *Loaded) conflicts() (all []string) {
 		write)
 	when(isMySQL && d.DSN != "" && err != nil, "database.dsn is no data source name of MySQL: %s", write)
 	if isMySQL && d.DSN != "" && err == nil {
+		when(dsn.Net == "tcp" && !isServer(dsn.Addr), "database.dsn has no host with a port in 1…65535: %s", write)
 		when(dsn.DBName == "", "database.dsn names no database: %s", write)
 		when(d.TLS && dsn.TLSConfig != "",
 			"database.dsn has a parameter tls, and database.tls is true too: remove the parameter")

