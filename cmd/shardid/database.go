@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -125,7 +126,9 @@ func moveEmbedded(ctx context.Context, cfg Config, db *sqlstore.Store, from stri
 		return err
 	}
 	moved, err := db.MoveFrom(ctx, embedded)
-	if err != nil {
+	if errors.Is(err, sqlstore.ErrMoved) {
+		tell("nothing was taken over now: " + err.Error())
+	} else if err != nil {
 		return err
 	}
 	for _, m := range moved {

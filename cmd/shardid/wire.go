@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 	_ "time/tzdata" // TZ works on machines without the database of zones
 
@@ -337,7 +338,12 @@ func (a *App) checkLayouts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
 	_ = tellDeployment(ctx, a.db, a.redis) // the probe of the database does so when this one cannot
-	if err := a.db.CheckRegion(ctx); errors.Is(err, model.ErrLayoutChanged) {
+	err := a.db.CheckRegion(ctx)
+	if moved, is := errors.AsType[*sqlstore.MovedError](err); is {
+		return fmt.Errorf("%w; or begin afresh, with IDs from 1 on, after rm -r %s", moved,
+			strings.TrimSpace(a.cfg.DataDir+" "+a.cfg.Database.DSN))
+	}
+	if errors.Is(err, model.ErrLayoutChanged) {
 		return err
 	}
 	for record, enabled := range map[model.LayoutRecord]bool{

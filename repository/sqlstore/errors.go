@@ -140,6 +140,9 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 // answer tells a refusal, which a healthy database gives, from a failure of the
 // database: that one becomes a *model.StoreError.
 func (s *Store) answer(ctx context.Context, op string, err error) error {
+	if moved, is := errors.AsType[*MovedError](err); is {
+		return moved
+	}
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
