@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 	"shardid/service/background"
 
 	"github.com/redis/go-redis/v9"
@@ -60,14 +61,17 @@ func (c *cli) doctor() *cobra.Command {
 // askDatabase creates no file: the user who examines may be another than the one who
 // serves.
 func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err error) {
-	path := cfg.DatabaseDSN()
-	if errors.Is(needData(ctx, cfg), errNoData) && checkEmbedded(ctx, cfg) == nil {
-		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
-			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after " +
-				"`shardid serve`"}}, nil
-	}
-	db, err := openDatabase(ctx, cfg, nil, nil, nil)
-	if err != nil {
+	file := model.Finding{Store: "database", Node: cfg.DatabaseDSN(), Setting: "file", Level: model.LevelUnknown}
+	db, err := openDatabase(ctx, cfg, false, nil, nil, nil)
+	switch {
+	case errors.Is(err, sqlstore.ErrNoDatabase):
+		file.Want, file.Why = "made by the first start", "it does not exist yet, so there is nothing to check: ask "+
+			"again after `shardid serve`"
+		return []model.Finding{file}, nil
+	case errors.Is(err, sqlstore.ErrHeld):
+		file.Value, file.Want, file.Why = "in use", "checked by the process that serves with it", oneLine(err)
+		return []model.Finding{file}, nil
+	case err != nil:
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()

@@ -54,12 +54,13 @@ func (a *App) wire() (err error) {
 		a.redis = client
 		a.onStop("redis", func(context.Context) error { return client.Close() })
 	}
-	if a.db, err = openDatabase(context.Background(), a.cfg, a.log, client, a.stores.Observe); err != nil {
+	if a.db, err = openDatabase(context.Background(), a.cfg, true, a.log, client, a.stores.Observe); err != nil {
 		return err
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
-	if err := a.lockEmbedded(); err != nil {
-		return err
+	if a.cfg.Database.Driver == sqlstore.SQLite {
+		a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues "+
+			"the same IDs; for more than one set database.driver to mysql and redis.url", "database", a.cfg.DatabaseDSN())
 	}
 	checkRedis, inspections := func(context.Context) error { return nil }, []inspection{{"database", a.db.Settings}}
 	if client != nil {

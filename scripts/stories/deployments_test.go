@@ -193,7 +193,7 @@ func TestRegions(t *testing.T) {
 		if id == 1 {
 			s = s.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).With(onRedis(testserver.Redis(t).Addr))
 		}
-		d := prepared(t, s, []string{"migrate"}, []string{"provision", "--app", "1", "--name", "one"},
+		d := prepared(t, s, []string{"provision", "--app", "1", "--name", "one"},
 			[]string{"tags", "add", "--tag", "orders", "--step", "100"}, []string{"names", "add", "--name", "gophers"})
 		d.ready()
 		urls = append(urls, d.url)
@@ -210,10 +210,12 @@ func TestRegions(t *testing.T) {
 		run := d.get("/tinyid/id/nextSegmentId?bizType=orders").body
 		check.Has(t, run, fmt.Sprintf(`"delta":4,"remainder":%d`, id), "a run of tinyid")
 		check.Has(t, d.get("/v1/segment/orders/ids?count=10&ranges=true").body, `"count":10,"stride":"4"`, "ranges")
-		elsewhere := s.With(settings{"REGION_ID": "3"})
-		wrong := shardidIn(t, d.Cmd.Dir, elsewhere, "provision", "--app", "9", "--name", "nine")
-		check.Equal(t, wrong.exit, 1, "in another region")
-		check.Has(t, wrong.stderr, fmt.Sprintf("region %d/2", id))
+		if id == 1 { // an embedded database is changed by the process that serves with it
+			elsewhere := s.With(settings{"REGION_ID": "3"})
+			wrong := shardidIn(t, d.Cmd.Dir, elsewhere, "provision", "--app", "9", "--name", "nine")
+			check.Equal(t, wrong.exit, 1, "in another region")
+			check.Has(t, wrong.stderr, "region 1/2")
+		}
 	}
 	asks := []string{"doctor", "--json", "--region", urls[0], "--region", urls[1]}
 	for id, isUnsafe := range map[string]bool{"0": false, "1": true} { // as a third region, and as one of them
