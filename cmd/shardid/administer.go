@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 
@@ -29,8 +30,9 @@ import (
 
 // Administration from the command line: a command for each kind of things, apps, tags, names and spaces, whose
 // argument says what to do with them. Its flags are the fields of the kind, which HTTP takes too (admin.Kind). It
-// sends a request to the handlers below /admin: with --url to those of a server, and else to handlers of this
-// process, on the database itself. So the answers, the refusals and the audit lines are those of HTTP.
+// sends a request to the handlers below /admin: with --url to those of a server, and else to handlers on the database
+// itself, which are those of this process, or of the one that serves with the embedded database. So the answers, the
+// refusals and the audit lines are those of HTTP.
 
 // The arguments.
 const (
@@ -57,13 +59,14 @@ type column struct{ head, field string }
 // order is what one run of a noun was told.
 type order struct {
 	noun
-	cli                  *cli
-	cmd                  *cobra.Command
-	ask                  asking
-	verb                 string
-	confirm, after, file string // flags of those names
-	ifMissing            bool
-	verbs                map[string][]string // by flag: what it is for
+	cli           *cli
+	cmd           *cobra.Command
+	ask           asking
+	verb          string
+	confirm, file string // flags of those names
+	ifMissing     bool
+	verbs         map[string][]string // by flag: what it is for
+	place         string              // of what is changed, for people
 }
 
 // administer makes the command of a noun.
@@ -87,15 +90,11 @@ func administer(c *cli, n noun) *cobra.Command {
 	f.BoolVar(&o.ifMissing, "if-missing", false,
 		"change nothing when it is there with what cannot be changed, for scripts that run again")
 	o.isFor("if-missing", verbAdd)
-	switch n.One {
-	case "app":
+	if n.One == "app" {
 		cmd.Aliases = []string{provision}
 		f.StringVar(&o.file, "file", "",
 			"YAML `FILE` with a list of new apps, by the names of HTTP: those that are there stay as they are")
 		o.isFor("file", verbAdd)
-	case "tag":
-		f.StringVar(&o.after, "after", "", "business `number` after which to continue, in place of --max-id")
-		o.isFor("after", verbSet)
 	}
 	o.ask.register(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
@@ -110,23 +109,29 @@ func administer(c *cli, n noun) *cobra.Command {
 		if err := o.check(); err != nil {
 			return err
 		}
-		if o.ask.url != "" {
+		if o.place = o.ask.url; o.place != "" {
 			return o.run(cmd.Context(), cfg)
 		}
-		check := needData
-		if o.verb == verbAdd {
-			check = nil
+		return o.onDatabase(cmd.Context(), cfg)
+	})
+}
+
+// onDatabase runs the order without --url.
+func (o *order) onDatabase(ctx context.Context, cfg Config) (err error) {
+	for range 3 { // who has an embedded database may be about to listen, or a command that ends
+		if o.ask.beside = throughSocket(ctx, cfg); o.ask.beside != nil {
+			o.place = sqlstore.EmbeddedPlace(cfg.DatabaseDSN())
+			return o.run(ctx, cfg)
 		}
-		return onStores(cmd.Context(), cfg, check, func(ctx context.Context, s opened) error {
-			o.ask.handler = httpapi.NewAdministration(s.admin.Resources(), operator().Name, s.log)
-			if o.after != "" {
-				if err := o.goAfter(ctx, s); err != nil {
-					return err
-				}
-			}
+		err = onStores(ctx, cfg, func(ctx context.Context, s opened) error {
+			o.ask.beside, o.place = inProcess{httpapi.NewAdministration(s.admin.Resources(), s.log)}, s.db.Place()
 			return o.run(ctx, cfg)
 		})
-	})
+		if !errors.Is(err, sqlstore.ErrHeld) {
+			break
+		}
+	}
+	return err
 }
 
 // flag is the flag of a field: max-limit-id for maxLimitId, and what a thing is called for the field that names it.
@@ -189,12 +194,8 @@ func (o *order) check() (err error) {
 				model.ErrInvalidArgument, name, o.cmd.CommandPath()))
 		}
 	}
-	switch {
-	case o.file != "" && f.Changed(o.One):
+	if o.file != "" && f.Changed(o.One) {
 		err = cmp.Or(err, fmt.Errorf("%w: --file is given in place of --%s", model.ErrInvalidArgument, o.One))
-	case o.after != "" && (f.Changed("max-id") || o.ask.url != ""):
-		err = cmp.Or(err, fmt.Errorf("%w: --after is given in place of --max-id, and needs the database: "+
-			"leave out --max-id and --url", model.ErrInvalidArgument))
 	}
 	return err
 }
@@ -307,7 +308,7 @@ func (o *order) tell(a answered, what string) error {
 		if effective := a.fields["effective"]; effective != nil {
 			fmt.Fprintf(w, ", %v", effective)
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintf(w, " (%s)\n", o.place)
 	})
 }
 
@@ -373,19 +374,6 @@ func (o *order) isSame(there, body map[string]any) bool {
 	}
 	shards := there["shards"] // of an app
 	return shards == nil || fmt.Sprint(shards) == fmt.Sprint(model.Shards)
-}
-
-// goAfter has a tag continue after a business number.
-func (o *order) goAfter(ctx context.Context, s opened) error {
-	tag, err := s.db.Tag(ctx, fmt.Sprint(o.value(o.Fields[0])))
-	if err != nil {
-		return err
-	}
-	id, err := tag.ID(o.after)
-	if err != nil {
-		return err
-	}
-	return o.cmd.Flags().Set("max-id", strconv.FormatInt(id+1, 10))
 }
 
 // addFile adds each thing of a file that is not there. It continues after one that is refused.

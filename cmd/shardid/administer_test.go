@@ -26,7 +26,7 @@ func TestIfMissing(t *testing.T) {
 			asked := 0
 			o := &order{ask: asking{timeout: time.Minute}}
 			o.Kind = tagNoun().Kind
-			o.ask.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			o.ask.beside = inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch asked++; {
 				case r.Method == http.MethodPost:
 					w.WriteHeader(http.StatusConflict)
@@ -38,7 +38,7 @@ func TestIfMissing(t *testing.T) {
 					check.Equal(t, r.URL.Path, "/admin/tags/a")
 					_, _ = w.Write([]byte(there))
 				}
-			})
+			})}
 			got, what, err := o.add(t.Context(), Config{}, c.body, true)
 			if c.found {
 				check.Must(t, err)

@@ -189,6 +189,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
+	a.serveCommands()
 	a.serveOn(listener, "HTTP", a.server.Serve)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))

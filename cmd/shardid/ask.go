@@ -41,7 +41,7 @@ type asking struct {
 	url, caFile, tokenFile string
 	insecure               bool
 	timeout                time.Duration
-	handler                http.Handler // of this process, which is asked in place of a server; nil for none
+	beside                 http.RoundTripper // to the handlers on the database; nil to ask a server
 }
 
 // register adds the flags that say which server a command asks; url says whom without --url.
@@ -154,8 +154,8 @@ func (a asking) send(
 	if err != nil {
 		return nil, err
 	}
-	target, client := "http://shardid", &http.Client{Transport: inProcess{a.handler}}
-	if a.handler == nil {
+	target, client := "http://shardid", &http.Client{Transport: a.beside}
+	if a.beside == nil {
 		var secure *tls.Config
 		if target, secure, err = a.resolve(cfg); err != nil {
 			return nil, err
@@ -183,6 +183,9 @@ func (a asking) send(
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+	if a.beside != nil {
+		req.Header.Set(httpapi.OperatorHeader, operator().Name)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
@@ -208,7 +211,7 @@ func (a asking) send(
 	case unread == nil && said.line() != "":
 		message = said.line()
 	}
-	if a.handler != nil {
+	if a.beside != nil {
 		target = ""
 	}
 	return nil, &refusedError{target, resp.StatusCode, said.Code, message}

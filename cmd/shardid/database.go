@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,6 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
-	"shardid/repository/workerfile"
 	"shardid/service/admin"
 
 	"github.com/spf13/cobra"
@@ -45,7 +45,7 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 		if print {
 			return c.printPlan(cmd, cfg)
 		}
-		db, err := openDatabase(cmd.Context(), cfg, nil, nil, nil)
+		db, err := openDatabase(cmd.Context(), cfg, true, nil, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -80,10 +80,7 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 
 // printPlan prints the statements that a migration would run.
 func (c *cli) printPlan(cmd *cobra.Command, cfg Config) (err error) {
-	if err := needData(cmd.Context(), cfg); err != nil {
-		return err
-	}
-	db, err := openDatabase(cmd.Context(), cfg, nil, nil, nil)
+	db, err := openDatabase(cmd.Context(), cfg, false, nil, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -98,26 +95,21 @@ func (c *cli) printPlan(cmd *cobra.Command, cfg Config) (err error) {
 }
 
 // moveEmbedded takes the embedded database of a data folder over into db, which has just been migrated, and tells what
-// it did. A process that serves with that database keeps it.
+// it did.
 func moveEmbedded(ctx context.Context, cfg Config, db *sqlstore.Store, from string, tell func(string)) (err error) {
 	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		from = filepath.Join(from, "shardid.db")
 	}
-	ours, err := sqlstore.IsOwnFile(ctx, from)
-	if err != nil {
-		return err
-	}
-	if !ours {
+	embedded, err := sqlstore.Open(ctx, sqlstore.Options{
+		Driver: sqlstore.SQLite, DSN: from, Existing: true, Region: region(cfg),
+	})
+	switch {
+	case errors.Is(err, sqlstore.ErrNoDatabase):
 		return fmt.Errorf("%w: --from %s is no database of shardid: name the data_dir of the embedded deployment, "+
 			"or the file", model.ErrInvalidArgument, from)
-	}
-	lock, err := workerfile.Lock(from + ".lock")
-	if err != nil {
+	case errors.Is(err, sqlstore.ErrHeld):
 		return fmt.Errorf("stop the shardid that serves with %s: %w", from, err)
-	}
-	defer func() { err = cmp.Or(err, lock.Close()) }()
-	embedded, err := sqlstore.Open(ctx, sqlstore.Options{Driver: sqlstore.SQLite, DSN: from, Region: region(cfg)})
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	defer func() { err = cmp.Or(err, embedded.Close()) }()
@@ -125,7 +117,9 @@ func moveEmbedded(ctx context.Context, cfg Config, db *sqlstore.Store, from stri
 		return err
 	}
 	moved, err := db.MoveFrom(ctx, embedded)
-	if err != nil {
+	if errors.Is(err, sqlstore.ErrMoved) {
+		tell("nothing was taken over now: " + err.Error())
+	} else if err != nil {
 		return err
 	}
 	for _, m := range moved {
@@ -166,7 +160,7 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
+		return onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
 			target, waited := fmt.Sprintf("app %d", app), int64(0)
 			run := func(ctx context.Context) (int64, error) { return o.db.ConfirmApp(ctx, app, name) }
 			switch {
@@ -193,7 +187,7 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 				result = "nothing waited for a confirmation, nothing was changed"
 			}
 			return c.print(cmd, map[string]any{"target": target, "confirmed": waited > 0}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %s\n", target, result)
+				fmt.Fprintf(w, "%s: %s (%s)\n", target, result, o.db.Place())
 			})
 		})
 	})

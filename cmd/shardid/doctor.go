@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 	"shardid/service/background"
 	"shardid/service/monitor"
 
@@ -62,14 +63,17 @@ func (c *cli) doctor() *cobra.Command {
 // askDatabase creates no file: the user who examines may be another than the one who
 // serves.
 func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err error) {
-	path := cfg.DatabaseDSN()
-	if errors.Is(needData(ctx, cfg), errNoData) && checkEmbedded(ctx, cfg) == nil {
-		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
-			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after " +
-				"`shardid serve`"}}, nil
-	}
-	db, err := openDatabase(ctx, cfg, nil, nil, nil)
-	if err != nil {
+	file := model.Finding{Store: "database", Node: cfg.DatabaseDSN(), Setting: "file", Level: model.LevelUnknown}
+	db, err := openDatabase(ctx, cfg, false, nil, nil, nil)
+	switch {
+	case errors.Is(err, sqlstore.ErrNoDatabase):
+		file.Want, file.Why = "made by the first start", "it does not exist yet, so there is nothing to check: ask "+
+			"again after `shardid serve`"
+		return []model.Finding{file}, nil
+	case errors.Is(err, sqlstore.ErrHeld):
+		file.Value, file.Want, file.Why = "in use", "checked by the process that serves with it", oneLine(err)
+		return []model.Finding{file}, nil
+	case err != nil:
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -85,10 +89,11 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 	return store.Settings(ctx)
 }
 
-// askReplicas asks the replicas that share the Redis for their alarms, without one that of this configuration.
+// askReplicas asks the replicas that share the stores for their alarms, without Redis or with an embedded database
+// that of this configuration.
 func askReplicas(ctx context.Context, cfg Config, ask asking) (found []model.Finding) {
 	urls := []string{""}
-	if cfg.Redis.URL != "" {
+	if cfg.Redis.URL != "" && cfg.Database.Driver != sqlstore.SQLite {
 		urls = consoles(ctx, cfg)
 	}
 	for _, ask.url = range urls {
@@ -114,15 +119,12 @@ func askReplicas(ctx context.Context, cfg Config, ask asking) (found []model.Fin
 
 // consoles are the URLs of the replicas, as Redis has them; none while a store is away, which is a finding of its own.
 func consoles(ctx context.Context, cfg Config) (urls []string) {
-	if needData(ctx, cfg) != nil {
-		return nil
-	}
 	client, err := openRedis(cfg, nil)
 	if err != nil {
 		return nil
 	}
 	defer client.Close()
-	db, err := openDatabase(ctx, cfg, nil, nil, nil)
+	db, err := openDatabase(ctx, cfg, false, nil, nil, nil)
 	if err != nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ It may run again.`,
 		ValidArgs: []string{"adopt"}, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) error {
+		return onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
 			start, err := o.db.AdoptRegion(ctx)
 			if err != nil {
 				return err
@@ -34,7 +34,7 @@ It may run again.`,
 				model.RegionStart
 			}{region(cfg), start}
 			return c.print(cmd, adopted, func(w io.Writer) {
-				fmt.Fprintf(w, "this is %s\n", regionText(adopted.Region))
+				fmt.Fprintf(w, "this is %s (%s)\n", regionText(adopted.Region), o.db.Place())
 				for _, t := range start.Tags {
 					fmt.Fprintf(w, "in each other region: shardid tags add --tag %s --max-id %d\n", t.Tag, t.MaxID)
 				}

@@ -15,7 +15,6 @@ import (
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
-	"shardid/repository/workerfile"
 	"shardid/service/access"
 	"shardid/service/admin"
 )
@@ -27,15 +26,9 @@ type opened struct {
 	log   *slog.Logger   // to stderr, in the form and from the level that the configuration says
 }
 
-// onStores gives run the database, with the schema in place on SQLite.
-// Redis vouches for it as it does for replicas. check, which may be nil, comes before.
-func onStores(ctx context.Context, cfg Config, check func(context.Context, Config) error,
-	run func(context.Context, opened) error) (err error) {
-	if check != nil {
-		if err := check(ctx, cfg); err != nil {
-			return err
-		}
-	}
+// onStores gives run the database, which must be there, with the schema in place on SQLite.
+// Redis vouches for it as it does for replicas.
+func onStores(ctx context.Context, cfg Config, run func(context.Context, opened) error) (err error) {
 	client, err := openRedis(cfg, nil)
 	if err != nil {
 		return err
@@ -43,7 +36,7 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 	if client != nil {
 		defer func() { err = cmp.Or(err, client.Close()) }()
 	}
-	db, err := openDatabase(ctx, cfg, nil, client, nil)
+	db, err := openDatabase(ctx, cfg, false, nil, client, nil)
 	if err != nil {
 		return err
 	}
@@ -60,9 +53,11 @@ func onStores(ctx context.Context, cfg Config, check func(context.Context, Confi
 	return run(ctx, opened{db, admin.New(opts), log})
 }
 
-// openDatabase opens the configured database, for which client vouches; it may be nil.
-// log is told of rows that cannot be used; it and observe may be nil.
-func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store,
+// openDatabase opens the configured database, for which client vouches; it may be nil. mayMake is for an embedded one
+// that is not there. But where an earlier one was, no new one is begun, as its IDs would begin at 1 again: the worker
+// file of an instance, which is written only after the database was there, tells of one that was lost. log is told of
+// rows that cannot be used; it and observe may be nil. Errors: also sqlstore.ErrHeld and ErrNoDatabase.
+func openDatabase(ctx context.Context, cfg Config, mayMake bool, log *slog.Logger, client *redisstore.Store,
 	observe model.Observe) (*sqlstore.Store, error) {
 	var secure *tls.Config
 	if cfg.Database.TLS {
@@ -71,11 +66,14 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 			return nil, err
 		}
 	}
-	if err := checkEmbedded(ctx, cfg); err != nil {
+	// Before the database: what another process makes in between is no trace.
+	traces, err := filepath.Glob(filepath.Join(cfg.DataDir, "*", "*", "worker.json"))
+	if err != nil {
 		return nil, err
 	}
 	opts := sqlstore.Options{
-		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, Region: region(cfg),
+		Existing: !mayMake || len(traces) > 0,
+		Driver:   cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, Region: region(cfg),
 		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), Observe: observe,
 	}
 	if client != nil {
@@ -89,7 +87,24 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
 		}
 	}
-	return sqlstore.Open(ctx, opts)
+	db, err := (*sqlstore.Store)(nil), sqlstore.ErrHeld
+	if throughSocket(ctx, cfg) == nil { // else its process lives, even if the file was removed
+		db, err = sqlstore.Open(ctx, opts)
+	}
+	switch file := opts.DSN; {
+	case errors.Is(err, sqlstore.ErrHeld) && mayMake:
+		err = fmt.Errorf("stop the shardid that serves with %s, or set another data_dir or database.dsn: %w", file, err)
+	case errors.Is(err, sqlstore.ErrHeld):
+		err = fmt.Errorf("stop the shardid that serves with %s, or ask it, as with `shardid status`: %w", file, err)
+	case errors.Is(err, sqlstore.ErrNoDatabase) && len(traces) > 0:
+		err = fmt.Errorf("%s has no tables of shardid, but %s tells of an earlier start: a new database would issue "+
+			"its IDs again: restore the file from a backup, or correct data_dir and database.dsn; if all of its IDs "+
+			"may be forgotten, remove %[2]s", file, traces[0])
+	case errors.Is(err, sqlstore.ErrNoDatabase):
+		err = fmt.Errorf("set database.driver and database.dsn to those of the service, or begin an embedded database "+
+			"with `shardid serve` or `shardid migrate`: %w at %s", err, file)
+	}
+	return db, err
 }
 
 // ownSchema brings the schema of an embedded database up to date. That of a server is
@@ -99,63 +114,6 @@ func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
 		return nil
 	}
 	return db.Migrate(ctx, func(string) {})
-}
-
-// lockEmbedded keeps others from serving with the embedded database, until the stop: each would
-// count for itself what is in the process. Commands change the database beside a server.
-func (a *App) lockEmbedded() error {
-	if a.cfg.Database.Driver != sqlstore.SQLite {
-		return nil
-	}
-	file := a.cfg.DatabaseDSN()
-	lock, err := workerfile.Lock(file + ".lock")
-	if err != nil {
-		return fmt.Errorf("stop the shardid that serves with %s, or give this one its own data_dir or "+
-			"database.dsn: %w", file, err)
-	}
-	a.onStop("lock of the database", func(context.Context) error { return lock.Close() })
-	a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues the "+
-		"same IDs; for more than one set database.driver to mysql and redis.url", "database", file)
-	return nil
-}
-
-// errNoData: nothing was begun in this data folder.
-var errNoData = errors.New("there is no database")
-
-// checkEmbedded refuses to begin a new database where an earlier one was: its IDs
-// would begin at 1 again. The worker file of an instance is written only after the
-// database was there, so that it tells of one that was lost.
-func checkEmbedded(ctx context.Context, cfg Config) error {
-	if cfg.Database.Driver != sqlstore.SQLite {
-		return nil
-	}
-	// Before the database: what another process makes in between is no trace.
-	traces, err := filepath.Glob(filepath.Join(cfg.DataDir, "*", "*", "worker.json"))
-	if err != nil || len(traces) == 0 {
-		return err
-	}
-	ours, err := sqlstore.IsOwnFile(ctx, cfg.DatabaseDSN())
-	if err != nil || ours {
-		return err
-	}
-	return fmt.Errorf("%s has no tables of shardid, but %s tells of an earlier start: a new database would issue its "+
-		"IDs again: restore the file from a backup, or correct data_dir and database.dsn; if all of its IDs may be "+
-		"forgotten, remove %[2]s",
-		cfg.DatabaseDSN(), traces[0])
-}
-
-// needData refuses a command that only reads or changes what is there, where there
-// is nothing yet. Opening the database would make it.
-func needData(ctx context.Context, cfg Config) error {
-	if cfg.Database.Driver != sqlstore.SQLite {
-		return nil
-	}
-	ours, err := sqlstore.IsOwnFile(ctx, cfg.DatabaseDSN())
-	if err != nil || ours {
-		return err
-	}
-	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid migrate`, `shardid serve` or `shardid "+
-		"provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())
 }
 
 // tellDeployment tells Redis whose keys to use, as only the database knows it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 	_ "time/tzdata" // TZ works on machines without the database of zones
 
@@ -53,12 +54,13 @@ func (a *App) wire() (err error) {
 		a.redis = client
 		a.onStop("redis", func(context.Context) error { return client.Close() })
 	}
-	if a.db, err = openDatabase(context.Background(), a.cfg, a.log, client, a.stores.Observe); err != nil {
+	if a.db, err = openDatabase(context.Background(), a.cfg, true, a.log, client, a.stores.Observe); err != nil {
 		return err
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
-	if err := a.lockEmbedded(); err != nil {
-		return err
+	if a.cfg.Database.Driver == sqlstore.SQLite {
+		a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues "+
+			"the same IDs; for more than one set database.driver to mysql and redis.url", "database", a.cfg.DatabaseDSN())
 	}
 	zoo, probes, err := a.openZooKeeper()
 	if err != nil {
@@ -349,7 +351,12 @@ func (a *App) checkLayouts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
 	_ = tellDeployment(ctx, a.db, a.redis) // the probe of the database does so when this one cannot
-	if err := a.db.CheckRegion(ctx); errors.Is(err, model.ErrLayoutChanged) {
+	err := a.db.CheckRegion(ctx)
+	if moved, is := errors.AsType[*sqlstore.MovedError](err); is {
+		return fmt.Errorf("%w; or begin afresh, with IDs from 1 on, after rm -r %s", moved,
+			strings.TrimSpace(a.cfg.DataDir+" "+a.cfg.Database.DSN))
+	}
+	if errors.Is(err, model.ErrLayoutChanged) {
 		return err
 	}
 	for record, enabled := range map[model.LayoutRecord]bool{

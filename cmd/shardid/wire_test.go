@@ -5,12 +5,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"shardid/cmd/shardid/config"
-	"shardid/repository/workerfile"
+	"shardid/repository/sqlstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -20,29 +21,33 @@ func TestMain(m *testing.M) {
 	testserver.Main(m)
 }
 
-// One process serves with an embedded database, and says that it is to be the only one; commands
-// change the database meanwhile.
+// One process serves with an embedded database, and says that it is to be the only one. Commands reach it through its
+// socket, which is for this user alone; one that a killed process left is in nobody's way.
 func TestOneProcessServesTheEmbeddedDatabase(t *testing.T) {
 	t.Chdir(t.TempDir())
 	cfg := config.Defaults().Config
-	var lines strings.Builder
-	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.Server.Addr = "127.0.0.1:0"
+	var lines check.Log
+	log := slog.New(slog.NewTextHandler(&lines, nil))
 	first, err := NewApp(cfg, log, nil)
 	check.Must(t, err)
-	if said := lines.String(); strings.Count(said, "\n") != 1 ||
-		!strings.Contains(said, "this state is for one replica") {
-		t.Errorf("%q", said)
-	}
+	check.Equal(t, lines.Count("this state is for one replica"), 1, "warnings")
+	check.Must(t, os.WriteFile("data/shardid.db.sock", nil, 0o600))
+	check.Must(t, first.Start(t.Context(), false))
 	_, err = NewApp(cfg, log, nil)
-	check.Is(t, err, workerfile.ErrLocked)
+	check.Is(t, err, sqlstore.ErrHeld)
 	if said := fmt.Sprint(err); strings.Contains(said, "\n") || !strings.HasPrefix(said,
 		"stop the shardid that serves with data/shardid.db, ") {
 		t.Errorf("%q", said)
 	}
-	if exit, _, stderr := try(t, "tags", "add", "--tag", "orders"); exit != 0 {
-		t.Errorf("exit %d, %q", exit, stderr)
-	}
+	types(t, []line{{"tags add --tag orders", 0, `orders is added, now, on every replica (embedded database data/`}})
+	line := "msg=audit who=" + operator().Name + ` action=tag.create target="tag orders" asked=`
+	check.Equal(t, lines.Count(line), 1, line)
+	socket, err := os.Stat("data/shardid.db.sock")
+	check.Must(t, err)
+	check.Equal(t, socket.Mode(), os.ModeSocket|0o600)
 	check.Must(t, first.Stop(0))
+	check.Is(t, check.Err(os.Stat("data/shardid.db.sock")), os.ErrNotExist)
 	next, err := NewApp(cfg, log, nil)
 	check.Must(t, err)
 	check.Must(t, next.Stop(0))

@@ -3,8 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -28,29 +31,46 @@ another name. The console and /api/replicas show the worker IDs of the replicas 
 	cmd.Flags().StringVar(&name, "name", "", "the `name`, as shardid names has it (default snowflake.name)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		name = cmp.Or(name, cfg.Snowflake.Name)
-		isOwn := name == cfg.Snowflake.Name
-		if isOwn && cfg.Snowflake.Worker.Mode != workerMySQL {
+		if name == cfg.Snowflake.Name && cfg.Snowflake.Worker.Mode != workerMySQL {
 			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
 				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
 		}
-		return onStores(cmd.Context(), cfg, needData, func(ctx context.Context, o opened) (err error) {
-			var all []workerObject
-			if isOwn {
-				all, err = ownWorkers(ctx, o.db, cfg)
-			} else {
-				all, err = leasedWorkers(ctx, o.db, name)
-			}
-			if err != nil {
-				return err
-			}
-			return c.print(cmd, all, table(all, "no worker ID has been used yet",
-				"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tREPORTED BY",
-				func(w workerObject) []any {
-					return []any{w.WorkerID, w.Address, w.State, instant(w.ReportedAt), instant(w.ReservedUntil),
-						instant(w.KeptUntil), map[bool]string{true: "another program", false: "-"}[w.Foreign]}
-				}))
-		})
+		all, err := c.listWorkers(cmd.Context(), cfg, name)
+		if err != nil {
+			return err
+		}
+		return c.print(cmd, all, table(all, "no worker ID has been used yet",
+			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tREPORTED BY",
+			func(w workerObject) []any {
+				return []any{w.WorkerID, w.Address, w.State, instant(w.ReportedAt), instant(w.ReservedUntil),
+					instant(w.KeptUntil), map[bool]string{true: "another program", false: "-"}[w.Foreign]}
+			}))
 	})
+}
+
+// listWorkers asks the database, or the process that serves with the embedded one.
+func (c *cli) listWorkers(ctx context.Context, cfg Config, name string) (all []workerObject, err error) {
+	if socket := throughSocket(ctx, cfg); socket != nil {
+		ask := asking{beside: socket, timeout: time.Minute}
+		answer, err := ask.send(ctx, cfg, http.MethodGet, "/workers?name="+url.QueryEscape(name), nil)
+		if err == nil {
+			err = json.Unmarshal(answer, &all)
+		}
+		return all, err
+	}
+	err = onStores(ctx, cfg, func(ctx context.Context, o opened) (err error) {
+		all, err = workersOf(ctx, o.db, cfg, name)
+		return err
+	})
+	return all, err
+}
+
+// workersOf are the worker IDs of a name.
+func workersOf(ctx context.Context, db *sqlstore.Store, cfg Config, name string) ([]workerObject, error) {
+	if name == cfg.Snowflake.Name {
+		return ownWorkers(ctx, db, cfg)
+	}
+	return leasedWorkers(ctx, db, name)
 }
 
 // ownWorkers are the worker IDs of the replicas' own name.

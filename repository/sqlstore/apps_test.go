@@ -243,7 +243,7 @@ func TestProvisionBelowATombstone(t *testing.T) {
 // comes twice.
 func TestDeleteUnderLoad(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		stores := []*Store{s, open(t, s.opts)}
+		stores := []*Store{s, beside(t, s, s.opts)}
 		provision(t, s, app(7))
 		stop := make(chan struct{})
 		taken, _ := atOnce(5, func(caller int) (all []model.Segment, _ error) {

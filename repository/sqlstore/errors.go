@@ -75,8 +75,6 @@ func (s *Store) advice(err error) string {
 		return adviceReadOnly
 	case serverSaid(err, 3, 1021, 1114), sqliteSaid(err, 13): // FULL
 		return "free space on the disk of " + at
-	case sqliteSaid(err, 5, 6): // BUSY, LOCKED
-		return "stop the other process that holds " + at + ", or use a MySQL server for several processes"
 	case sqliteSaid(err, 3, 8, 14), // PERM, READONLY, CANTOPEN
 		errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return "let the user of this process read and write " + at + " and its folder, or set another data_dir"
@@ -107,6 +105,17 @@ func (s *Store) address() string {
 	}
 	return cmp.Or(strings.Join(s.opts.Hosts, ", "), s.server.Addr)
 }
+
+// Place names the database for people, without a password.
+func (s *Store) Place() string {
+	if s.server == nil {
+		return EmbeddedPlace(s.opts.DSN)
+	}
+	return fmt.Sprintf("database %s at %s", s.server.DBName, s.address())
+}
+
+// EmbeddedPlace is Place for a SQLite file.
+func EmbeddedPlace(file string) string { return "embedded database " + file }
 
 // addressKey is the key of the configuration that says where the server is.
 func (s *Store) addressKey() string {
@@ -144,6 +153,9 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 // answer tells a refusal, which a healthy database gives, from a failure of the
 // database: that one becomes a *model.StoreError.
 func (s *Store) answer(ctx context.Context, op string, err error) error {
+	if moved, is := errors.AsType[*MovedError](err); is {
+		return moved
+	}
 	if isRefusal(err) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
@@ -185,9 +197,6 @@ func sqliteSaid(err error, codes ...int) bool {
 	var file *gosqlite.Error
 	return errors.As(err, &file) && slices.Contains(codes, file.Code()&0xff)
 }
-
-// isBusy says whether another process holds the SQLite file.
-func isBusy(err error) bool { return sqliteSaid(err, 5, 6) }
 
 // isOn reads a server variable; MariaDB 12 has more than one way of on.
 func isOn(value string) bool {

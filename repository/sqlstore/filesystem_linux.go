@@ -1,6 +1,10 @@
 package sqlstore
 
-import "syscall"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // fileSystems are the kinds that a file of SQLite must not be on, by their numbers in statfs(2) and
 // /usr/include/linux/magic.h. "" cannot be told: FUSE and 9P may be any, folders of a host among them.
@@ -23,4 +27,11 @@ func fileSystem(folder string) string {
 		return "disk"
 	}
 	return kind
+}
+
+// isMountPoint says whether a file is mounted alone. Kernels before 5.8 cannot tell.
+func isMountPoint(file string) bool {
+	var stat unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, file, 0, 0, &stat)
+	return err == nil && stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }

@@ -94,8 +94,8 @@ func TestReadCommitted(t *testing.T) {
 	}))
 }
 
-// A heartbeat does not queue at a row that others have locked for long, as all who came after it would wait with it; one
-// that is too old does.
+// A heartbeat does not queue at a row that others have locked for long, as all who came after it would wait with it.
+// One that is too old does.
 func TestHeartbeatLeavesALockedRow(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
@@ -156,5 +156,5 @@ func TestSeenWhileTheDatabaseHangs(t *testing.T) {
 	})
 	check.Equal(t, s.Changes(), 1, "changes, while another call waits")
 	lock("UNLOCK TABLES")
-	<-done
+	check.OK(t, <-done)
 }

@@ -4,6 +4,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"path/filepath"
 	"sync"
@@ -57,6 +58,15 @@ func open(t testing.TB, opts Options) *Store {
 	check.Must(t, err)
 	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
+}
+
+// beside is the store of another process. A SQLite file has one process, so that two stores share its connection.
+func beside(t testing.TB, s *Store, opts Options) *Store {
+	t.Helper()
+	if s.server != nil {
+		return open(t, opts)
+	}
+	return &Store{opts: opts, pool: s.pool, gorm: s.gorm, file: s.file, id: rand.Text()}
 }
 
 func openMigrated(t testing.TB, opts Options) *Store {

@@ -45,11 +45,12 @@ func (s *Store) Migrate(ctx context.Context, progress func(string)) error {
 	if s.server != nil {
 		return s.explain("migrate", s.migrateMySQL(ctx, progress))
 	}
-	// One transaction holds the write lock from its beginning: a process that waited finds the work done, and
-	// one that is killed leaves nothing behind.
-	return s.explain("migrate", s.untilFree(ctx, func() error {
-		return s.inTx(ctx, "migrate", func(tx *gorm.DB) error { return s.applyMigrations(tx, progress) })
-	}))
+	if s.made {
+		progress("made " + s.opts.DSN)
+	}
+	// One transaction: a process that is killed leaves nothing behind.
+	err := s.inTx(ctx, "migrate", func(tx *gorm.DB) error { return s.applyMigrations(tx, progress) })
+	return s.explain("migrate", err)
 }
 
 // migrateMySQL works on connections of its own: an ALTER may take longer than a query may.
@@ -222,6 +223,6 @@ func (s *Store) applyMigrations(g *gorm.DB, progress func(string)) error {
 		}
 		progress("applied " + step.name)
 	}
-	progress(fmt.Sprintf("schema is at version %d", newest))
+	progress(fmt.Sprintf("schema is at version %d (%s)", newest, s.Place()))
 	return nil
 }

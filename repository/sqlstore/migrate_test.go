@@ -20,7 +20,7 @@ import (
 // Of many that migrate at once one does the work, and again there is none. By hand the file loads over what is there.
 func TestMigrateAtOnceAndAgain(t *testing.T) {
 	onBothEmpty(t, func(t *testing.T, opts Options) {
-		migrateAtOnce(t, opts, 8)
+		migrateAtOnce(t, opts, map[string]int{MySQL: 8, SQLite: 2}[opts.Driver])
 		s := open(t, opts)
 		check.OK(t, s.Check(context.Background()))
 		check.Equal(t, count(t, s, "SELECT COUNT(*) - COUNT(DISTINCT version_id) FROM shardid_schema"), 0,

@@ -45,8 +45,15 @@ func used(t *testing.T) *Store {
 	check.Must(t, check.Err(s.DeleteSpace(ctx, "gone")))
 	owner := model.Owner{Address: "10.0.0.7:80", Identity: "one", Token: "one"}
 	check.Must(t, check.Err(s.Workers(WorkersOptions{}).Acquire(ctx, owner)))
+	own, err := s.Deployment(ctx)
+	check.Must(t, err)
+	check.Must(t, check.Err(s.ClaimWorker(ctx, model.WorkerClaim{
+		Token: "one", Registry: "mysql " + own, WorkerID: 1, Until: time.Now().Add(time.Hour).UnixMilli(),
+	})))
 	check.Must(t, check.Err(s.registerStart(ctx, startOf("one"))))
 	check.Must(t, s.LayoutOnce(ctx, model.LayoutRecord{Kind: model.KindSnowflake, Layout: "epoch_ms=1"}))
+	run(t, s, "CREATE TABLE id_alloc_leftover (app_id INTEGER)", "INSERT INTO id_alloc_leftover VALUES (1)",
+		"ALTER TABLE id_alloc ADD COLUMN allocated_at INTEGER NOT NULL DEFAULT 1") // as a file of 0.3 has
 	return s
 }
 
@@ -69,18 +76,20 @@ func rowsOf(t *testing.T, s *Store, table movedTable) []string {
 func TestMove(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		from, ctx := used(t), t.Context()
-		tables, err := movedTables(from.gorm.WithContext(ctx))
+		tables, err := s.movedTables(ctx, from)
 		check.Must(t, err)
 		want := map[string][]string{}
 		for _, table := range tables {
-			if want[table.name] = rowsOf(t, from, table); len(want[table.name]) == 0 && table.name != claimTable {
+			if want[table.name] = rowsOf(t, from, table); len(want[table.name]) == 0 {
 				t.Errorf("%s is empty: this test says nothing of it", table.name)
 			}
 		}
 		moved, err := s.MoveFrom(ctx, from)
 		check.Must(t, err)
 		for _, table := range tables {
-			check.Equal(t, fmt.Sprint(rowsOf(t, s, table)), fmt.Sprint(want[table.name]), table.name)
+			if table.name != claimTable { // the registry has another name
+				check.Equal(t, fmt.Sprint(rowsOf(t, s, table)), fmt.Sprint(want[table.name]), table.name)
+			}
 			i := slices.IndexFunc(moved, func(m Moved) bool { return m.Table == table.name })
 			check.Equal(t, i < 0, len(want[table.name]) == 0, table.name, "is told")
 		}
@@ -105,17 +114,18 @@ func TestMove(t *testing.T) {
 		worker, err := s.Workers(WorkersOptions{}).Acquire(ctx, owner)
 		check.Must(t, err)
 		check.Equal(t, worker.WorkerID, 2, "the next worker ID")
+		check.Must(t, check.Err(s.ClaimWorker(ctx, model.WorkerClaim{
+			Token: "two", Registry: worker.Registry, WorkerID: 2, Until: time.Now().Add(time.Hour).UnixMilli(),
+		})))
 		age, err := s.LayoutAge(ctx, model.KindSnowflake)
-		if err != nil || age < 365*24*time.Hour {
+		if err != nil || age > 24*time.Hour {
 			t.Errorf("the layout is %v old, %v", age, err)
 		}
 
 		got := one(from, key(1, 0), 0)
-		if !errors.Is(got.Err, model.ErrLayoutChanged) ||
-			!strings.Contains(got.Err.Error(), "was moved to deployment") {
-			t.Errorf("the embedded database hands out %+v", got)
-		}
-		if err := from.CheckRegion(ctx); !errors.Is(err, model.ErrLayoutChanged) {
+		check.Is(t, got.Err, model.ErrLayoutChanged, "the embedded database hands out", got.Segment)
+		if err := from.CheckRegion(ctx); !errors.Is(err, model.ErrLayoutChanged) ||
+			!strings.HasPrefix(err.Error(), "set database.driver and database.dsn to those of deployment ") {
 			t.Errorf("a process may serve with it: %v", err)
 		}
 	})
@@ -141,18 +151,24 @@ func TestMoveRefuses(t *testing.T) {
 		}
 		wantSegment(t, one(from, key(1, 0), 0), 2001, 3000)
 
+		run(t, s, "DELETE FROM "+table, "DELETE FROM "+deletedTable, "CREATE TRIGGER fails BEFORE INSERT ON "+
+			workerTable+s.either(" FOR EACH ROW SIGNAL SQLSTATE '45000'", " BEGIN SELECT RAISE(ABORT, 'no'); END"))
+		check.Has(t, fmt.Sprint(check.Err(s.MoveFrom(ctx, from))), "fill "+workerTable)
+		wantSegment(t, one(from, key(1, 0), 0), 3001, 4000)
+
 		third := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "third.db")})
 		own, err := third.Deployment(ctx)
 		check.Must(t, err)
 		check.Must(t, check.Err(from.markMoved(ctx, own))) // and then the power went out
-		run(t, s, "DELETE FROM "+table, "DELETE FROM "+deletedTable)
 		if _, err := s.MoveFrom(ctx, from); !errors.Is(err, model.ErrLayoutChanged) {
 			t.Error(err)
 		}
+		run(t, from, "INSERT INTO "+claimTable+" VALUES ('z', 'zk', 1, 1)")
 		check.Must(t, check.Err(third.MoveFrom(ctx, from)))
-		wantSegment(t, one(third, key(1, 0), 0), 3001, 4000)
-		if _, err := third.MoveFrom(ctx, from); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
+		if age, err := third.LayoutAge(ctx, model.KindSnowflake); err != nil || age < 365*24*time.Hour {
+			t.Errorf("to another registry the layout is %v old, %v", age, err)
 		}
+		wantSegment(t, one(third, key(1, 0), 0), 4001, 5000)
+		check.Is(t, check.Err(third.MoveFrom(ctx, from)), ErrMoved)
 	})
 }

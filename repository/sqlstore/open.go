@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -20,7 +21,7 @@ import (
 	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
 	"gorm.io/gorm/schema"
-	_ "modernc.org/sqlite" // registers sqliteDriver
+	gosqlite "modernc.org/sqlite"
 
 	"shardid/model"
 )
@@ -163,51 +164,154 @@ func badDSN(err error) error {
 	return fmt.Errorf("%w: the database DSN cannot be read: %s", model.ErrInvalidArgument, form)
 }
 
-// busyPatience is how long a start waits for a file that others are opening or
-// migrating.
-const busyPatience = 30 * time.Second
+// heldPatience is how long Open waits for a file that another process holds, such as a command.
+const heldPatience = time.Second
 
+var (
+	// ErrHeld: another process has the SQLite file open.
+	ErrHeld = errors.New("another process holds the file")
+	// ErrNoDatabase: the SQLite file is missing, or has no tables of shardid.
+	ErrNoDatabase = errors.New("there is no database of shardid")
+)
+
+// openSQLite opens the file for this process alone. SQLite holds the lock of the inode until Close, by whatever name
+// others open it, and also against versions that would share the file.
 func (s *Store) openSQLite(ctx context.Context) error {
 	path, err := sqlitePath(s.opts.DSN)
 	if err != nil {
 		return err
 	}
 	s.file = path
+	if !s.opts.Existing {
+		if err := s.makeFile(path); err != nil {
+			return err
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ErrNoDatabase
+	case err != nil:
+		return s.explain("look at "+path, err)
+	}
+	// SQLite finds the journal, which has what was committed last, by the name of the file.
+	if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Nlink > 1 && !info.IsDir() {
+		return fmt.Errorf("remove the other name of %s, a hard link, and keep the name that was served with: each "+
+			"name has a journal of its own", path)
+	}
+	if isMountPoint(path) {
+		return fmt.Errorf("mount the folder of %s in place of the file: its journal, which is beside it, would stay "+
+			"behind", path)
+	}
+	for deadline := time.Now().Add(heldPatience); ; {
+		err := s.lockFile(ctx, path)
+		switch {
+		case errors.Is(err, ErrNoDatabase):
+			return err
+		case !sqliteSaid(err, 5, 6): // BUSY, LOCKED
+			return s.explain("open "+path, err)
+		case time.Now().After(deadline):
+			return ErrHeld
+		case !wait(ctx, 50*time.Millisecond):
+			return ctx.Err()
+		}
+	}
+}
+
+// makeFile makes the file and its folder, unless they are there. SQLite gives the files beside it the permissions of
+// the database: only this user's.
+func (s *Store) makeFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return s.explain("create the folder of "+path, err)
 	}
-	// SQLite gives the files beside it the permissions of the database: only this user's. One
-	// that is there is not opened, as closing it would end the locks of this process on it.
+	// One that is there is not opened, as closing it would end the locks of this process on it.
 	//nolint:gosec // the operator names the file
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err == nil {
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if s.made = err == nil; s.made {
 		err = file.Close()
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return s.explain("make "+path, err)
-	}
-	// A commit is on the disk before it is acknowledged, and a transaction takes the
-	// write lock when it begins. A URI tells any path from the settings.
+	return s.explain("make "+path, err)
+}
+
+// lockFile opens the pool, whose only connection has the lock. It changes nothing in a file of others with
+// Options.Existing.
+func (s *Store) lockFile(ctx context.Context, path string) (err error) {
+	// A commit is on the disk before it is acknowledged. A URI tells any path from the settings.
 	uri := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
-		"_txlock": {"immediate"},
+		"mode": {"rw"}, "_pragma": {"locking_mode(EXCLUSIVE)", "synchronous(FULL)"}, "_txlock": {"immediate"},
 	}.Encode()}
-	err = s.untilFree(ctx, func() (err error) { // each try has a pool of its own
-		if s.pool, err = sql.Open(sqliteDriver, uri.String()); err != nil {
-			return err
-		}
-		s.checks = s.pool
-		s.pool.SetMaxOpenConns(1) // more writers would only wait for each other
-		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool},
-			gormConfig()); err == nil {
-			err = s.pool.PingContext(ctx) // a connection sets the journal mode, which makes or reads the file
-		}
+	one, err := gosqlite.NewConnector(uri.String())
+	if err != nil {
+		return err
+	}
+	s.pool = sql.OpenDB(&onlyConnector{Connector: one})
+	s.pool.SetMaxOpenConns(1)
+	s.checks = s.pool
+	defer func() {
 		if err != nil {
 			_ = s.pool.Close() // the first error is the one to tell
 		}
-		return err
-	})
-	return s.explain("open "+path, err)
+	}()
+	var ours bool
+	err = s.pool.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = ?", versionTable).Scan(&ours)
+	if err == nil && !ours && s.opts.Existing {
+		err = ErrNoDatabase
+	}
+	if err == nil {
+		_, err = s.pool.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+	}
+	if err == nil {
+		s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool}, gormConfig())
+	}
+	return err
+}
+
+// onlyConnector has one connection, which lasts until the pool is closed: SQLite's lock would end with it, and another
+// process could begin. The pool gives a connection up when a statement was interrupted, or a transaction did not end.
+type onlyConnector struct {
+	driver.Connector
+	conn sqliteConn
+}
+
+// sqliteConn is what the pool uses of SQLite's connections.
+type sqliteConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+// Connect implements driver.Connector. The pool calls it after it has closed the connection before.
+func (c *onlyConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	if c.conn == nil {
+		conn, err := c.Connector.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn.(sqliteConn)
+	}
+	return keptConn{c.conn}, nil
+}
+
+// Close implements io.Closer.
+func (c *onlyConnector) Close() error {
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.Close()
+}
+
+// keptConn is the only connection, which the pool does not close.
+type keptConn struct{ sqliteConn }
+
+// Close ends a transaction, if one is open.
+func (c keptConn) Close() error {
+	_, _ = c.ExecContext(context.Background(), "ROLLBACK", nil) // it fails without a transaction
+	return nil
 }
 
 // sqlitePath makes the path absolute. Errors: model.ErrInvalidArgument.
@@ -223,22 +327,6 @@ func sqlitePath(dsn string) (string, error) {
 	return path, nil
 }
 
-// untilFree runs work again while another process holds the file.
-func (s *Store) untilFree(ctx context.Context, work func() error) error {
-	for deadline := time.Now().Add(busyPatience); ; {
-		err := work()
-		if !isBusy(err) || time.Now().After(deadline) {
-			return err
-		}
-		if !wait(ctx, 50*time.Millisecond) {
-			return ctx.Err()
-		}
-	}
-}
-
-// sqliteDriver is the name under which modernc.org/sqlite registers itself.
-const sqliteDriver = "sqlite"
-
 // sqliteDialect lets gorm speak to SQLite by modernc.org/sqlite, which is SQLite
 // itself without cgo; gorm's own driver needs cgo. SQLite understands all of MySQL's
 // dialect that the store uses but for these. Its tables are made by migrations.
@@ -247,7 +335,7 @@ type sqliteDialect struct {
 	pool gorm.ConnPool
 }
 
-func (sqliteDialect) Name() string { return sqliteDriver }
+func (sqliteDialect) Name() string { return SQLite }
 
 // Initialize sends nothing. A row lock is left out: a transaction holds the file's
 // only write lock from its beginning.
@@ -260,30 +348,4 @@ func (d sqliteDialect) Initialize(db *gorm.DB) error {
 
 func (sqliteDialect) DefaultValueOf(*schema.Field) clause.Expression {
 	return clause.Expr{SQL: "NULL"} // SQLite has no DEFAULT in VALUES
-}
-
-// IsOwnFile says whether the SQLite file of a DSN is there and has tables of shardid. It changes nothing: it makes
-// no file, and no journal beside one. Errors: model.ErrInvalidArgument, *model.StoreError for a file that cannot be
-// read.
-func IsOwnFile(ctx context.Context, dsn string) (bool, error) {
-	path, err := sqlitePath(dsn)
-	if err != nil {
-		return false, err
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	s := &Store{file: path} // for the advice
-	uri := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
-	db, err := sql.Open(sqliteDriver, uri.String())
-	if err != nil {
-		return false, s.explain("look at "+path, err)
-	}
-	defer db.Close()
-	var ours bool
-	err = s.untilFree(ctx, func() error {
-		return db.QueryRowContext(ctx, "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = ?", versionTable).
-			Scan(&ours)
-	})
-	return ours, s.explain("look at "+path, err)
 }

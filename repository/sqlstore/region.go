@@ -18,7 +18,7 @@ var errNoRegion = errors.New("the region is not stored")
 // asks, with the row that it reads anyway: so it also sees a database that was restored from that of
 // another region, or that another replica has given a region.
 func (s *Store) inRegion(r deploymentRow) error {
-	if err := refuseMoved(r.Region); err != nil {
+	if err := s.refuseMoved(r.Region); err != nil {
 		return err
 	}
 	switch want := s.opts.Region.String(); {

@@ -17,7 +17,7 @@ func in(t *testing.T, s *Store, r model.Region) *Store {
 	t.Helper()
 	opts := s.opts
 	opts.Region = r
-	return open(t, opts)
+	return beside(t, s, opts)
 }
 
 // issue takes a number of every kind.

@@ -80,6 +80,8 @@ type Options struct {
 	// DSN is a go-sql-driver DSN for MySQL, user:password@tcp(host:3306)/db, and
 	// the path of the file for SQLite, whatever characters it has.
 	DSN string
+	// Existing refuses, with ErrNoDatabase, a SQLite file that has no tables of shardid, and makes none.
+	Existing bool
 	// Hosts are host:port of servers of which one takes writes, and that one is used: a primary
 	// and what may be promoted in its place. They replace the address in the DSN; none: that one.
 	Hosts []string
@@ -114,6 +116,7 @@ type Store struct {
 	server  *gosql.Config // nil for SQLite
 	hosts   *primary      // nil for one host alone
 	file    string        // SQLite's file
+	made    bool          // the file, by this process
 	seen    seen
 	id      string // of this process, as a member of the deployment
 	member  member
@@ -129,8 +132,8 @@ const (
 )
 
 // Open prepares the store. It connects to no MySQL server, which may be unreachable; a
-// SQLite file is created together with its folder. Errors: model.ErrInvalidArgument
-// for impossible options, *model.StoreError for a SQLite file that cannot be used.
+// SQLite file is created together with its folder, and is this process' until Close. Errors: model.ErrInvalidArgument
+// for impossible options, and ErrHeld, ErrNoDatabase, *model.StoreError for a SQLite file that cannot be used.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{opts: opts, id: rand.Text()}
 	if s.opts.Now == nil {
@@ -191,7 +194,8 @@ func (s *Store) checkPrimary(ctx context.Context) error {
 		return tx.Rollback()
 	}
 	var readOnly, innodb string
-	err := s.checks.QueryRowContext(ctx, "SELECT @@global.read_only, @@global.innodb_read_only").Scan(&readOnly, &innodb)
+	err := s.checks.QueryRowContext(ctx, "SELECT @@global.read_only, @@global.innodb_read_only").
+		Scan(&readOnly, &innodb)
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask for the server's state: %w", err)

@@ -70,7 +70,8 @@ func (s *Store) FindTags(ctx context.Context, search string, limit int) (tags []
 	return s.usableTags(rows), total, err
 }
 
-// TagsNamed reads tags as FindTags does, those of some names; others that the table takes for the same may be among them.
+// TagsNamed reads tags as FindTags does, those of some names; others that the table takes for the same may be among
+// them.
 func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
 	rows, err := s.readTags(ctx, "t.biz_tag IN ?", names)
 	return s.usableTags(rows), err

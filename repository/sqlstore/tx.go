@@ -83,12 +83,11 @@ func look[T any](ctx context.Context, s *Store, op string, body func(tx *gorm.DB
 	})
 }
 
-// inTx runs body in one transaction and commits it, which is observed as op. body runs again, at most
-// txRetries times, when nothing of it can have been stored: the connection broke or
-// the SQLite file was held before the transaction began, or the server named a deadlock
-// or lock wait and acknowledged the ROLLBACK, or the mark at the witness had risen. It
-// also runs again once the database server's change, which body met, is noted, or the region. After
-// any other error, that of COMMIT included, the transaction may or may not be stored.
+// inTx runs body in one transaction and commits it, which is observed as op. body runs again, at most txRetries times,
+// when nothing of it can have been stored: the connection broke before the transaction began, or the server named a
+// deadlock or lock wait and acknowledged the ROLLBACK, or the mark at the witness had risen. It also runs again once
+// the database server's change, which body met, is noted, or the region. After any other error, that of COMMIT
+// included, the transaction may or may not be stored.
 func (s *Store) inTx(ctx context.Context, op string, body func(*gorm.DB) error) (err error) {
 	ctx, end := s.observe(ctx, op)
 	defer func() { end(err) }()
@@ -151,12 +150,12 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	defer conn.Close()
 	if s.server == nil {
 		// The driver skips a statement whose context has ended and interrupts
-		// even a ROLLBACK; the waits inside are bounded by busy_timeout.
+		// even a ROLLBACK; nothing waits inside.
 		ctx = context.WithoutCancel(ctx)
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
-		return errors.Is(err, driver.ErrBadConn) || isBusy(err), &model.NotBegunError{Err: err}
+		return errors.Is(err, driver.ErrBadConn), &model.NotBegunError{Err: err}
 	}
 	writing := &writingTx{Tx: tx}
 	session := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})

@@ -23,7 +23,7 @@ func TestWorkersContract(t *testing.T) {
 				s := openMigrated(t, opts)
 				waitUp(t, s)
 				instance := func(t *testing.T) workertest.Registry {
-					return open(t, opts).Workers(WorkersOptions{Workers: workertest.Workers})
+					return beside(t, s, s.opts).Workers(WorkersOptions{Workers: workertest.Workers})
 				}
 				return workertest.Backend{New: instance}
 			})

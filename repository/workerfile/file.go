@@ -84,7 +84,7 @@ func Open(o Options) (*File, error) {
 	if err := makeFolder(o.Dir); err != nil {
 		return nil, notWritable(o.Dir, err)
 	}
-	lock, err := Lock(filepath.Join(o.Dir, lockName))
+	lock, err := tryLock(filepath.Join(o.Dir, lockName))
 	switch {
 	case errors.Is(err, ErrLocked):
 		return nil, fmt.Errorf("another process uses the folder of the worker file %s: "+

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
@@ -44,8 +45,10 @@ func release(t *testing.T) string {
 
 // ofRelease is a command of 0.3.0, which has another key for the address of Redis.
 func ofRelease(binary, dir string, s settings, args ...string) *exec.Cmd {
-	old := s.With(settings{"SERVER_ADDR": "127.0.0.1:0",
-		"REDIS_MODE": "single", "REDIS_ADDRS": strings.TrimPrefix(s["REDIS_URL"], "redis://")})
+	old := s.With(settings{"SERVER_ADDR": "127.0.0.1:0"})
+	if addr, is := strings.CutPrefix(s["REDIS_URL"], "redis://"); is {
+		old["REDIS_MODE"], old["REDIS_ADDRS"] = "single", addr
+	}
 	delete(old, "REDIS_URL")
 	return old.Command(dir, binary, args...)
 }
@@ -131,6 +134,54 @@ func TestUpgradeSideBySide(t *testing.T) {
 	}
 }
 
+// TestMoveFromRelease: the folder of an embedded 0.3.0 moves to servers, however it was stopped. Then snowflakes come
+// at once, no ID of any mode comes twice, and the numbers of a key rise.
+func TestMoveFromRelease(t *testing.T) {
+	check.Deep(t)
+	old := release(t)
+	for name, end := range map[string]func(*place){"stopped": (*place).stop, "killed": (*place).kill} {
+		t.Run(name, func(t *testing.T) {
+			story(t)
+			p := newPlace(t, name, settings{"SERVER_DRAIN_DELAY": "0s"}, "--demo")
+			p.release = old
+			var all [4]ledger
+			var draws []draw
+			for i, target := range []string{aliceGet, segmentGet + demoTag, snowflakeGet, uidGet} {
+				draws = append(draws, draw{place: p, target: target, batch: 10, books: &all[i]})
+			}
+			var numbered rig.Order
+			for _, isMoved := range []bool{false, true} {
+				if isMoved {
+					p.settings = p.settings.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).
+						With(onRedis(testserver.Redis(t).Addr))
+					p.release, p.args = "", nil
+					for _, says := range []string{"id_alloc: 64 rows taken over\n", "it was moved here already\n"} {
+						check.Has(t, shardidIn(t, p.dir, p.settings, "migrate", "--from", "data").stdout, says)
+					}
+				}
+				d := p.start()
+				if isMoved {
+					const soon = 10 * time.Second
+					eventually(t, soon, "a snowflake", func() bool { return d.get(snowflakeGet).status == 200 })
+				}
+				d.ready()
+				callers, numberers := gather(t, 2, draws...), number(p, &numbered)
+				for i := range all {
+					reach(t, &all[i], all[i].Count()+1000)
+				}
+				reach(t, &numbered, numbered.Count()+300)
+				end(p)
+				callers.Stop()
+				numberers.Stop()
+			}
+			for i := range all {
+				all[i].Settle(t, draws[i].target)
+			}
+			numbered.Settle(t, "sequences")
+		})
+	}
+}
+
 // TestRegions: an ID says the region that issued it, and clients that count on their own do so by its stride. The
 // database of a region, such as one that was restored from its backup, serves no other one, and doctor sees two
 // deployments of one region.
@@ -143,7 +194,7 @@ func TestRegions(t *testing.T) {
 		if id == 1 {
 			s = s.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).With(onRedis(testserver.Redis(t).Addr))
 		}
-		d := prepared(t, s, []string{"migrate"}, []string{"provision", "--app", "1", "--name", "one"},
+		d := prepared(t, s, []string{"provision", "--app", "1", "--name", "one"},
 			[]string{"tags", "add", "--tag", "orders", "--step", "100"}, []string{"names", "add", "--name", "gophers"},
 			[]string{"spaces", "add", "--space", "chat"})
 		d.ready()
@@ -163,10 +214,12 @@ func TestRegions(t *testing.T) {
 		run := d.get("/tinyid/id/nextSegmentId?bizType=orders").body
 		check.Has(t, run, fmt.Sprintf(`"delta":4,"remainder":%d`, id), "a run of tinyid")
 		check.Has(t, d.get("/v1/segment/orders/ids?count=10&ranges=true").body, `"count":10,"stride":"4"`, "ranges")
-		elsewhere := s.With(settings{"REGION_ID": "3"})
-		wrong := shardidIn(t, d.Cmd.Dir, elsewhere, "provision", "--app", "9", "--name", "nine")
-		check.Equal(t, wrong.exit, 1, "in another region")
-		check.Has(t, wrong.stderr, fmt.Sprintf("region %d/2", id))
+		if id == 1 { // an embedded database is changed by the process that serves with it
+			elsewhere := s.With(settings{"REGION_ID": "3"})
+			wrong := shardidIn(t, d.Cmd.Dir, elsewhere, "provision", "--app", "9", "--name", "nine")
+			check.Equal(t, wrong.exit, 1, "in another region")
+			check.Has(t, wrong.stderr, "region 1/2")
+		}
 	}
 	asks := []string{"doctor", "--json", "--region", urls[0], "--region", urls[1]}
 	for id, isUnsafe := range map[string]bool{"0": false, "1": true} { // as a third region, and as one of them

@@ -52,7 +52,7 @@ func (p *place) start() *daemon {
 	p.t.Helper()
 	cmd := command(p.t, p.dir, p.settings, serving(p.args)...)
 	if p.release != "" {
-		cmd = ofRelease(p.release, p.dir, p.settings, "serve")
+		cmd = ofRelease(p.release, p.dir, p.settings, append([]string{"serve"}, p.args...)...)
 	}
 	d := listening(launch(p.t, cmd))
 	p.now.Store(d)

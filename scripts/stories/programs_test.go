@@ -278,7 +278,7 @@ func (c nodeClient) outcome(t *testing.T, dir, port, command string) string {
 func TestExamples(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	d := prepared(t, nil, []string{"migrate"}, []string{"tags", "add", "--tag", "orders", "--max-id", exactLimit})
+	d := prepared(t, nil, []string{"tags", "add", "--tag", "orders", "--max-id", exactLimit})
 	d.ready()
 	target, err := url.Parse(d.url)
 	check.Must(t, err)

@@ -179,11 +179,11 @@ func serveReady(t *testing.T, n int, s settings, args ...string) (replicas []*da
 	return replicas
 }
 
-// prepared runs commands in a new folder, then a replica.
+// prepared migrates and runs commands in a new folder, then a replica.
 func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
 	t.Helper()
 	dir := t.TempDir()
-	for _, args := range commands {
+	for _, args := range append([][]string{{"migrate"}}, commands...) {
 		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
 			t.Fatalf("%v: %+v", args, o)
 		}

@@ -42,7 +42,8 @@ func Parse(name string, data []byte) ([]*Token, error) {
 	if wrong, ok := errors.AsType[yaml.Error](err); ok {
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'|[\r\n]`).ReplaceAllString(wrong.GetMessage(), "…")
 		return nil, fmt.Errorf("%s:%d: %s: write each token as shardid token new prints it, its keys are name, "+
-			"sha256, may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows those of 0.3", name, wrong.GetToken().Position.Line, problem)
+			"sha256, may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows those of 0.3",
+			name, wrong.GetToken().Position.Line, problem)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: is not YAML", name)

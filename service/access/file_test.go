@@ -56,7 +56,7 @@ func TestParseNamesTheMistake(t *testing.T) {
 		"- secret\n":                                "string was used where mapping is expected",
 		"- name: 'secret\n":                         "could not find end character",
 		"- name: x\n  name: secret\n":               "mapping key … already defined",
-		"- name: x\n  role: secret\n":               "may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows",
+		"- name: x\n  role: secret\n":               "expires; docs/access.md#tokens-of-03 shows",
 		"- may: [secret: 1]\n":                      "cannot unmarshal",
 		good + "- name: x\n  may: []\n":             "token 2: sha256: is not a SHA-256",
 		"- {name: x, sha256: secret}":               "token 1: sha256: is not a SHA-256",

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 		Value: number(1, model.MaxTagStep), Default: int64(2000), Add: May, Set: May},
 	{Name: "maxId", Usage: "next `ID` to hand out; it only rises",
 		Value: number(1, model.MaxTagID), Default: int64(1), Add: May, Set: May},
+	{Name: "after", Usage: "business `number` after which to continue, in place of the next ID", Value: text, Set: May},
 	{Name: "description", Usage: "`text` for people", Value: text, Add: May, Set: May},
 	{Name: "pattern", Usage: "`text` of the IDs, with {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and one {seq:N}",
 		Value: text, Default: "", Add: May},
@@ -77,8 +79,23 @@ func (s *Service) tags() Resource {
 			return Done{After: newTagItem(tag)}, err
 		},
 		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
+			next := pointer[int64](g, "maxId")
+			if number, said := g["after"].(string); said && next != nil {
+				return Done{}, fmt.Errorf("%w: give one of maxId and after", model.ErrInvalidArgument)
+			} else if said {
+				tag, err := store.Tag(ctx, name)
+				if err != nil {
+					return Done{}, err
+				}
+				id, err := tag.ID(number)
+				if err != nil {
+					return Done{}, err
+				}
+				id++
+				next = &id
+			}
 			before, after, err := store.ChangeTag(ctx, name, model.TagChange{
-				Step: pointer[int64](g, "step"), MaxID: pointer[int64](g, "maxId"),
+				Step: pointer[int64](g, "step"), MaxID: next,
 				Description: pointer[string](g, "description"),
 			})
 			return Done{Before: newTagItem(before), After: newTagItem(after)}, err

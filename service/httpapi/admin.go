@@ -16,13 +16,19 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// NewAdministration serves what is below /admin to whoever asks, as changes by somebody of that name: to a
-// command, which runs beside the database and needs no token.
-func NewAdministration(resources []admin.Resource, by string, log *slog.Logger) http.Handler {
+// OperatorHeader is who sends a request to NewAdministration.
+const OperatorHeader = "Shardid-Operator"
+
+// NewAdministration serves what is below /admin to whoever asks, as changes by whom OperatorHeader names: to
+// commands, which may use the database and so need no token.
+func NewAdministration(resources []admin.Resource, log *slog.Logger) http.Handler {
 	a := newBare(Options{Issuer: &issuer.Issuer{}, Admin: resources, Log: log})
 	a.reading = time.Minute // to count millions of tags takes longer than a page may
 	e := gin.New()
-	e.Use(a.recover, func(c *gin.Context) { c.Set(callerKey, by) })
+	e.Use(a.recover, func(c *gin.Context) {
+		c.Set(callerKey, c.GetHeader(OperatorHeader))
+		c.Request.RemoteAddr = "" // a command has none
+	})
 	a.routeAdmin(e.Group(adminPath))
 	return e
 }

@@ -386,8 +386,9 @@ func TestAdminActor(t *testing.T) {
 // A command is served without a token, in its own name.
 func TestNewAdministration(t *testing.T) {
 	f := &fakeAdmin{}
-	api := NewAdministration(f.resources(), "cli:alice", slog.New(slog.DiscardHandler))
-	wantAnswer(t, ask(api, "DELETE", appTarget+"?confirm=x"), 200, `{"code":0,`+ordersJSON+effectJSON)
+	api := NewAdministration(f.resources(), slog.New(slog.DiscardHandler))
+	deleted := askAs(api, "DELETE", appTarget+"?confirm=x", OperatorHeader, "cli:alice")
+	wantAnswer(t, deleted, 200, `{"code":0,`+ordersJSON+effectJSON)
 	check.Has(t, f.log.String(), `who=cli:alice action=app.delete target="app 7" `)
 	wantAnswer(t, ask(api, "GET", "/admin/apps/256"), 400,
 		`{"code":-6,"message":"invalid argument: id must be a whole number in 0…255, not \"256\""}`)

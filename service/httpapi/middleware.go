@@ -180,8 +180,8 @@ func (a *API) screen(c *gin.Context) {
 			"up IDs or read the state of the service. Nothing was issued")
 	case a.opts.OwnHosts && !a.isOwn(r.Host):
 		refuse(rowClosed, fmt.Sprintf("ask for 127.0.0.1 or localhost, have a proxy send such a Host, set "+
-			"server.require_token, or let server.addr listen for other machines: shardid was asked for the host %.64q, "+
-			"as a page of another site could. Nothing was issued", r.Host))
+			"server.require_token, or let server.addr listen for other machines: shardid was asked for the host "+
+			"%.64q, as a page of another site could. Nothing was issued", r.Host))
 	}
 }
 
