@@ -29,7 +29,7 @@ func (a *App) serveCommands() {
 	path := socketPath(a.cfg)
 	_ = os.Remove(path) // of a process that was killed: this one has the database
 	mask := syscall.Umask(0o177)
-	listener, err := net.Listen("unix", path)
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	syscall.Umask(mask)
 	if err != nil {
 		a.log.Warn("commands need --url while this process serves: they cannot reach it through a socket", "error", err)

@@ -60,7 +60,8 @@ func (a *App) wire() (err error) {
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
 	if a.cfg.Database.Driver == sqlstore.SQLite {
 		a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues "+
-			"the same IDs; for more than one set database.driver to mysql and redis.url", "database", a.cfg.DatabaseDSN())
+			"the same IDs; for more than one set database.driver to mysql and redis.url",
+			"database", a.cfg.DatabaseDSN())
 	}
 	zoo, probes, err := a.openZooKeeper()
 	if err != nil {

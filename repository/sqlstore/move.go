@@ -40,7 +40,7 @@ type Moved struct {
 	Rows  int64  `json:"rows"`
 }
 
-// ErrMoved: all was copied before.
+// ErrMoved says that all was copied before.
 var ErrMoved = errors.New("it was moved here already")
 
 // MovedError says that a SQLite file was moved. It is a model.ErrLayoutChanged.

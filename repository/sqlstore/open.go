@@ -168,9 +168,9 @@ func badDSN(err error) error {
 const heldPatience = time.Second
 
 var (
-	// ErrHeld: another process has the SQLite file open.
+	// ErrHeld says that another process has the SQLite file open.
 	ErrHeld = errors.New("another process holds the file")
-	// ErrNoDatabase: the SQLite file is missing, or has no tables of shardid.
+	// ErrNoDatabase says that the SQLite file is missing, or has no tables of shardid.
 	ErrNoDatabase = errors.New("there is no database of shardid")
 )
 
