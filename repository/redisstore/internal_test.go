@@ -32,7 +32,7 @@ func TestDecodePopped(t *testing.T) {
 
 // TestChecks: servers that are not here, by what they say beside a good one, and what of it is not ok.
 func TestChecks(t *testing.T) {
-	const good = "redis_version=7.2.4 role=master maxmemory=0 "
+	const good = "redis_version=7.2.4 role=master maxmemory=0 clock=" + model.ClockRight + " "
 	for says, want := range map[string]string{
 		"":                       "",
 		"redis_version=6.0.20":   "version unsafe",
@@ -43,7 +43,8 @@ func TestChecks(t *testing.T) {
 		"maxmemory=1 maxmemory_policy=noeviction":   "",
 		"maxmemory=1 maxmemory_policy=volatile-ttl": "maxmemory-policy warn",
 		"maxmemory=1 maxmemory_policy=allkeys-lru":  "maxmemory-policy unsafe",
-		"redis_version= maxmemory=":                 "version unknown, maxmemory-policy unknown",
+		"redis_version= maxmemory= clock=":          "version unknown, maxmemory-policy unknown, clock unknown",
+		"clock=1h":                                  "clock warn",
 	} {
 		f := facts{}
 		for word := range strings.FieldsSeq(good + says) {
