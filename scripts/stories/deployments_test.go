@@ -3,6 +3,7 @@
 package stories_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client"
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // release030 is the commit of version 0.3.0.
@@ -182,6 +186,14 @@ func TestMoveFromRelease(t *testing.T) {
 	}
 }
 
+// goClient asks one replica.
+func goClient(t *testing.T, d *daemon) *client.Client {
+	c, err := client.New(client.Options{Addrs: []string{d.url}})
+	check.Must(t, err)
+	t.Cleanup(func() { check.OK(t, c.Close()) })
+	return c
+}
+
 // TestRegions: an ID says the region that issued it, and clients that count on their own do so by its stride. The
 // database of a region, such as one that was restored from its backup, serves no other one, and doctor sees two
 // deployments of one region.
@@ -190,7 +202,7 @@ func TestRegions(t *testing.T) {
 	story(t)
 	var urls []string
 	for _, id := range []int{1, 2} {
-		s := settings{"REGION_ID": strconv.Itoa(id), "REGION_BITS": "2"}
+		s := settings{"REGION_ID": strconv.Itoa(id), "REGION_BITS": "2", "RESP_ADDR": "127.0.0.1:0"}
 		if id == 1 {
 			s = s.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).With(onRedis(testserver.Redis(t).Addr))
 		}
@@ -208,6 +220,13 @@ func TestRegions(t *testing.T) {
 		}
 		check.Equal(t, eventuallyID(t, d, "/v1/sequence/chat/ids?key=bob&count=2"),
 			fmt.Sprintf(`{"code":0,"ids":["%d","%d"]}`, 4+id, 8+id), "numbers of a key")
+		byRedis, byGo := redis.NewClient(&redis.Options{Addr: d.respAddr()}), goClient(t, d)
+		n, err := byRedis.Incr(t.Context(), "sequence:chat:bob").Result()
+		check.OK(t, errors.Join(err, byRedis.Close()))
+		check.Equal(t, n, int64(12+id), "the next one, of a Redis client")
+		n, err = byGo.Sequence("chat").Next(t.Context(), "bob")
+		check.OK(t, err)
+		check.Equal(t, n, int64(16+id), "the next one, of the Go client")
 		if worker, from := d.lease("gophers"), int64(id)*256; worker < from || worker >= from+256 {
 			t.Errorf("region %d leases worker ID %d", id, worker)
 		}
