@@ -7,7 +7,7 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/prove/prove.sh [--help | --quick] [MODEL…]
 
-Checks with spin that the models refill, witness, lease, holder, sequence and region keep their
+Checks with spin that the models refill, witness, lease, claim, holder, sequence and region keep their
 promise within their bounds, and that each rule that is left out (NO_…) and each exception that is
 let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
 
@@ -30,14 +30,14 @@ for word in "$@"; do
 		exit 0
 		;;
 	--quick) quick=yes ;;
-	refill | witness | lease | holder | sequence | region) models+=("$word") ;;
+	refill | witness | lease | claim | holder | sequence | region) models+=("$word") ;;
 	*)
 		usage >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder sequence region)
+[ ${#models[@]} -gt 0 ] || models=(refill witness lease claim holder sequence region)
 
 # runs prints a line for each run: what is expected, the model, its flags. Bounds that
 # suffice for a counterexample are those of --quick; the longest runs come first.
@@ -46,6 +46,7 @@ runs() {
 		echo "holds witness -DN=2"
 		echo "holds lease -DT=2 -DTERMS=3"
 		echo "holds refill -DS=2 -DEVENTS=2"
+		echo "holds claim -DT=2 -DTERMS=3"
 		echo "holds holder -DT=4"
 		echo "holds sequence -DN=2 -DTICKS=1 -DFAILS=1"
 		echo "holds region -DN=1"
@@ -68,6 +69,10 @@ runs() {
 		echo "holds sequence -DN=2 -DTICKS=1 -DFLUSHES=1 -DRESTARTS=1"
 		echo "holds witness -DN=2 -DNAMES=1 -DBY_OBJECTION -DNO_SINCE"
 		echo "holds lease -DT=2 -DTERMS=3 -DFILES=1"
+		echo "holds claim"
+		echo "holds claim -DFILES=1"
+		echo "holds claim -DFILES=0"
+		echo "holds claim -DT=2 -DNO_ENDED" # spare: it has a misconfigured instance wait, in place of the others
 		for flag in LIFE ONCE W FLOOR; do # spare: each number is in one push
 			echo "holds refill -DS=2 -DEVENTS=2 -DNO_$flag"
 		done
@@ -92,6 +97,9 @@ runs() {
 	done
 	for flag in UNREACHABLE COPIED_FOLDER FILE_BACK REGISTRY_CLOCK; do
 		echo "counterexample lease -DT=3 -DWITH_$flag"
+	done
+	for flag in NO_STORED NO_BOUND NO_FILE_BOUND NO_LOOK NO_ABOVE WITH_FILE_BACK; do
+		echo "counterexample claim -DT=2 -DTERMS=3 -D$flag"
 	done
 	for flag in NO_FENCE NO_WAIT NO_SLACK NO_MARGIN NO_SECRET NO_ENDED NO_STOP WITH_STEAL WITH_CLOCKS_APART; do
 		echo "counterexample holder -DT=5 -DLEASES=2 -DFAILS=1 -D$flag"
