@@ -50,19 +50,23 @@ final class Replicas {
                 if (left <= 0) {
                     throw new ShardidException(last == null ? "" : "no other answer in time: ", last);
                 }
+                ShardidException refusal;
                 try {
                     return askOne(url, method, path, form, left, use);
                 } catch (ShardidException e) {
-                    last = e;
+                    refusal = e;
                 }
-                if (last.code() != 0 && !last.mayPass) {
-                    throw last;
+                if (last == null || last.code() == 0 || refusal.code() != 0) { // an answer says more than none
+                    last = refusal;
                 }
-                if (last.code() == 0) { // it does not answer, or is no shardid
+                if (refusal.code() != 0 && !refusal.mayPass) {
+                    throw refusal;
+                }
+                if (refusal.code() == 0) { // it does not answer, or is no shardid
                     failed(url);
                 }
-                hope |= last.mayPass;
-                wait = Math.max(wait, last.afterMs);
+                hope |= refusal.mayPass;
+                wait = Math.max(wait, refusal.afterMs);
             }
             if (!hope) {
                 throw last;

@@ -176,7 +176,8 @@ public final class ShardidTest {
             range.replace("16", "17"), range.replace("16", "-1"), range.replace("16", "1.6e1"), range.replace("\"1\"", "1"), range.replace("t\":\"1", "t\":\"0"),
             range.replace("t\":\"1", "t\":\"9223372036854775800"), range.replace("t\":\"1", "t\":\"92233720368547758070"), range.replace("e\":\"1", "e\":\"-1"),
             range.replace("0,", "-1,"), "302 " + range.substring(4), "500 {\"code\":0}", NOT_READY, "200 " + range.substring(4, 60)}) {
-            try (Fake fake = new Fake(r -> hostile); Shardid client = Shardid.connect(fake.url, null, 100)) {
+            int patience = hostile == NOT_READY ? 1000 : 100; // it has to come in time
+            try (Fake fake = new Fake(r -> hostile); Shardid client = Shardid.connect(fake.url, null, patience)) {
                 refused(hostile == NOT_READY ? -1 : 0, client.segment("a")::next);
             }
         }
@@ -192,6 +193,11 @@ public final class ShardidTest {
             }
             return NOT_READY;
         };
+        AtomicLong before = new AtomicLong();
+        Function<String, String> once = r -> before.getAndIncrement() == 0 ? NOT_READY : hang.apply(r);
+        try (Fake fake = new Fake(once); Shardid client = Shardid.connect(fake.url, null, 1000)) {
+            refused(-1, client.segment("a")::next); // what it said before it hung
+        }
         try (Fake fake = new Fake(hang); Fake good = new Fake(ranges(new AtomicLong(1)))) {
             for (int i = 0; i < 4; i++) { // either one may be first
                 try (Shardid client = Shardid.connect(fake.url + "," + good.url, null, 1000)) {
