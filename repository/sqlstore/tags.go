@@ -191,8 +191,8 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 }
 
 // lockTag reads the row of the exact name, and what outlives it, and locks it. Its MaxID is raised to what a
-// tag of the name had issued before it was deleted. How IDs are shown never changes, and on MySQL it is not locked: that
-// would take the right to change it. The error may be model.ErrUnknownTag.
+// tag of the name had issued before it was deleted. How IDs are shown never changes, and on MySQL it is not locked:
+// that would take the right to change it. The error may be model.ErrUnknownTag.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	found, err := query[[]tagRow](tx, "lock the row", "SELECT "+s.tagColumns()+", d.max_id AS buried FROM "+tagTable+
 		" AS t LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = t.biz_tag"+joinNumber+" WHERE t.biz_tag = ?"+
