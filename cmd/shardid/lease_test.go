@@ -143,7 +143,9 @@ func TestLeaseWaitsForAWorkerID(t *testing.T) {
 		!strings.Contains(lines[len(lines)-1], "refused for a test") {
 		t.Errorf("exit %d, %q", exit, stderr)
 	}
-	s.refuse = -2
+	s.mu.Lock() // once the request that was cut off has been read
+	s.first, s.refuse = nil, -2
+	s.mu.Unlock()
 	exit, _, stderr = try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo")
 	if exit != 1 || !strings.Contains(stderr, "answers 404: refused for a test") {
 		t.Errorf("exit %d, %q", exit, stderr)
