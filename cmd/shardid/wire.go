@@ -322,12 +322,14 @@ func (a *App) wireSequence() {
 // and its lines are in the log whatever its level is.
 func (a *App) admin() *admin.Service {
 	opts := adminOptions(a.cfg, a.db, a.log)
-	opts.Queue, opts.Forget = a.queue, a.forgetSpace
+	opts.Forget = a.forgetSpace
+	opts.Queue = admin.Replica{NextReload: a.queue.NextReload,
+		Reload: func(ctx context.Context, _ string) error { return a.queue.Reload(ctx) }}
 	if a.level != nil {
 		opts.Log = a.level.Audit
 	}
 	if a.segment != nil {
-		opts.Segment = a.segment
+		opts.Segment = admin.Replica{Reload: a.segment.Reload, NextReload: a.segment.NextReload}
 	}
 	return admin.New(opts)
 }

@@ -73,37 +73,21 @@ type Store interface {
 	DeleteSpace(ctx context.Context, name string) (model.Space, error)
 }
 
-// Replica is a mode that this process serves.
-type Replica interface {
-	// Reload takes over what is stored. Errors: model.ErrNotReady, *model.StoreError,
+// Replica is a mode that this process serves, or, as its zero value, does not.
+type Replica struct {
+	// Reload takes over what is stored of a thing. Errors: model.ErrNotReady, *model.StoreError,
 	// or that of ctx.
-	Reload(ctx context.Context) error
+	Reload func(ctx context.Context, key string) error
 	// NextReload is when the replicas begin to read all anew after now.
-	NextReload(now time.Time) time.Time
+	NextReload func(now time.Time) time.Time
 }
-
-// Tags is a Replica that takes over one tag at a time: there may be a million.
-type Tags interface {
-	Reload(ctx context.Context, tag string) error
-	NextReload(now time.Time) time.Time
-}
-
-// oneTag is the Replica of a tag.
-type oneTag struct {
-	Tags
-	name string
-}
-
-func (t oneTag) Reload(ctx context.Context) error { return t.Tags.Reload(ctx, t.name) }
 
 // Options are what a Service is made of. Store and Log are required.
 type Options struct {
 	Store Store
 	Log   *slog.Logger
-	// Queue and Segment are the modes that this process serves; nil for one that it
-	// does not, as on the command line.
-	Queue   Replica
-	Segment Tags
+	// Queue and Segment are the modes that take apps and tags over; the command line serves none.
+	Queue, Segment Replica
 	// Forget drops what is kept beside the store of a space that was deleted; nil: nothing is.
 	Forget func(context.Context, model.Space) error
 	// OwnName is the space of worker IDs that the replicas use, which no other may be called.
@@ -172,18 +156,18 @@ func (s *Service) Do(ctx context.Context, by Actor, action, target string, asked
 // takeOver has a replica take a change over, and says for people from when on it counts. A replica that
 // cannot now will with its next reload. What is new counts everywhere at once, as
 // every replica looks for it when it is asked for it.
-func (s *Service) takeOver(ctx context.Context, r Replica, isNew bool) string {
+func (s *Service) takeOver(ctx context.Context, r Replica, key string, isNew bool) string {
 	here, by := false, time.Time{}
-	if r != nil {
+	if r.Reload != nil {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), reloadTimeout)
 		defer cancel()
 		by = r.NextReload(s.opts.Now()).Add(readingTime)
-		here = r.Reload(within) == nil
+		here = r.Reload(within, key) == nil
 	}
 	switch {
 	case isNew:
 		return atOnce
-	case r == nil:
+	case r.Reload == nil:
 		return "on every replica with its next reload"
 	case here:
 		return "here now, on every replica by " + by.UTC().Format(time.RFC3339)

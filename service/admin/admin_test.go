@@ -56,10 +56,11 @@ type fakeReplica struct {
 	err     error
 	hangs   bool
 	reloads int
+	key     string // of the last
 }
 
-func (f *fakeReplica) Reload(ctx context.Context) error {
-	f.reloads++
+func (f *fakeReplica) reload(ctx context.Context, key string) error {
+	f.reloads, f.key = f.reloads+1, key
 	if f.hangs {
 		<-ctx.Done()
 		return ctx.Err()
@@ -67,16 +68,8 @@ func (f *fakeReplica) Reload(ctx context.Context) error {
 	return f.err
 }
 
-func (f *fakeReplica) NextReload(at time.Time) time.Time { return at.Add(90 * time.Second) }
-
-// fakeTags is a fakeReplica that is told the tag.
-type fakeTags struct{ *fakeReplica }
-
-func (f fakeTags) Reload(ctx context.Context, name string) error {
-	if name != "a/b" {
-		return model.ErrUnknownTag
-	}
-	return f.fakeReplica.Reload(ctx)
+func (f *fakeReplica) replica() Replica {
+	return Replica{f.reload, func(at time.Time) time.Time { return at.Add(90 * time.Second) }}
 }
 
 type rig struct {
@@ -88,7 +81,7 @@ type rig struct {
 func newRig(store Store) rig {
 	r := rig{queue: &fakeReplica{}, segment: &fakeReplica{}, log: &bytes.Buffer{}}
 	r.Service = New(Options{
-		Store: store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
+		Store: store, Queue: r.queue.replica(), Segment: r.segment.replica(), Now: func() time.Time { return now },
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	})
 	return r
@@ -174,7 +167,7 @@ func TestAuditDone(t *testing.T) {
 		check.Must(t, err)
 		check.Equal(t, strings.HasPrefix(effective, c.counts), true, c.action, effective)
 		check.Equal(t, r.queue.reloads == 1, one == "app", c.action)
-		check.Equal(t, r.segment.reloads == 1, one == "tag", c.action)
+		check.Equal(t, r.segment.reloads == 1 && r.segment.key == c.key, one == "tag", c.action)
 		l := r.line(t)
 		asked, _ := json.Marshal(l.Asked)
 		given, _ := json.Marshal(c.given)

@@ -68,7 +68,7 @@ func (s *Service) apps() Resource {
 		return uint8(n)
 	}
 	return Resource{
-		Kind: AppKind, service: s, check: check, replica: func(string) Replica { return s.opts.Queue },
+		Kind: AppKind, service: s, check: check, replica: &s.opts.Queue,
 		list: listAll(store.Apps, // in their order
 			func(a model.AppSummary) string { return fmt.Sprintf("%3d %s", a.ID, a.Name) }, newAppItem),
 		show: func(ctx context.Context, key string) (any, error) {

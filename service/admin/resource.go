@@ -117,8 +117,8 @@ type Resource struct {
 	create  func(ctx context.Context, given Given) (Done, error)
 	change  func(ctx context.Context, key string, given Given, confirm string) (Done, error)
 	remove  func(ctx context.Context, key, confirm string) (Done, error)
-	replica func(key string) Replica // what takes a change over in this process; nil for no mode
-	counts  string                   // from when on a change counts that no replica has to take over
+	replica *Replica // what takes a change over; nil for a kind that no replica has to take over
+	counts  string   // from when on a change of such a kind counts
 }
 
 // List gives things whose name, of an app also whose ID, contains a text, as a slice: the first ones, limit at most.
@@ -201,7 +201,7 @@ func (r Resource) run(ctx context.Context, by Actor, action, key string, asked G
 		thing = d.Before
 	}
 	if r.replica != nil {
-		effective = r.service.takeOver(ctx, r.replica(key), d.Before == nil)
+		effective = r.service.takeOver(ctx, *r.replica, key, d.Before == nil)
 	}
 	return thing, effective, nil
 }

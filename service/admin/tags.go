@@ -54,13 +54,7 @@ func newTagItem(t model.Tag) TagItem {
 func (s *Service) tags() Resource {
 	store := s.opts.Store
 	return Resource{
-		Kind: TagKind, service: s, check: model.CheckTag,
-		replica: func(name string) Replica {
-			if s.opts.Segment == nil {
-				return nil
-			}
-			return oneTag{s.opts.Segment, name}
-		},
+		Kind: TagKind, service: s, check: model.CheckTag, replica: &s.opts.Segment,
 		list: func(ctx context.Context, search string, limit int) (any, int, error) {
 			tags, total, err := store.FindTags(ctx, search, limit)
 			return Items(tags, newTagItem), total, err

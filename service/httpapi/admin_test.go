@@ -37,21 +37,15 @@ func (f *fakeAdmin) resources() []admin.Resource { return f.service().Resources(
 
 func (f *fakeAdmin) service() *admin.Service {
 	return admin.New(admin.Options{
-		Store: f, Queue: fakeReload{}, Segment: fakeTagReload{}, Now: func() time.Time { return loaded },
+		Store: f, Queue: replica, Segment: replica, Now: func() time.Time { return loaded },
 		OwnName: "shardid", Log: slog.New(slog.NewTextHandler(&f.log, nil))})
 }
 
-// fakeReload takes every change over.
-type fakeReload struct{}
-
-func (fakeReload) Reload(context.Context) error { return nil }
-func (fakeReload) NextReload(time.Time) time.Time {
-	return time.Date(2026, 11, 20, 16, 2, 30, 0, time.UTC)
+// replica takes every change over.
+var replica = admin.Replica{
+	Reload:     func(context.Context, string) error { return nil },
+	NextReload: func(time.Time) time.Time { return time.Date(2026, 11, 20, 16, 2, 30, 0, time.UTC) },
 }
-
-type fakeTagReload struct{ fakeReload }
-
-func (fakeTagReload) Reload(context.Context, string) error { return nil }
 
 var (
 	orders = model.AppSummary{

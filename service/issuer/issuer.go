@@ -133,9 +133,18 @@ func (s *Issuer) Issue(
 	return dst, texts, err
 }
 
-// allow refuses what the token is not for, and what can be no tag. The modes refuse other counts and apps.
+// checkCount refuses what is no number of IDs, so the modes need not look.
+func checkCount(count, least int64) error {
+	if count < least || count > model.MaxBatch {
+		return fmt.Errorf("%w: count must be a whole number in %d…%d, not %d", model.ErrInvalidArgument, least,
+			model.MaxBatch, count)
+	}
+	return nil
+}
+
+// allow refuses what the token is not for, and what can be no tag. The modes refuse other apps.
 func (s *Issuer) allow(token *access.Token, r Request) error {
-	if err := cmp.Or(token.Mode(r.Mode), s.Enabled(r.Mode)); err != nil {
+	if err := cmp.Or(token.Mode(r.Mode), s.Enabled(r.Mode), checkCount(int64(r.Count), 1)); err != nil {
 		return err
 	}
 	switch r.Mode {

@@ -70,7 +70,9 @@ func TestQuota(t *testing.T) {
 		tag   string
 		count int
 		want  error
-	}{{"a", 40, nil}, {"a", 61, model.ErrTooMany}, {"numbers", 58, nil}, {"numbers", 3, model.ErrTooMany}} {
+	}{{"a", 40, nil}, {"a", 61, model.ErrTooMany}, {"numbers", 58, nil}, {"numbers", 3, model.ErrTooMany},
+		{"a", -1, model.ErrInvalidArgument}, {"a", 0, model.ErrInvalidArgument},
+		{"a", model.MaxBatch + 1, model.ErrInvalidArgument}} {
 		r := Request{Mode: access.Segment, Tag: step.tag, Count: step.count, Texts: true}
 		_, _, err := s.Issue(t.Context(), token, r, nil)
 		check.Is(t, err, step.want, step.count, "of", step.tag)

@@ -3,7 +3,6 @@ package issuer
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"shardid/model"
 	"shardid/service/access"
@@ -35,11 +34,8 @@ func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*m
 
 // mayAsk refuses what cannot be asked for, and a space that the token is not for.
 func mayAsk(token *access.Token, ask *model.SequenceAsk) error {
-	if ask.Count < 0 || ask.Count > model.MaxBatch {
-		return fmt.Errorf("%w: count must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.MaxBatch,
-			ask.Count)
-	}
-	return cmp.Or(model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key), token.Of(access.Sequence, ask.Space))
+	return cmp.Or(checkCount(ask.Count, 0), model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key),
+		token.Of(access.Sequence, ask.Space))
 }
 
 // issueSequence is Issue for one key.

@@ -25,23 +25,19 @@ func TestNext(t *testing.T) {
 		t.Errorf("Next = %v, %v", ids, err)
 	}
 	for _, c := range []struct {
-		app   int
-		pass  string
-		count int
-		want  error
+		app  int
+		pass string
+		want error
 	}{
-		{-1, "a", 1, model.ErrInvalidArgument},
-		{256, "a", 1, model.ErrInvalidArgument},
-		{1, "", 1, model.ErrInvalidArgument},
-		{1, "\xff", 1, model.ErrInvalidArgument},
-		{1, strings.Repeat("x", 1025), 1, model.ErrInvalidArgument},
-		{1, "a", 0, model.ErrInvalidArgument},
-		{1, "a", model.MaxBatch + 1, model.ErrInvalidArgument},
-		{2, "a", 1, model.ErrUnknownApp},
+		{-1, "a", model.ErrInvalidArgument},
+		{256, "a", model.ErrInvalidArgument},
+		{1, "", model.ErrInvalidArgument},
+		{1, "\xff", model.ErrInvalidArgument},
+		{1, strings.Repeat("x", 1025), model.ErrInvalidArgument},
+		{2, "a", model.ErrUnknownApp},
 	} {
-		if ids, err := r.Next(t.Context(), c.app, c.pass, c.count, []int64{42}); !errors.Is(err, c.want) ||
-			len(ids) != 1 {
-			t.Errorf("Next(%d, %.10q, %d) = %v, %v", c.app, c.pass, c.count, ids, err)
+		if ids, err := r.Next(t.Context(), c.app, c.pass, 1, []int64{42}); !errors.Is(err, c.want) || len(ids) != 1 {
+			t.Errorf("Next(%d, %.10q) = %v, %v", c.app, c.pass, ids, err)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// Next issues count IDs of the app for the gatePass and appends them to dst:
+// Next issues count IDs, 1…model.MaxBatch, of the app for the gatePass and appends them to dst:
 // all of them or, with an error, none. It waits for a refill until ctx ends or
 // the configured timeout has passed.
 //
@@ -108,9 +108,6 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	shard, err := idtext.CheckedShardOf(gatePass)
 	if err != nil {
 		return dst, err
-	}
-	if count < 1 || count > model.MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	key, err := model.NewListKey(int64(app), int64(shard))
 	if err != nil {

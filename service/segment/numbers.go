@@ -9,7 +9,7 @@ import (
 	"shardid/model"
 )
 
-// Numbers issues count business numbers of a tag that has a pattern, and appends them to
+// Numbers issues count business numbers, 1…model.MaxBatch, of a tag that has a pattern, and appends them to
 // dst: all of them or, with an error, none. What a tag holds of a period that is over is given up.
 //
 // Errors: those of Next, and model.ErrInvalidArgument for a tag without a pattern.

@@ -121,7 +121,7 @@ func New(opts Options) *Service {
 	return s
 }
 
-// Next issues count IDs of the tag and appends them to dst, ascending: all of
+// Next issues count IDs, 1…model.MaxBatch, of the tag and appends them to dst, ascending: all of
 // them or, with an error, none. It waits for a segment until ctx ends or the
 // configured timeout has passed.
 //

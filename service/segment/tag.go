@@ -132,9 +132,6 @@ func (t *Tag) observe(now time.Time) {
 
 // takeIDs takes many IDs.
 func (t *Tag) takeIDs(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > model.MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
-	}
 	ids, err := t.pool.Take(ctx, count, dst)
 	if err != nil {
 		return ids, t.refuse(err)

@@ -82,12 +82,9 @@ func NewService(
 func (s *Service) Issued() int64 { return metric.Value(s.issued) }
 
 // Next issues count IDs, 1…10 000, ascending, and appends them to dst, all or
-// none. Errors: model.ErrInvalidArgument, ErrSaturated, those of
+// none. Errors: model.ErrSaturated, those of
 // idgen.Generator.Take, the context's.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > model.MaxBatch {
-		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, count)
-	}
 	if count == 1 { // mostly there is one
 		if id, got, _, _ := s.gen.Take(1); got == 1 {
 			s.issued.Inc()

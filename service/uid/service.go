@@ -95,7 +95,7 @@ type Service struct {
 	background *background.Group
 	byClock    *idgen.Generator // of default mode
 	ring       *ring            // of cached mode, else nil
-	// take is Next for a valid count, without the way to a worker ID.
+	// take is Next without the way to a worker ID.
 	take  func(ctx context.Context, count int, dst []int64) ([]int64, error)
 	asked atomic.Bool // an ID was asked for
 	term  atomic.Pointer[term]
@@ -133,11 +133,8 @@ func New(opts Options) (s *Service, err error) {
 // the worker ID, and waits for it.
 //
 // Errors: model.ErrNotReady, ErrNoLease, ErrRingEmpty, ErrClockBack, ErrTooEarly,
-// ErrTimeExhausted, ErrInvalidArgument, or the error of ctx.
+// ErrTimeExhausted, or the error of ctx.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > model.MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
-	}
 	ids, err := s.take(ctx, count, dst)
 	if err == nil {
 		return ids, nil
