@@ -118,6 +118,12 @@ func pages() []page {
 	}
 }
 
+// leafTable is the table as Leaf's users have made it.
+const leafTable = "CREATE TABLE `leaf_alloc` (`biz_tag` varchar(128) NOT NULL DEFAULT '', " +
+	"`max_id` bigint(20) NOT NULL DEFAULT '1', `step` int(11) NOT NULL, `description` varchar(256) DEFAULT NULL, " +
+	"`update_time` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, " +
+	"PRIMARY KEY (`biz_tag`)) ENGINE=InnoDB"
+
 // TestPages: each command of a page does what the page says, and each block of code is what is used.
 func TestPages(t *testing.T) {
 	story(t)
