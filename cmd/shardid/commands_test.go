@@ -1,22 +1,27 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/user"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"shardid/scripts/check"
+	"shardid/scripts/testserver"
 )
 
 // The commands as users type them, run in the process on the embedded stores. A session is what one of them types in
@@ -44,7 +49,9 @@ func try(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 		defer made.Close()
 		was[i], is[i], *file = *file, made, made
 	}
-	exit = run(t.Context(), args)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // a server that ought to be refused ends well then
+	defer stop()
+	exit = run(ctx, args)
 	texts := [2]string{}
 	for i, file := range files {
 		*file = was[i]
@@ -117,6 +124,9 @@ func wantAudit(t *testing.T, l line, stdout string, audit []string) {
 	}
 }
 
+// serveQuietly is a server on a free port.
+const serveQuietly = "serve --set server.addr=127.0.0.1:0 --set log.level=error"
+
 func TestCommands(t *testing.T) {
 	t.Setenv("GOGC", "100") // serve would space out the collections of this process
 	t.Setenv("SHARDID_SERVER_ADMIN_TOKEN", "hunter2-of-an-administrator")
@@ -145,7 +155,7 @@ func TestCommands(t *testing.T) {
 			check.Must(t, err)
 			defer busy.Close()
 			types(t, lines,
-				"SERVE", "serve --set server.addr=127.0.0.1:0 --set log.level=error",
+				"SERVE", serveQuietly,
 				"REDIS", "--config redis.yaml",
 				"ZOOKEEPER", "--set snowflake.worker.mode=zk --set zookeeper.addrs=127.0.0.1:1",
 				"BUSY", busy.Addr().String())
@@ -398,7 +408,7 @@ func TestCommandsWithoutData(t *testing.T) {
 	}
 }
 
-// A command that cannot reach its store says so in one line.
+// A command that cannot reach its store says so in one line, and what doctor cannot ask hides nothing of the rest.
 func TestCommandsWithStoreAway(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("SHARDID_DATABASE_DRIVER", "mysql")
@@ -406,6 +416,11 @@ func TestCommandsWithStoreAway(t *testing.T) {
 	for _, args := range []string{"migrate", "apps", "provision --app 1 --name test"} {
 		types(t, []line{{args, 1, "127.0.0.1:1"}})
 	}
+	redis := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
+	t.Setenv("SHARDID_REDIS_URL", "redis://"+redis.Addr)
+	types(t, []line{{"doctor", 1, `^STORE .*\ndatabase +\S+ +reachable +no +yes +unknown .*\n` +
+		`(?:.*\n)*redis +\S+ +maxmemory-policy +allkeys-lru +noeviction +unsafe .*\n(?:.*\n)*` +
+		`shardid: .*start it, or correct database\.dsn.*maxmemory-policy is allkeys-lru, it should be noeviction.*\n$`}})
 }
 
 // served serves in the folder of the test, with --demo, until stop is called.
@@ -426,6 +441,23 @@ func served(t *testing.T, flags ...string) (url string, stop func()) {
 	return url, stop
 }
 
+// gets asks a server until it has what is asked for, and gives the body of its answer.
+func gets(t *testing.T, url string) (body []byte) {
+	t.Helper()
+	check.Eventually(t, url, func() error {
+		answer, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if body, err = io.ReadAll(answer.Body); err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", answer.Status, body)
+		}
+		return err
+	})
+	return body
+}
+
 // A server is asked as callers and its console do. What is in use is not deleted; a worker ID of an instance that is
 // gone is freed once nobody can make IDs with it any more.
 func TestCommandsAskAServer(t *testing.T) {
@@ -433,16 +465,22 @@ func TestCommandsAskAServer(t *testing.T) {
 	url, stop := served(t, "--set=snowflake.advertise=10.0.0.7:80")
 	for _, path := range []string{
 		"/get?appId=1&gatePass=alice", "/api/segment/get/leaf-segment-test", "/v1/sequence/chat/ids?key=room42",
-		"/v1/leases/demo?instance=pod-1",
 	} {
-		answer, err := http.Post(url+path, "", nil)
-		check.Must(t, err)
-		check.Equal(t, answer.StatusCode, http.StatusOK, path)
-		check.Must(t, answer.Body.Close())
+		gets(t, url+path)
 	}
+	lease, err := http.Post(url+"/v1/leases/demo?instance=pod-1", "", nil)
+	check.Must(t, err)
+	check.Equal(t, lease.StatusCode, http.StatusOK, "a lease")
+	check.Must(t, lease.Body.Close())
+	types(t, []line{{"apps add --app 8 --name hidden --scramble", 0, "app 8 is added"}})
+	var said struct{ ID, Index int64 }
+	check.Must(t, json.Unmarshal(gets(t, url+"/get?appId=8&gatePass=alice"), &said))
+	check.Must(t, json.Unmarshal(gets(t, fmt.Sprint(url, "/decode?id=", said.ID)), &said))
+	check.Equal(t, said.Index, 1, "what only a server can tell of the ID of a scrambled app")
 	types(t, []line{
 		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok `},
 		{"status --url URL --wait 15s --json", 0, `^[^+]*"apps":\[\{"appId":1,[^+]*$`},
+		{"status --url URL --json", 0, `"alarms":[]`},
 		{"status --url http://127.0.0.1:1 --wait 1ns", 1, "not ready within --wait"},
 		{"status --url 10.0.0.5:8080 --wait 1h", 2, "is no URL"},
 		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
@@ -456,14 +494,75 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"doctor", 0, `^(?s).*\ndatabase .* file +in use .* unknown `},
 	}, "URL", url)
 	stop()
-	db, err := sql.Open("sqlite", "data/shardid.db")
-	check.Must(t, err)
-	_, err = db.ExecContext(t.Context(), "UPDATE shardid_worker_claim SET until_ms = 1; "+
+	onSQLite(t, "data/shardid.db", "UPDATE shardid_worker_claim SET until_ms = 1; "+
 		"UPDATE leaf_workerid_alloc SET reserved_until = 1, expires_at = 1, claimed_at = 0")
-	check.Must(t, errors.Join(err, db.Close()))
 	types(t, []line{
 		{"workers", 0, `^(?s).*\n1 +10\.0\.0\.7:80 +expired `},
 	})
+}
+
+// A folder that has been in use keeps the widths and the epochs of its IDs, and does not begin anew when its database
+// is gone, empty or another one. A start that is refused takes no worker ID and changes no file.
+func TestFolderInUse(t *testing.T) {
+	t.Chdir(t.TempDir())
+	use := func(worker int64, flags ...string) {
+		t.Helper()
+		url, stop := served(t, flags...)
+		gets(t, url+"/api/snowflake/get/x")
+		uid, err := strconv.ParseInt(string(gets(t, url+"/api/uid/get")), 10, 64)
+		check.OK(t, err)
+		check.Equal(t, uid>>13&(1<<22-1), worker, "the worker ID of a UID")
+		stop()
+	}
+	use(1)
+	const (
+		uid = `^shardid: .*uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 ` +
+			`epoch=2026-01-01T00:00:00Z.* Set the recorded values again; only where IDs of both never meet.*\n$`
+		snowflake = `^shardid: .* epoch_ms=1288834974657.* Set the recorded values again; .*\n$`
+	)
+	types(t, []line{
+		{"SERVE --set uid.time_bits=29 --set uid.worker_bits=21", 1, uid},
+		{"SERVE --set uid.epoch=2026-01-02", 1, uid},
+		{"SERVE --set uid.epoch=2026-01-01T00:00:00+08:00", 1, uid},
+		{"SERVE --set snowflake.epoch_ms=1600000000000", 1, snowflake},
+		{"SERVE --set snowflake.worker_bits=9", 1, snowflake},
+		{"SERVE --set snowflake.seq_bits=11", 1, snowflake},
+	}, "SERVE", serveQuietly)
+	use(2, "--set=uid.mode=default", "--set=uid.boost_power=5")
+
+	const file, saved = "data/shardid.db", "saved.db"
+	check.Must(t, os.Rename(file, saved))
+	for name, statement := range map[string]string{
+		"missing": "", "zero length": "PRAGMA user_version", "no table": "PRAGMA user_version = 7",
+		"foreign": "CREATE TABLE theirs (x)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if statement != "" {
+				onSQLite(t, file, statement)
+			}
+			before, _ := os.ReadFile(file)
+			const lost = `^(?s).*shardid: [^\n]*data/shardid.db has no tables of shardid, but data/shardid/` +
+				`[^\n]*restore the file from a backup[^\n]*\n$`
+			types(t, []line{
+				{"SERVE", 1, lost}, {"migrate", 1, lost}, {"provision --app 2 --name b", 1, lost}, {"doctor", 1, lost},
+			}, "SERVE", serveQuietly)
+			after, err := os.ReadFile(file)
+			check.Equal(t, string(after) == string(before), true, "the file is as it was")
+			check.Equal(t, err == nil, statement != "", "that it is there")
+			_ = os.Remove(file) // it may be missing
+		})
+	}
+	check.Must(t, os.Rename(saved, file))
+	use(3)
+}
+
+// onSQLite runs statements on a file.
+func onSQLite(t *testing.T, file, statements string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	check.Must(t, err)
+	_, err = db.ExecContext(t.Context(), statements)
+	check.Must(t, errors.Join(err, db.Close()))
 }
 
 // Who asks without a token, or with another one, is told by the name of the flag.

@@ -165,14 +165,6 @@ func (l *Ledger) IDs() (ids []int64) {
 	return ids
 }
 
-// Last is the highest ID that came, 0 without any.
-func (l *Ledger) Last() (id int64) {
-	for in, number := range l.Highest() {
-		id = max(id, in.ID(number))
-	}
-	return id
-}
-
 // Highest is the highest number delivered of each list.
 func (l *Ledger) Highest() map[List]int64 {
 	l.mu.Lock()

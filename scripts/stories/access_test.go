@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -107,8 +108,7 @@ func TestTLS(t *testing.T) {
 	d.want(aliceGet, 401, -7)
 	writeFile(t, cert, "x")
 	eventually(t, startLimit, "the bad certificate is reported", func() bool {
-		ok, problem := d.condition("tls")
-		return !ok && strings.Contains(problem, "PEM")
+		return regexp.MustCompile(`"name":"tls","ok":false[^}]*PEM`).MatchString(d.get("/readyz").body)
 	})
 	d.as(token, aliceGet, 200, 0)
 }

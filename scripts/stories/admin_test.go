@@ -1,12 +1,11 @@
 //go:build unix
 
-// What operators change, the database that a deployment has, and what doctor tells them of their stores.
+// What operators do: they lease worker IDs of a name, and replace a database.
 
 package stories_test
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 
 	"shardid/scripts/check"
@@ -28,85 +27,29 @@ func (d *daemon) lease(name string) (workerID int64) {
 func TestReplacedDatabase(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	lost, found := migrated(t), migrated(t)
 	server, books := testserver.Redis(t), &ledger{}
-	env := func(dsn string) settings {
-		return onMariaDB(dsn).With(onRedis(server.Addr)).With(direct())
+	replica := func(dsn string) *daemon {
+		s := onMariaDB(dsn).With(onRedis(server.Addr)).With(noSweeps())
+		must(t, s, "provision", "--if-missing", "--app", "1", "--name", "test")
+		return serve(t, s.With(settings{"QUEUE_PREFETCH_MAX": "1"}))
 	}
-	must(t, env(lost), "provision", "--app", "1", "--name", "test")
-	d := serve(t, env(lost))
-	take(d, books, 3000)
-	d.Kill()
+	issues := func(d *daemon) {
+		callers := gather(t, 4, draw{place: at(d), app: 1, books: books})
+		reach(t, books, books.Count()+3000)
+		callers.Stop()
+		d.Kill()
+	}
+	issues(replica(migrated(t)))
 
-	must(t, env(found), "provision", "--app", "1", "--name", "test")
-	d = serve(t, env(found))
-	id := valueOf[string](t, lost, "SELECT deployment FROM shardid_deployment")
+	found := migrated(t)
+	d, owner := replica(found), []string(nil)
 	eventually(t, startLimit, "the new database is refused", func() bool {
-		return strings.Contains(d.get(aliceGet).Message, "deployment "+id)
+		owner = regexp.MustCompile(`belongs to deployment (\w+)`).FindStringSubmatch(d.get(aliceGet).Message)
+		return owner != nil
 	})
-	query(t, found, "UPDATE shardid_deployment SET deployment = '"+id+"', witness = '', scramble_secret = 'unknown'")
+	query(t, found, "UPDATE shardid_deployment SET deployment = '"+owner[1]+
+		"', witness = '', scramble_secret = 'unknown'")
 	d.Kill()
-	take(serve(t, env(found)), books, 3000)
+	issues(replica(found))
 	books.Settle(t)
-}
-
-// password is what no output may hold.
-const password = "hunter2-streng-geheim"
-
-func provisioned(t *testing.T) settings {
-	t.Helper()
-	s := onMariaDB(migrated(t))
-	must(t, s, "provision", "--app", "1", "--name", "test")
-	return s
-}
-
-// TestDoctor: doctor shows each setting with its verdict. What is unsafe, and what cannot be asked, is in its one
-// line on stderr, without passwords; that one store is unreachable hides nothing of the other.
-func TestDoctor(t *testing.T) {
-	story(t)
-	silent := testserver.Redis(t)
-	silent.Pause()
-	losesCommits := onMariaDB(testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2").NewDatabase(t))
-	must(t, losesCommits, "migrate")
-	evicts := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
-	for name, c := range map[string]struct {
-		on    settings
-		shows []string // rows: columns parted by two blanks, without the node
-		says  []string // on stderr
-	}{
-		"the database is unreachable": {
-			onMariaDB("root:" + password + "@tcp(127.0.0.1:1)/nowhere").With(onRedis(testserver.Redis(t).Addr)),
-			[]string{"database  reachable  no  yes  unknown", "redis  maxmemory-policy  no maxmemory  noeviction  ok"},
-			[]string{"start it, or correct database.dsn"},
-		},
-		"Redis is silent": {
-			provisioned(t).With(onRedis(silent.Addr)),
-			[]string{"redis  reachable  no  yes  unknown", "database  sync_binlog  log_bin is off  1 with log_bin  ok"},
-			[]string{"no answer in time"},
-		},
-		"unsafe": {losesCommits.With(onRedis(evicts.Addr)), []string{
-			"STORE  SETTING  VALUE  WANTED  VERDICT",
-			"database  innodb_flush_log_at_trx_commit  2  1  unsafe",
-			"redis  maxmemory-policy  allkeys-lru  noeviction  unsafe",
-		}, []string{
-			"innodb_flush_log_at_trx_commit is 2, it should be 1",
-			"maxmemory-policy is allkeys-lru, it should be noeviction",
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := shardid(t, c.on, "doctor")
-			if o.exit != 1 || strings.Count(o.stderr, "\n") != 1 || strings.Contains(o.stdout+o.stderr, password) {
-				t.Errorf("got %+v, want exit 1, a line on stderr and no password", o)
-			}
-			for _, text := range c.says {
-				check.Has(t, o.stderr, text)
-			}
-			for _, shown := range c.shows {
-				row := strings.ReplaceAll(regexp.QuoteMeta(shown), "  ", `  +(?:\S+  +)?`)
-				if !regexp.MustCompile(`(?m)^` + row + `  +\S`).MatchString(o.stdout) {
-					t.Errorf("no row %q in\n%s", shown, o.stdout)
-				}
-			}
-		})
-	}
 }

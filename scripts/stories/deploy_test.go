@@ -130,11 +130,11 @@ func TestACLOfTopologies(t *testing.T) {
 	for _, server := range behind.Sentinels {
 		permit(t, server, "sentinel")
 	}
-	sentinel := onSentinel(behind)
-	sentinel["REDIS_URL"] += "&sentinel_username=shardid&sentinel_password=change-me"
-	for name, s := range map[string]settings{"cluster": onCluster(cluster), "sentinel": sentinel} {
+	sentinels := strings.Join(behind.Addrs, ",") + "?master_name=" + behind.MasterName +
+		"&sentinel_username=shardid&sentinel_password=change-me"
+	for name, addrs := range map[string]string{"cluster": strings.Join(cluster.Addrs, ","), "sentinel": sentinels} {
 		t.Run(name, func(t *testing.T) {
-			d := serve(t, as("shardid", "change-me", s), "--demo")
+			d := serve(t, as("shardid", "change-me", onRedis(addrs)), "--demo")
 			eventuallyID(t, d, aliceGet)
 			d.ready()
 			if name == "sentinel" {
@@ -147,7 +147,7 @@ func TestACLOfTopologies(t *testing.T) {
 	}
 }
 
-// composed is deploy/compose/compose.yaml, the variables that it needs replaced by password.
+// composed is deploy/compose/compose.yaml, the variables that it needs replaced by a password.
 type composed struct {
 	Services map[string]struct {
 		Image       string
@@ -160,7 +160,7 @@ type composed struct {
 func readCompose(t *testing.T) (c composed) {
 	t.Helper()
 	text := regexp.MustCompile(`\$\{\w+:-\}`).ReplaceAllString(readPage(t, "../../deploy/compose/compose.yaml"), "")
-	text = regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(text, password)
+	text = regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(text, "hunter2-streng-geheim")
 	check.Must(t, yaml.Unmarshal([]byte(text), &c))
 	return c
 }

@@ -42,22 +42,6 @@ func TestDatabaseFailover(t *testing.T) {
 	f.settle()
 }
 
-// direct makes a process take nothing ahead and refill only on demand, so that what Redis holds is what would
-// be served next.
-func direct() settings {
-	return settings{"QUEUE_PREFETCH_MAX": "1", "QUEUE_REFILL_CRON": "0 0 0 1 1 *", "SERVER_REQUEST_TIMEOUT": "500ms"}
-}
-
-// take gets n IDs for alice, some at a time; the first may need a while.
-func take(d *daemon, books *ledger, n int) {
-	d.t.Helper()
-	for goal := books.Count() + n; books.Count() < goal && len(books.Problems()) == 0; {
-		eventually(d.t, time.Minute, "IDs are issued", func() bool {
-			return batch(d, books, "alice", min(100, goal-books.Count())).status == 200
-		})
-	}
-}
-
 // fleet is replicas that share stores and are asked for all modes, and what came of each.
 type fleet struct {
 	t        *testing.T

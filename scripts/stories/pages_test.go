@@ -118,6 +118,30 @@ func pages() []page {
 	}
 }
 
+// leafTable is the table as Leaf's users have made it.
+const leafTable = "CREATE TABLE `leaf_alloc` (`biz_tag` varchar(128) NOT NULL DEFAULT '', " +
+	"`max_id` bigint(20) NOT NULL DEFAULT '1', `step` int(11) NOT NULL, `description` varchar(256) DEFAULT NULL, " +
+	"`update_time` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, " +
+	"PRIMARY KEY (`biz_tag`)) ENGINE=InnoDB"
+
+// baiduNodes is the table as Baidu's script makes it, with what its library leaves there: a row for each start.
+func baiduNodes() []string {
+	return []string{`CREATE TABLE WORKER_NODE (
+			ID BIGINT NOT NULL AUTO_INCREMENT COMMENT 'auto increment id',
+			HOST_NAME VARCHAR(64) NOT NULL COMMENT 'host name',
+			PORT VARCHAR(64) NOT NULL COMMENT 'port',
+			TYPE INT NOT NULL COMMENT 'node type: ACTUAL or CONTAINER',
+			LAUNCH_DATE DATE NOT NULL COMMENT 'launch date',
+			MODIFIED TIMESTAMP NOT NULL COMMENT 'modified time',
+			CREATED TIMESTAMP NOT NULL COMMENT 'created time',
+			PRIMARY KEY(ID)
+		) COMMENT='DB WorkerID Assigner for UID Generator', ENGINE = INNODB`,
+		`INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES
+			('10.1.1.1', '1567733700834-5', 2, '2019-09-06', NOW(), NOW()),
+			('10.1.1.2', '8080', 1, '2019-09-06', NOW(), NOW()),
+			('10.1.1.1', '1567733999000-99999', 2, '2019-09-06', NOW(), NOW())`}
+}
+
 // TestPages: each command of a page does what the page says, and each block of code is what is used.
 func TestPages(t *testing.T) {
 	story(t)

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Apps of the queue mode: replicas share lists in Redis, plain and scrambled ones.
+// Apps of the queue mode: replicas share lists in Redis with each other, and with the service of the original article.
 
 package stories_test
 
@@ -15,41 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
-
-// TestReplicas: two replicas share a MariaDB and a Redis, and no ID comes twice. What callers cannot read from the IDs
-// of a scrambled app, the replicas can.
-func TestReplicas(t *testing.T) {
-	story(t)
-	dsn, books, scrambled := migrated(t), &ledger{}, &ledger{}
-	query(t, dsn, "CALL alloc_initData(1, 'test', NULL)", "CALL alloc_initData(7, '订单', 'orders')",
-		"CALL alloc_initData(255, 'last', '')")
-	must(t, onMariaDB(dsn), "provision", "--app", "8", "--name", "hidden", "--scramble")
-	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr)).With(settings{"SERVER_REQUEST_TIMEOUT": "10s"})
-	replicas := serveReady(t, 2, s)
-	draws := append(anyList(books, replicas, 1, 7, 255), anyList(scrambled, replicas, 8)...)
-	callers := gather(t, 8, draws...)
-	reach(t, books, 20_000)
-	reach(t, scrambled, 5000)
-	callers.Stop()
-	books.Settle(t, "plain")
-	scrambled.Settle(t, "scrambled")
-
-	ids := scrambled.IDs()
-	if highest := ids[len(ids)-1] >> 14; highest < model.MaxIndex/10*9 {
-		t.Errorf("the highest index of %d IDs is %d, which is not scrambled", len(ids), highest)
-	}
-	for _, id := range ids[:20] {
-		a := replicas[1].get(fmt.Sprint("/decode?id=", id))
-		if v := fromJSON[struct{ Index, AppID int64 }](t, a); v.Index < 1 || v.Index > 50_000 || v.AppID != 8 {
-			t.Errorf("%d is decoded as %s, want an index up to 50000 of app 8", id, a.body)
-		}
-	}
-}
 
 // articleTable is the table as the original article published it.
 const articleTable = `CREATE TABLE id_alloc (app_id int(11) NOT NULL, app_name varchar(128) NOT NULL,

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Snowflakes, as Leaf makes them: an instance keeps its worker ID by its folder, whatever registry gave it. When the
-// registry dies, one with a worker file continues by it, and one with a lease stops before another could follow.
+// registry dies, one with a worker file continues by it.
 
 package stories_test
 
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -58,87 +59,61 @@ func TestLeafReplicas(t *testing.T) {
 	}
 }
 
-// TestLeafRegistriesDie: without its registry an instance with a worker file continues, also over a restart,
-// and one with a lease stops. One that starts without a file waits, and says for what. The other modes do not
-// care. When the registry is back, all continue where they were.
-func TestLeafRegistriesDie(t *testing.T) {
+// TestLeafRegistryDies: without its registry an instance with a worker file continues, also over a restart. One that
+// starts without a file waits, and says for what. The other modes do not care. When the registry is back, all continue
+// where they were.
+func TestLeafRegistryDies(t *testing.T) {
 	story(t)
-	for mode, isLeased := range map[string]bool{"zk": false, "zk_ephemeral": true} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			registry, books := testserver.ZooKeeper(t), &ledger{}
-			s := onlyLeaf().With(onZooKeeper(mode, registry.Addr())).With(closeClocks())
-			instance := func(n int) *place {
-				return newPlace(t, address(n), s.With(settings{"SNOWFLAKE_ADVERTISE": address(n)}), "--demo")
-			}
-			p := instance(1)
-			d := p.start()
-			worker := workerOf(d.firstFlake(books))
-			for _, target := range []string{segmentGet + demoTag, aliceGet} {
-				eventuallyID(t, d, target)
-			}
-			const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
-			callers := gather(t, 1, draw{place: p, target: snowflakeGet, batch: batch, books: books, pause: pause})
-			registry.Kill()
-			var fresh *daemon
-			if isLeased { // it may not continue without its registry
-				eventually(t, takeover, "the lease runs out", func() bool { id, _ := d.flake(); return id == 0 })
-				d.lacksRegistry("waiting")
-				if id, _ := d.flake(); id != 0 {
-					t.Errorf("snowflake %d after the lease had run out", id)
-				}
-			} else { // its file is enough, after kill -9, too; a fresh one has none
-				reserved := d.flakeStatus().ReservedUntil
-				eventually(t, takeover, "snowflakes of times that the registry has not heard of", func() bool {
-					id, a := d.flake()
-					if id == 0 {
-						t.Fatalf("no snowflake while the registry is unreachable: %s", a.body)
-					}
-					return timeOf(id).After(reserved.Add(time.Second))
-				})
-				d.lacksRegistry("offline")
-				p.kill()
-				d = p.start()
-				if got := workerOf(d.firstFlake(books)); got != worker || d.flakeStatus().State != "offline" {
-					t.Errorf("after kill -9: worker ID %d, want %d: %+v", got, worker, d.flakeStatus())
-				}
-				fresh = instance(2).start()
-				eventually(t, startLimit, "a fresh instance waits for ZooKeeper", func() bool {
-					a := fresh.get("/readyz/snowflake")
-					return a.status == 503 && strings.Contains(a.Message, "zookeeper")
-				})
-				if id, _ := fresh.flake(); id != 0 {
-					t.Errorf("a fresh instance without a registry gives snowflake %d", id)
-				}
-			}
-			registry.Restart()
-			if fresh != nil {
-				fresh.firstFlake(books)
-			}
-			if got := workerOf(d.firstFlake(books)); !isLeased && got != worker { // a lease may be of another one now
-				t.Errorf("worker ID %d, want %d, as before", got, worker)
-			}
-			eventually(t, takeover, "the registry confirms, and all is well", func() bool {
-				return d.flakeStatus().State == "serving" && d.get("/readyz").Status == "ok"
-			})
-			callers.Stop()
-			books.Settle(t)
-		})
+	registry, books := testserver.ZooKeeper(t), &ledger{}
+	s := onlyLeaf().With(onZooKeeper("zk", registry.Addr())).With(closeClocks())
+	instance := func(n int) *place {
+		return newPlace(t, address(n), s.With(settings{"SNOWFLAKE_ADVERTISE": address(n)}), "--demo")
 	}
-}
-
-// lacksRegistry wants a state of /api/status, health endpoints that tell what is unreachable, and the other modes to
-// continue.
-func (d *daemon) lacksRegistry(state string) {
-	d.t.Helper()
-	eventually(d.t, startLimit, "the state is "+state, func() bool { return d.flakeStatus().State == state })
-	if a := d.get("/readyz"); !strings.Contains(a.body, `{"name":"snowflake worker ID","ok":false`) {
-		d.t.Errorf("/readyz does not tell that the worker ID is not confirmed: %s", a.body)
+	p := instance(1)
+	d := p.start()
+	worker := workerOf(d.firstFlake(books))
+	others := []string{segmentGet + demoTag, aliceGet}
+	for _, target := range others {
+		eventuallyID(t, d, target)
 	}
+	const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
+	callers := gather(t, 1, draw{place: p, target: snowflakeGet, batch: batch, books: books, pause: pause})
+	registry.Kill()
+	reserved := d.flakeStatus().ReservedUntil
+	eventually(t, takeover, "snowflakes of times that the registry has not heard of", func() bool {
+		id, a := d.flake()
+		if id == 0 {
+			t.Fatalf("no snowflake while the registry is unreachable: %s", a.body)
+		}
+		return timeOf(id).After(reserved.Add(time.Second))
+	})
+	eventually(t, startLimit, "its file is enough", func() bool { return d.flakeStatus().State == "offline" })
+	check.Has(t, d.get("/readyz").body, `{"name":"snowflake worker ID","ok":false`, "readiness")
 	d.want("/healthz", 503, 0)
-	for _, target := range []string{segmentGet + demoTag, aliceGet, "/readyz", "/livez"} {
+	for _, target := range append(others, "/readyz", "/livez") {
 		d.want(target, 200, 0)
 	}
+	p.kill()
+	d = p.start()
+	if got := workerOf(d.firstFlake(books)); got != worker || d.flakeStatus().State != "offline" {
+		t.Errorf("after kill -9: worker ID %d, want %d: %+v", got, worker, d.flakeStatus())
+	}
+	fresh := instance(2).start()
+	eventually(t, startLimit, "a fresh instance waits for ZooKeeper", func() bool {
+		a := fresh.get("/readyz/snowflake")
+		return a.status == 503 && strings.Contains(a.Message, "zookeeper")
+	})
+	if id, _ := fresh.flake(); id != 0 {
+		t.Errorf("a fresh instance without a registry gives snowflake %d", id)
+	}
+	registry.Restart()
+	fresh.firstFlake(books)
+	check.Equal(t, workerOf(d.firstFlake(books)), worker, "the worker ID, which is as before")
+	eventually(t, takeover, "the registry confirms, and all is well", func() bool {
+		return d.flakeStatus().State == "serving" && d.get("/readyz").Status == "ok"
+	})
+	callers.Stop()
+	books.Settle(t)
 }
 
 // takeover is how long an instance may be kept waiting by what others, or its

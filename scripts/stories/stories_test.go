@@ -8,13 +8,13 @@ package stories_test
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -114,15 +114,6 @@ func as(user, password string, s settings) settings {
 	return settings{"REDIS_URL": strings.Replace(s["REDIS_URL"], "://", "://"+user+":"+password+"@", 1)}
 }
 
-func onSentinel(s *testserver.SentinelSetup) settings {
-	addrs := strings.Join(s.Addrs, ",")
-	return settings{"REDIS_URL": "redis://" + addrs + "?master_name=" + s.MasterName}
-}
-
-func onCluster(c *testserver.ClusterSetup) settings {
-	return settings{"REDIS_URL": "redis://" + strings.Join(c.Addrs, ",")}
-}
-
 // migrated is a new database of the shared MariaDB with the schema in place.
 func migrated(t *testing.T) (dsn string) {
 	t.Helper()
@@ -133,19 +124,6 @@ func migrated(t *testing.T) (dsn string) {
 
 // query runs statements one by one; they must succeed.
 var query = rig.Query
-
-// valueOf is the one that a query gives.
-func valueOf[T any](t *testing.T, dsn, statement string) (value T) {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err == nil {
-		err = errors.Join(db.QueryRowContext(t.Context(), statement).Scan(&value), db.Close())
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-	return value
-}
 
 // A daemon: how it is started, asked and stopped, and what it says of itself.
 
@@ -200,6 +178,11 @@ func dial(t *testing.T, addr, text string) net.Conn {
 	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
 	_, _ = io.WriteString(conn, text) // the server may close early
 	return conn
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	check.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
@@ -299,23 +282,6 @@ func (d *daemon) want(target string, status, code int) answer {
 func (d *daemon) ready() {
 	d.t.Helper()
 	eventually(d.t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-}
-
-// condition is what /readyz says of one condition.
-func (d *daemon) condition(name string) (ok bool, problem string) {
-	d.t.Helper()
-	all := fromJSON[struct {
-		Checks []struct {
-			Name, Error string
-			OK          bool
-		}
-	}](d.t, d.get("/readyz"))
-	for _, c := range all.Checks {
-		if c.Name == name {
-			return c.OK, c.Error
-		}
-	}
-	return false, "there is no " + name
 }
 
 // alarms are the names of those that are on.
