@@ -420,7 +420,8 @@ func TestCommandsWithStoreAway(t *testing.T) {
 	t.Setenv("SHARDID_REDIS_URL", "redis://"+redis.Addr)
 	types(t, []line{{"doctor", 1, `^STORE .*\ndatabase +\S+ +reachable +no +yes +unknown .*\n` +
 		`(?:.*\n)*redis +\S+ +maxmemory-policy +allkeys-lru +noeviction +unsafe .*\n(?:.*\n)*` +
-		`shardid: .*start it, or correct database\.dsn.*maxmemory-policy is allkeys-lru, it should be noeviction.*\n$`}})
+		`shardid: .*start it, or correct database\.dsn.*` +
+		`maxmemory-policy is allkeys-lru, it should be noeviction.*\n$`}})
 }
 
 // served serves in the folder of the test, with --demo, until stop is called.
