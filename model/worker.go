@@ -58,22 +58,25 @@ type WorkerClaim struct {
 	Token    string // of the process
 	Registry string // of its lease
 	WorkerID int
-	Until    int64 // IDs carry a lower time, by ClaimAhead, Unix ms
-	// Watched says that the process has seen for a while, without a break, what the
-	// others claim: one of them that had not reached the database has by now.
-	Watched bool
+	// Until is ClaimAhead beyond the time, Unix ms, below which the process issues IDs.
+	Until int64
+	// First says that the process has no claim on the registry yet. Any other makes its claim
+	// longer or shorter, and fails once another registry has been taken up.
+	First bool
 }
 
-// ClaimAhead is how far a claim reaches beyond what it is for, so that an instance that
-// cannot reach the database for a moment still has one.
+// ClaimAhead is how far a claim reaches beyond what it is for. A copy of the database that
+// takes over may lack the latest claims, and must not make an instance that does not reach it
+// appear to have ended.
 const ClaimAhead = 30 * time.Second
 
 // ClaimGrant is the answer to a WorkerClaim.
 type ClaimGrant struct {
-	// After is up to when IDs may have been issued with the leases of other registries,
-	// Unix ms.
+	Now int64 // the database's time, Unix ms
+	// After, of a first claim, is up to when IDs may have been issued with the leases of other
+	// registries, Unix ms.
 	After int64
-	// Kept is for how long the database has forgotten no claim.
+	// Kept, of a first claim, is for how long the database has forgotten no claim.
 	Kept time.Duration
 }
 

@@ -128,9 +128,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 		}
 		ordinal := workerfile.Ordinal(host, layout.Workers())
 		opts.Registry = ordinal
-		open = func(o workerfile.Options) (*workerfile.File, error) {
-			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
-		}
+		open = ordinal.Open
 	case workerfile.ModeLocal:
 		opts.Registry = workerfile.Local(s.Worker.LocalMap)
 	default:

@@ -66,7 +66,6 @@ func (a *App) wireUID() error {
 			return 0, err == nil, err
 		},
 		// The table is the only registry.
-		Claim: func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
 		// None of these counts: a row is its owner's until another takes it over, above its mark.
 		TTL: worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
 		Reporter: a.monitor, Log: a.log, Now: now,

@@ -111,7 +111,7 @@ func TestOneOfManyWins(t *testing.T) {
 			run(t, s, "DELETE FROM shardid_worker_claim")
 			wins("claimed", 4, model.ErrRegistryInUse, func(i int) error {
 				claim := model.WorkerClaim{
-					Token: fmt.Sprint(i), Registry: fmt.Sprint(i % 2), Until: until, Watched: true,
+					Token: fmt.Sprint(i), Registry: fmt.Sprint(i % 2), Until: until, First: true,
 				}
 				return check.Err(s.ClaimWorker(t.Context(), claim))
 			})

@@ -48,7 +48,7 @@ func used(t *testing.T) *Store {
 	own, err := s.Deployment(ctx)
 	check.Must(t, err)
 	check.Must(t, check.Err(s.ClaimWorker(ctx, model.WorkerClaim{
-		Token: "one", Registry: "mysql " + own, WorkerID: 1, Until: time.Now().Add(time.Hour).UnixMilli(),
+		Token: "one", Registry: "mysql " + own, WorkerID: 1, Until: time.Now().Add(time.Hour).UnixMilli(), First: true,
 	})))
 	check.Must(t, check.Err(s.registerStart(ctx, startOf("one"))))
 	check.Must(t, s.LayoutOnce(ctx, model.LayoutRecord{Kind: model.KindSnowflake, Layout: "epoch_ms=1"}))
@@ -115,7 +115,8 @@ func TestMove(t *testing.T) {
 		check.Must(t, err)
 		check.Equal(t, worker.WorkerID, 2, "the next worker ID")
 		check.Must(t, check.Err(s.ClaimWorker(ctx, model.WorkerClaim{
-			Token: "two", Registry: worker.Registry, WorkerID: 2, Until: time.Now().Add(time.Hour).UnixMilli(),
+			Token: "two", Registry: worker.Registry, WorkerID: 2, First: true,
+			Until: time.Now().Add(time.Hour).UnixMilli(),
 		})))
 		age, err := s.LayoutAge(ctx, model.KindSnowflake)
 		if err != nil || age > 24*time.Hour {

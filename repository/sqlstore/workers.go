@@ -263,76 +263,93 @@ func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, n
 // further from the server's than that.
 const claimKept = 86_400_000
 
-// ClaimWorker stores until when a process may issue IDs, and with which registry. A
-// claim that has not ended, or that is lowered to the past, is just stored. Another one
-// needs that no other registry is claimed: not now, and unless the caller has watched
-// for a while, not a moment ago. Errors: model.ErrRegistryInUse, *model.StoreError.
+// ClaimWorker stores until when a process may issue IDs, and with which registry. Its first claim waits until those of
+// other registries have ended, and closes them, so that their instances, if they live, begin above it. Errors:
+// model.ErrRegistryInUse; for a claim that is not the first model.ErrLeaseLost when it is closed, or had ended before
+// the server that answers was known to forget nothing; *model.StoreError.
 func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant model.ClaimGrant, err error) {
 	const op = "claim a worker ID"
-	stored := false
+	if c.First {
+		err = s.do(ctx, op, func(tx *gorm.DB) error {
+			grant, err = s.claimFirst(tx, c)
+			return err
+		})
+		return grant, err
+	}
 	err = s.do(ctx, op, func(tx *gorm.DB) error {
 		at, err := s.moment(tx)
 		if err != nil {
 			return err
 		}
-		res := tx.Exec("UPDATE "+claimTable+
+		grant.Now = at.Now
+		forgot := at.kept + (2 * model.MaxClockApart).Milliseconds() // by any server's clock
+		err = updateRows(tx, 1, "store the claim", "UPDATE "+claimTable+
 			" SET worker_id = ?, until_ms = ? WHERE token = ? AND registry = ? AND until_ms > ?",
-			c.WorkerID, c.Until, c.Token, c.Registry, at.Now)
-		stored = res.RowsAffected == 1 || c.Until <= at.Now
-		return res.Error
-	})
-	if err != nil || stored {
-		return grant, err
-	}
-	err = s.do(ctx, op, func(tx *gorm.DB) error {
-		at, err := s.lockNamed(tx, claimTable)
-		if err != nil {
-			return err
+			c.WorkerID, c.Until, c.Token, c.Registry, forgot)
+		if errors.Is(err, errRowChanged) {
+			return fmt.Errorf("%w: its claim had ended, and others may have used another registry of worker IDs since",
+				model.ErrLeaseLost)
 		}
-		others, err := query[[]struct {
-			Registry string
-			WorkerID int
-			UntilMs  int64
-		}](tx, "read the claims", "SELECT registry, worker_id, until_ms FROM "+claimTable+
-			" WHERE registry <> ? AND token <> ? AND until_ms > ? ORDER BY until_ms DESC LIMIT 1", c.Registry, c.Token,
-			at.Now-claimKept)
-		if err != nil {
-			return err
-		}
-		grant = model.ClaimGrant{Kept: math.MaxInt64} // a file's
-		if s.server != nil {
-			grant.Kept = time.Duration(at.Now-at.kept) * time.Millisecond
-		}
-		if len(others) > 0 {
-			grant.After = others[0].UntilMs
-			if grant.After > at.Now || !c.Watched {
-				return fmt.Errorf("%w: this instance asks %q, and another one may use worker ID %d of %q until %s: "+
-					"stop all instances of that one, or correct snowflake.worker.mode, snowflake.name and the "+
-					"addresses here; an instance that was stopped in order gives its claim up, for those that were "+
-					"killed wait, or run `shardid confirm --registry`",
-					model.ErrRegistryInUse, c.Registry, others[0].WorkerID, others[0].Registry,
-					time.UnixMilli(max(grant.After, at.Now)).UTC().Format(time.RFC3339))
-			}
-		}
-		if err := write(tx, "remove old claims", "DELETE FROM "+claimTable+" WHERE token = ? OR until_ms <= ?",
-			c.Token, at.Now-claimKept); err != nil {
-			return err
-		}
-		return write(tx, "store the claim", "INSERT INTO "+claimTable+
-			" (token, registry, worker_id, until_ms) VALUES (?, ?, ?, ?)", c.Token, c.Registry, c.WorkerID, c.Until)
+		return err
 	})
 	return grant, err
 }
 
-// ForgetWorkerClaims ends all claims, as an operator does who knows that the instances
-// of the other registry were killed. Those that live renew theirs within seconds, and
-// are waited for as before. It gives how many claims there were. Errors:
-// *model.StoreError.
+// claimFirst stores a first claim. A closed claim keeps its row under another token, as those who come later begin
+// above it, too. The claims of others are closed before they are read, so that none is made longer in between.
+func (s *Store) claimFirst(tx *gorm.DB, c model.WorkerClaim) (grant model.ClaimGrant, err error) {
+	at, err := s.lockNamed(tx, claimTable)
+	if err != nil {
+		return grant, err
+	}
+	err = write(tx, "close the claims of other registries", "UPDATE "+claimTable+
+		" SET token = CONCAT(until_ms, ' ', token) WHERE registry <> ? AND token <> ? AND until_ms <= ?"+
+		" AND token NOT LIKE '% %'", c.Registry, c.Token, at.Now)
+	if err != nil {
+		return grant, err
+	}
+	others, err := query[[]struct {
+		Registry string
+		WorkerID int
+		UntilMs  int64
+	}](tx, "read the claims", "SELECT registry, worker_id, until_ms FROM "+claimTable+
+		" WHERE registry <> ? AND token <> ? AND until_ms > ? ORDER BY until_ms DESC LIMIT 1", c.Registry, c.Token,
+		at.Now-claimKept)
+	if err != nil {
+		return grant, err
+	}
+	grant = model.ClaimGrant{Now: at.Now, Kept: math.MaxInt64} // a file's
+	if s.server != nil {
+		grant.Kept = time.Duration(at.Now-at.kept) * time.Millisecond
+	}
+	if len(others) > 0 {
+		grant.After = others[0].UntilMs
+	}
+	if grant.After > at.Now {
+		return grant, fmt.Errorf("%w: this instance asks %q, and another one may use worker ID %d of %q until %s: "+
+			"stop all instances of that one, or correct snowflake.worker.mode, snowflake.name and the "+
+			"addresses here; an instance that was stopped in order gives its claim up, for those that were "+
+			"killed wait, or run `shardid confirm --registry`",
+			model.ErrRegistryInUse, c.Registry, others[0].WorkerID, others[0].Registry,
+			time.UnixMilli(grant.After).UTC().Format(time.RFC3339))
+	}
+	if err := write(tx, "remove old claims", "DELETE FROM "+claimTable+" WHERE token = ? OR until_ms <= ?",
+		c.Token, at.Now-claimKept); err != nil {
+		return grant, err
+	}
+	return grant, write(tx, "store the claim", "INSERT INTO "+claimTable+
+		" (token, registry, worker_id, until_ms) VALUES (?, ?, ?, ?)", c.Token, c.Registry, c.WorkerID, c.Until)
+}
+
+// ForgetWorkerClaims lets all claims be for no later time than now, as an operator does who knows that the instances
+// of the other registry were killed. They end ClaimAhead later; those that live make theirs longer before that. It
+// gives how many claims there were. Errors: *model.StoreError.
 func (s *Store) ForgetWorkerClaims(ctx context.Context) (claims int64, err error) {
 	const op = "end the claims on worker IDs"
 	// A change of the server that is not noted yet comes first.
 	return withMoment(ctx, s, op, nil, func(tx *gorm.DB, m *moment) (int64, error) {
-		res := tx.Exec("UPDATE "+claimTable+" SET until_ms = ? WHERE until_ms > ?", m.Now, m.Now)
+		end := m.Now + model.ClaimAhead.Milliseconds()
+		res := tx.Exec("UPDATE "+claimTable+" SET until_ms = ? WHERE until_ms > ?", end, end)
 		return res.RowsAffected, res.Error
 	})
 }

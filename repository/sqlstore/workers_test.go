@@ -195,46 +195,61 @@ func TestListWorkers(t *testing.T) {
 func TestWorkerClaims(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		now := time.Now().UnixMilli()
-		claim := func(token, registry string, until int64, watched bool) (model.ClaimGrant, error) {
+		claim := func(token, registry string, until int64, first bool) (model.ClaimGrant, error) {
 			return s.ClaimWorker(t.Context(), model.WorkerClaim{Token: token, Registry: registry, WorkerID: 7,
-				Until: until, Watched: watched})
+				Until: until, First: first})
 		}
-		granted := func(what, token, registry string, until int64, watched bool) model.ClaimGrant {
+		granted := func(what, token, registry string, until int64, first bool) model.ClaimGrant {
 			t.Helper()
-			grant, err := claim(token, registry, until, watched)
+			grant, err := claim(token, registry, until, first)
 			check.OK(t, err, what)
 			return grant
 		}
-		refused := func(what, token, registry string, watched bool) {
+		refused := func(what, token, registry string) {
 			t.Helper()
-			_, err := claim(token, registry, now+60_000, watched)
+			_, err := claim(token, registry, now+60_000, true)
 			check.Is(t, err, model.ErrRegistryInUse, what)
 			check.Has(t, fmt.Sprint(err), fmt.Sprintf("asks %q, and another one may use worker ID 7 of", registry))
 		}
-		granted("the first", "a", "mysql 1", now+20_000, false)
-		granted("another of the registry", "b", "mysql 1", now+30_000, false)
-		granted("renewed", "a", "mysql 1", now+40_000, false)
-		refused("another registry", "c", "redis x 2", true)
-		granted("given up", "a", "mysql 1", now-1, false)
-		refused("the other continues", "c", "redis x 2", true)
-		granted("lowered", "b", "mysql 1", now-5000, false)
-		refused("a moment ago", "c", "redis x 2", false)
-		if grant := granted("watched", "c", "redis x 2", now+20_000, true); grant.After != now-1 || grant.Kept < 0 {
-			t.Errorf("IDs may be in use up to %+d ms, want -1: %v", grant.After-now, grant)
+		lost := func(what, token, registry string) {
+			t.Helper()
+			check.Is(t, check.Err(claim(token, registry, now+60_001, false)), model.ErrLeaseLost, what)
 		}
-		refused("one that comes back", "b", "mysql 1", true)
-		granted("given up although it has ended", "b", "mysql 1", now-1, false)
-		granted("to a registry of its own", "c", "zk x 3", now+20_000, true)
-		refused("that one", "d", "mysql 1", true)
+		granted("the first", "a", "mysql 1", now+20_000, true)
+		granted("another of the registry", "b", "mysql 1", now+30_000, true)
+		granted("longer", "a", "mysql 1", now+40_000, false)
+		refused("another registry", "c", "redis x 2")
+		granted("given up", "a", "mysql 1", now-1, false)
+		refused("the other continues", "c", "redis x 2")
+		granted("lowered", "b", "mysql 1", now-5000, false)
+		check.Equal(t, granted("nobody is left", "c", "redis x 2", now+20_000, true).After, now-1, "IDs in use")
+		lost("another registry is in use", "b", "mysql 1")
+		refused("one that comes back", "b", "mysql 1")
+		granted("to a registry of its own", "c", "zk x 3", now+60_000, true)
+		lost("of the one before", "c", "redis x 2")
+		refused("that one", "d", "mysql 1")
 		if n, err := s.ForgetWorkerClaims(t.Context()); err != nil || n != 1 {
 			t.Errorf("%d claims were ended: %v", n, err)
 		}
-		refused("not watched", "d", "mysql 1", false)
-		granted("it lives", "c", "zk x 3", now+20_000, true)
-		refused("as before", "d", "mysql 1", true)
+		refused("it may live", "d", "mysql 1")
+		granted("it lives", "c", "zk x 3", now+70_000, false)
+		run(t, s, "UPDATE shardid_worker_claim SET until_ms = 1000")
+		lost("what a database that went back had may have ended before", "c", "zk x 3")
 		run(t, s, "UPDATE shardid_worker_claim SET until_ms = 5")
-		check.Equal(t, granted("long ago", "d", "mysql 1", now+20_000, false).After, 0)
+		check.Equal(t, granted("long ago", "d", "mysql 1", now+20_000, true).After, 0)
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_worker_claim"), 1, "rows")
+	})
+}
+
+// A claim is stored whatever the database's clock says, as it also keeps those out who come later.
+func TestAClaimThatHasEndedIsStored(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		first := model.WorkerClaim{Token: "a", Registry: "zk 1", Until: time.Now().UnixMilli() - 60_000, First: true}
+		check.Must(t, check.Err(s.ClaimWorker(t.Context(), first)))
+		grant, err := s.ClaimWorker(t.Context(), model.WorkerClaim{Token: "b", Registry: "zk 2",
+			Until: first.Until + 120_000, First: true})
+		check.OK(t, err)
+		check.Equal(t, grant.After, first.Until, "it begins above")
 	})
 }
 
@@ -260,7 +275,7 @@ func TestWorkersRestoredAlone(t *testing.T) {
 			lease.Reserved, lease.Expires = lease.ServerTime+3000, lease.ServerTime+3_600_000
 			check.Must(t, check.Err(w.Renew(t.Context(), lease)))
 			claim := model.WorkerClaim{Token: "lives", Registry: lease.Registry, WorkerID: lease.WorkerID,
-				Until: lease.Expires + model.ClaimAhead.Milliseconds()}
+				Until: lease.Expires + model.ClaimAhead.Milliseconds(), First: true}
 			check.Must(t, check.Err(s.ClaimWorker(t.Context(), claim)))
 			run(t, s, restore)
 			next := acquire("10.0.0.2:1", "new")

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"shardid/model"
 )
@@ -21,15 +19,11 @@ const (
 )
 
 // Fixed is a registry of worker IDs that are known beforehand. It keeps nothing and has no clock: what an
-// instance reserved is in its worker file alone, so neither an address of the map nor a pod must move to a
-// machine without that file, and nobody but the operator keeps two of them from running at the same time.
-// Safe for concurrent use.
+// instance reserved is in its worker file alone, and nobody but the operator keeps two with one worker ID
+// from running at the same time. Safe for concurrent use.
 type Fixed struct {
 	name string // of the registry
 	find func(address string) (id int, err error)
-	// unknown is up to when an earlier life, of which the file tells nothing, may have issued IDs, Unix
-	// ms; 0 when the file tells.
-	unknown atomic.Int64
 }
 
 // Local makes the registry from snowflake.worker.local_map, ip:port to worker ID, which the configuration has
@@ -67,20 +61,15 @@ func Ordinal(host string, workers int) *Fixed {
 	return &Fixed{name: ModeOrdinal + " " + parts[1], find: func(string) (int, error) { return int(id), err }}
 }
 
-// Open opens the worker file of a pod. When that tells nothing of its worker ID, an earlier life may have
-// lost its file: Acquire then leaves out what that could have reserved, which is as far ahead as wait.
-// Errors: those of Open, model.ErrInvalidArgument for the file of another worker ID.
-func (r *Fixed) Open(o Options, wait time.Duration) (*File, error) {
+// Open opens the worker file of a pod. Errors: those of Open, model.ErrInvalidArgument for the file of another
+// worker ID.
+func (r *Fixed) Open(o Options) (*File, error) {
 	f, err := Open(o)
 	if err != nil {
 		return nil, err
 	}
 	last, known := f.Load()
-	if !known {
-		r.unknown.Store(time.Now().Add(wait).UnixMilli())
-		return f, nil
-	}
-	if id, err := r.find(o.Address); err == nil && last.WorkerID != id { // Acquire says that there is none
+	if id, err := r.find(o.Address); known && err == nil && last.WorkerID != id { // Acquire says that there is none
 		_ = f.Close() // the refusal is the error to tell
 		return nil, fmt.Errorf("%w: the worker file in %s is that of worker ID %d, and the host's name says %d: "+
 			"give each pod the volume of its own, or delete the file",
@@ -96,14 +85,14 @@ func (r *Fixed) Acquire(_ context.Context, owner model.Owner) (model.Lease, erro
 	if err != nil {
 		return model.Lease{}, err
 	}
-	after := r.unknown.Load()
-	return model.Lease{
-		WorkerID: id, Owner: owner, Registry: r.name, After: after, Reserved: after, Expires: after,
-	}, nil
+	return model.Lease{WorkerID: id, Owner: owner, Registry: r.name}, nil
 }
 
-// Renew returns the lease as it is: no other instance can take it.
-func (r *Fixed) Renew(_ context.Context, lease model.Lease) (model.Lease, error) { return lease, nil }
+// Renew returns the lease, which no other instance can take, without a time of its own.
+func (r *Fixed) Renew(_ context.Context, lease model.Lease) (model.Lease, error) {
+	lease.ServerTime = 0
+	return lease, nil
+}
 
 // Release does nothing.
 func (r *Fixed) Release(context.Context, model.Lease) error { return nil }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
@@ -61,50 +60,17 @@ func TestOrdinalFile(t *testing.T) {
 	dir := t.TempDir()
 	o := options(dir)
 	o.Registry = ModeOrdinal
-	after := func(f *File, r *Fixed) int64 {
-		t.Helper()
-		lease, err := r.Acquire(t.Context(), model.Owner{Address: address, Identity: f.Identity(), Token: "t"})
-		check.Must(t, err)
-		return lease.After
-	}
-	for _, registry := range []string{"", ModeLocal} { // an empty folder, and one that another mode has used
-		if registry != "" {
-			local := o
-			local.Registry = registry
-			f := open(t, local)
-			store(t, f, lease(7, 5000))
-			closeFile(t, f)
-		}
-		r := Ordinal("shardid-3", 32)
-		began := time.Now()
-		f, err := r.Open(o, time.Minute)
-		check.Must(t, err)
-		got := after(f, r)
-		if got < began.Add(time.Minute).UnixMilli() || got > time.Now().Add(time.Minute).UnixMilli() {
-			t.Errorf("%q: nothing is left out before %d", registry, got)
-		}
-		closeFile(t, f)
-	}
-	r := Ordinal("shardid-3", 32)
-	f, err := r.Open(o, time.Minute)
+	f, err := Ordinal("shardid-3", 32).Open(o)
 	check.Must(t, err)
-	l := lease(3, 5000)
-	l.Registry = "ordinal shardid"
-	store(t, f, l)
+	store(t, f, lease(3, 5000))
 	closeFile(t, f)
-
-	r = Ordinal("shardid-3", 32)
-	f, err = r.Open(o, time.Minute)
-	check.Must(t, err)
-	check.Equal(t, after(f, r), 0, "a file that tells")
-	closeFile(t, f)
-	_, err = Ordinal("shardid-4", 32).Open(o, time.Minute)
+	_, err = Ordinal("shardid-4", 32).Open(o)
 	check.Is(t, err, model.ErrInvalidArgument, "the file of another pod")
 	check.Has(t, err.Error(), "that of worker ID 3, and the host's name says 4")
-	f, err = Ordinal("shardid-3", 32).Open(o, time.Minute) // it is not locked by the one that was refused
+	f, err = Ordinal("shardid-3", 32).Open(o) // it is not locked by the one that was refused
 	check.Must(t, err)
 	closeFile(t, f)
-	f, err = Ordinal("shardid", 32).Open(o, time.Minute) // its Acquire says what is wrong
+	f, err = Ordinal("shardid", 32).Open(o) // its Acquire says what is wrong
 	check.Must(t, err)
 	closeFile(t, f)
 }

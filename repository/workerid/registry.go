@@ -149,7 +149,7 @@ func (r Registry) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 }
 
 // Release gives the lease up: the same identity may follow at once, above its Reserved, the last time
-// issued; others follow at and above its Expires. A lost lease is no error.
+// issued; others follow at and above its Expires. Errors: those of Renew.
 func (r Registry) Release(ctx context.Context, lease model.Lease) error {
 	_, err := r.store.Edit(ctx, lease, func(s Slot) (Record, error) {
 		if !s.HeldBy(lease.Owner) || s.Ended {
@@ -157,9 +157,6 @@ func (r Registry) Release(ctx context.Context, lease model.Lease) error {
 		}
 		return s.Released(lease), nil
 	})
-	if errors.Is(err, model.ErrLeaseLost) {
-		return nil
-	}
 	return err
 }
 

@@ -70,7 +70,6 @@ func testRelease(t *testing.T, b Backend) {
 	lease = Renew(t, r, lease, now(lease)-minute, now(lease)+hour)
 	release(t, r, lease, issued)
 	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
-	release(t, r, lease, issued) // no error
 	wantAfter(t, follow(t, b.New(t), successor(lease.Owner), lease), issued, now(lease))
 }
 
@@ -83,7 +82,6 @@ func testTakenOver(t *testing.T, b Backend) {
 	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
 	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
 	WantLost(t, old, With(lease, reserved, reserved))
-	release(t, old, lease, reserved)
 	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
 	if third := Acquire(t, b.New(t), Owner(7)); third.WorkerID == lease.WorkerID {
 		t.Errorf("worker ID %d was given to a third owner", lease.WorkerID)

@@ -125,7 +125,7 @@ func release(t *testing.T, r Registry, lease model.Lease, reserved int64) {
 	}
 }
 
-// WantLost wants ErrLeaseLost, if need be after a reconnect.
+// WantLost wants ErrLeaseLost, if need be after a reconnect, and of a release, too.
 func WantLost(t testing.TB, r Registry, lease model.Lease) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -133,6 +133,7 @@ func WantLost(t testing.TB, r Registry, lease model.Lease) {
 		var store *model.StoreError
 		switch {
 		case errors.Is(err, model.ErrLeaseLost):
+			check.Is(t, r.Release(t.Context(), lease), model.ErrLeaseLost, "released")
 			return
 		case !errors.As(err, &store) || time.Since(began) > time.Minute:
 			t.Fatalf("renew of a lost lease: %v, want %v", err, model.ErrLeaseLost)

@@ -1,9 +1,8 @@
 /* The claims of worker IDs in the database, when instances use two registries that know nothing of each other.  Each
    registry gives the same worker ID; lease.pml has what one of them does alone.  The time in an ID is the fence: a
-   claim says up to which time an instance may issue.  A term begins above the claims of the other registry, once the
-   database's clock says that they have ended.  Its claim is made longer only while no claim of the other registry lies
-   above its beginning.  It issues, and its worker file lets a later life issue, only as far as the claim that is
-   stored.
+   claim is a row that says up to which time an instance may issue.  A term begins above the claims of the other
+   registry, once the database's clock says that they have ended, and closes their rows.  A term whose row is closed has
+   ended.  It issues, and its worker file lets a later life issue, only as far as the claim that is stored.
    World: an instance for each registry, with a worker file or without.  At each step it reaches its registry and the
    database, or one of them, or none; it is killed, stopped in order, started again with its folder or without it.  At
    each step its clock and that of the database read anything: the promise rests on no clock.
@@ -24,8 +23,11 @@
 
 #define file ((FILES >> me & 1) != 0)
 #define other (1 - me)
-/* The database: up to when instances of a registry may issue.  The registries: the bounds of the worker ID. */
+/* The database: up to when instances of a registry may issue, and whether the row of the life that runs is open.
+   The registries: the bounds of the worker ID. */
 byte claim[2], res[2], exp[2];
+bit row[2];
+bit claimed[2];                  /* that life knows that there was one */
 /* The instances: present term, 0 none; bounds; the claim that is stored, as far as they know. */
 byte term[2], after[2], upto[2], ends[2], known[2];
 byte fres[2], fexp[2];           /* worker files */
@@ -38,7 +40,7 @@ inline blink() { clock = 0; dnow = 0; k = 0 }
 inline reserve() {               /* all times above After up to upto are the term's */
   k = after[me] + 1;
   do :: k <= upto[me] -> assert(owner[k] == 0 || owner[k] == term[me]); owner[k] = term[me]; k++ :: else -> break od }
-inline lose() { term[me] = 0; after[me] = 0; upto[me] = 0; ends[me] = 0; known[me] = 0 }
+inline lose() { row[me] = 0; claimed[me] = 0; term[me] = 0; after[me] = 0; upto[me] = 0; ends[me] = 0; known[me] = 0 }
 inline disown() { atmost(fexp[me], fres[me]); lose() }
 inline begin(from) { terms++; term[me] = terms; after[me] = from; upto[me] = from; ends[me] = 0 }
 
@@ -47,18 +49,19 @@ inline begin(from) { terms++; term[me] = terms; after[me] = from; upto[me] = fro
 #else
 #define ahead true
 #endif
-#ifdef NO_LOOK                   /* one that has not ended is made longer without a look at the others */
-#define alone (claim[me] > dnow || claim[other] <= after[me])
-#else
-#define alone (claim[other] <= after[me])
-#endif
 #ifdef NO_ENDED
 #define ended true
 #else
 #define ended (claim[other] <= dnow)
 #endif
 
-inline store() { if :: ahead -> upmost(claim[me], clock + E) :: else fi; upmost(known[me], clock + E) }
+inline raise() { if :: ahead -> upmost(claim[me], clock + E) :: else fi; upmost(known[me], clock + E) }
+inline first() {                 /* the first claim of a term */
+  row[me] = ahead; claimed[me] = 1; raise()
+#ifndef NO_CLOSING
+  ; row[other] = 0
+#endif
+}
 
 inline want(most) {              /* reserves time up to most, and no further than the claim that is stored */
   k = clock + A; atmost(k, most);
@@ -83,10 +86,22 @@ inline renew() {
   upmost(ends[me], clock + E); want(MOST - 1); upmost(ends[me], upto[me]);
   upmost(res[me], upto[me]); upmost(exp[me], ends[me]); keep() }
 
+/* A claim of a term that has begun: longer, or its first. */
+inline claims() {
+  if
+#ifdef NO_ROW                    /* whoever has claimed before goes on, whatever became of its row */
+  :: claimed[me] -> raise()
+#else
+  :: row[me] -> raise()
+#endif
+  :: else ->
+     if :: !claimed[me] && ended && claim[other] <= after[me] -> first() :: else -> disown() fi
+  fi }
+
 proctype instance(byte me) {
   byte k, clock, dnow;
 end: do
-  /* begins by its registry, with the database */
+  /* begins by its registry, with the database; or with the claim that its file has of the life before */
   :: atomic { term[me] == 0 && terms < TERMS -> look();
        if
        :: ended ->
@@ -94,20 +109,19 @@ end: do
 #ifndef NO_ABOVE
           upmost(k, claim[other]);
 #endif
-          begin(k); store()
+          begin(k); first()
        :: else
        fi; blink() }
+  :: d_step { term[me] == 0 && fexp[me] > fres[me] && terms < TERMS ->
+       k = res[me]; upmost(k, fres[me]); begin(k); known[me] = fexp[me]; k = 0 }
   /* renews with its registry and the database, or with its registry alone */
-  :: atomic { term[me] != 0 -> look(); if :: alone -> store(); renew() :: else -> disown() fi; blink() }
+  :: atomic { term[me] != 0 -> look(); claims(); if :: term[me] != 0 -> renew() :: else fi; blink() }
   :: atomic { term[me] != 0 -> look(); renew(); blink() }
   /* goes on by its file, with the database or without */
   :: atomic { term[me] != 0 && file && ends[me] != 0 -> look();
-       if :: alone -> store(); want(ends[me]); note() :: else -> disown() fi; blink() }
-  :: atomic { term[me] != 0 && file && ends[me] != 0 -> look();
-       want(ends[me]); note(); blink() }
-  /* starts from its file, while its registry cannot be reached, with the database or without */
-  :: d_step { term[me] == 0 && fexp[me] > fres[me] && terms < TERMS && claim[other] <= fres[me] ->
-       begin(fres[me]); ends[me] = fexp[me]; known[me] = fexp[me] }
+       claims(); if :: term[me] != 0 -> want(ends[me]); note() :: else fi; blink() }
+  :: atomic { term[me] != 0 && file && ends[me] != 0 -> look(); want(ends[me]); note(); blink() }
+  /* starts from its file, while its registry cannot be reached */
   :: d_step { term[me] == 0 && fexp[me] > fres[me] && terms < TERMS ->
        begin(fres[me]); ends[me] = fexp[me]; known[me] = fexp[me] }
   :: d_step { term[me] != 0 -> lose() }                        /* is killed */

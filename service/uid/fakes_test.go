@@ -123,7 +123,6 @@ func kept(t testing.TB, nodes worker.Registry, change func(*Options)) *Service {
 	k.Keeper = worker.New(worker.Options{
 		Condition: Condition, Mode: "node", Registry: nodes, Generator: s, Reserve: s.Reserve,
 		Layout: func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
-		Claim:  func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) { return model.ClaimGrant{}, nil },
 		TTL:    worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
 		Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: opts.Now,
 	})

@@ -2,86 +2,80 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"shardid/model"
 )
 
-const (
-	// claimTimeout bounds each call of the database: what is reserved outlasts it.
-	claimTimeout = time.Second
-	// watch is how long a start watches the claims before it takes those of another
-	// registry that have ended for given up. A holder that continues without the database
-	// tries it more often, so that it renews its claim before that.
-	watch = 10 * time.Second
-)
+// claimTimeout bounds each call of the database: what is reserved outlasts it.
+const claimTimeout = time.Second
 
-// claimRegistry tells the database that IDs of the lease may be issued up to until. While the
-// database is unreachable a term continues whose claim had not ended when that began: no
-// other instance can have made one since. Else one may have, and the error is
-// model.ErrRegistryInUse.
-func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
+// claim stores in the database that IDs of the lease may be issued until Expiry from now, before they may: k.bound.
+// It fails when another registry is in use, or was while this claim had ended.
+func (k *Keeper) claim(ctx context.Context, lease model.Lease) (model.ClaimGrant, error) {
+	if k.opts.Claim == nil {
+		k.bound = math.MaxInt64
+		return model.ClaimGrant{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	wall, mono := k.opts.Now()
-	// The clock that went further counts: one stands while a machine sleeps, and the other may be set.
-	gap := max(mono-k.askedMono, time.Duration(wall-k.askedWall))
-	k.askedMono, k.askedWall = mono, wall
-	if k.watching == nil || gap > watch/2 {
-		k.watching = &mono
+	until := k.claimed.Until + 1 // a clock that has left the registry's says nothing
+	if wall, mono := k.opts.Now(); k.jumped(wall, mono) == nil {
+		until = max(until, millis(wall)+(k.opts.Expiry+model.ClaimAhead).Milliseconds())
 	}
-	unbroken := k.held && k.lease.Registry == lease.Registry &&
-		(millis(wall) < max(k.claimed.Until, k.lease.Expires) || k.unclaimed && gap < watch)
 	c := model.WorkerClaim{
-		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID,
-		Until:   until + model.ClaimAhead.Milliseconds(),
-		Watched: unbroken || mono-*k.watching >= watch,
+		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until,
+		First: k.claimed.Registry != lease.Registry,
 	}
 	grant, err := k.opts.Claim(ctx, c)
-	if !isAway(err) {
-		k.unclaimed = false
-		if err == nil {
-			k.claimed = c
-		}
+	if err != nil {
 		return grant, err
 	}
-	k.watching = nil
-	if k.held && !unbroken {
-		// It is no error of the store, which would be a matter of waiting.
-		const ended = "%w, for all that is known: the claim had ended before the database was unreachable: %v"
-		return grant, fmt.Errorf(ended, model.ErrRegistryInUse, err)
+	k.claimed = c
+	if k.held && grant.After > k.lease.After {
+		return grant, fmt.Errorf("%w: another one was, since this instance began", model.ErrRegistryInUse)
 	}
-	if !k.unclaimed {
-		k.unclaimed = true
-		k.opts.Log.Warn("the database is unreachable, so that it does not know that this worker ID is in use: "+
-			"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error",
-			err)
-	}
-	return grant, err
+	k.bound = until - model.ClaimAhead.Milliseconds()
+	return grant, nil
 }
 
-// claimFirst makes the claim without which a lease is not taken. Only a claim of the
-// life before, which the database still has, can stand in for it while that is unreachable.
-// What the database has forgotten of the others' claims counts as forgotten by the
-// registry.
+// claimFirst makes the claim without which a lease is not taken. While the database is unreachable, the claim of the
+// life before stands in for it, as far as the file knows it. What the database has forgotten of the others' claims
+// counts as forgotten by the registry. A registry without a clock goes by the database's, and remembers what the file
+// does.
 func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
 	wall, _ := k.opts.Now()
-	until := millis(wall) + Ahead.Milliseconds()
-	if k.file != nil {
-		until = millis(wall) + k.opts.Expiry.Milliseconds()
+	old, stored := k.stored()
+	grant, err := k.claim(ctx, *lease)
+	k.others = grant.After
+	if isAway(err) && stored && old.Registry == lease.Registry && old.Expires > millis(wall) {
+		k.others = old.Reserved
+		if !k.held {
+			k.bound = old.Expires
+		}
+		return nil
 	}
-	grant, err := k.claimRegistry(ctx, *lease, until)
-	if isAway(err) {
-		if old, ok := k.stored(); ok && old.Registry == lease.Registry && old.Expires > millis(wall) {
-			return nil
+	if err != nil || grant.Now == 0 {
+		return err
+	}
+	if lease.ServerTime == 0 {
+		lease.ServerTime = grant.Now
+		if stored && old.WorkerID == lease.WorkerID && old.Registry == lease.Registry {
+			lease.After = old.Reserved
+		} else {
+			lease.KeptSince = grant.Now
+		}
+		if err := k.markTime(grant.Now, wall); err != nil {
+			return err
 		}
 	}
-	if err == nil && lease.ServerTime > 0 {
+	if k.claimed.First {
 		lease.KeptSince = max(lease.KeptSince, lease.ServerTime-grant.Kept.Milliseconds())
 	}
-	k.others = grant.After
-	return err
+	return nil
 }
 
 // unclaim lowers the claim of a term that has ended to what was issued in it, or to
@@ -94,10 +88,15 @@ func (k *Keeper) unclaim(ctx context.Context) error {
 	defer cancel()
 	c := k.claimed
 	old, _ := k.stored()
+	c.First = false
 	c.Until = min(c.Until, max(k.opts.Generator.LastIssued(), k.lease.After, old.Expires)+1)
-	if _, err := k.opts.Claim(ctx, c); isAway(err) {
+	_, err := k.opts.Claim(ctx, c)
+	if isAway(err) {
 		return err
 	}
 	k.claimed = model.WorkerClaim{}
+	if errors.Is(err, model.ErrLeaseLost) {
+		return k.disown()
+	}
 	return nil
 }

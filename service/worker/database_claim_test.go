@@ -1,9 +1,8 @@
 package worker
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,11 +21,12 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 			l.mustStep()
 			c, until := m.lastClaim(), l.lease.Expires
 			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs ||
-				c.Until < until+model.ClaimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
+				c.Until < until+model.ClaimAhead.Milliseconds() || l.lease.Reserved >= until {
 				t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
 			}
 			m.clock.pass(every)
 		}
+		check.Equal(t, m.claims[0].First, true, "the first is one")
 		l.issues("claimed")
 		check.Must(t, l.release(t.Context()))
 		bound := l.gen.LastIssued()
@@ -38,22 +38,16 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 }
 
 // A start beside instances of another registry waits, and says for whom; then it
-// starts above all that they may have issued. It has not watched them while the database was unreachable, for which
-// nobody could make a claim.
+// starts above all that they may have issued.
 func TestAStartWaitsForAnotherRegistry(t *testing.T) {
 	withAndWithoutFile(t, func(t *testing.T, m *machine) {
 		l := m.boot()
-		const unreachable = 5
-		for i := range 20 {
-			m.claim = errInUse
-			if i == unreachable {
-				m.claim = errAway
-			}
+		m.claim = errInUse
+		for range 20 {
 			err := l.steps()
-			if !errors.Is(err, m.claim) || i != unreachable && !strings.Contains(err.Error(), "confirm --registry") {
-				t.Fatal(err)
-			}
-			check.Equal(t, m.lastClaim().Watched, i >= unreachable+1+10, "watched after", i, "s")
+			check.Is(t, err, model.ErrRegistryInUse)
+			check.Has(t, fmt.Sprint(err), "confirm --registry")
+			check.Equal(t, m.lastClaim().First, true, "first")
 			m.clock.pass(retry)
 		}
 		l.refuses("others may issue", model.ErrNoLease)
@@ -64,18 +58,25 @@ func TestAStartWaitsForAnotherRegistry(t *testing.T) {
 	})
 }
 
-// An instance whose claim has ended, as the database was unreachable, stops when others have
-// moved to another registry meanwhile; its file is not gone on with.
+// An instance whose claim was closed, as others have moved to another registry, stops, and its file is not gone on
+// with. It begins above what they may have issued.
 func TestAnotherRegistryEndsTheTerm(t *testing.T) {
-	m, l := withFile(t).serving()
-	l.issues("before")
-	m.clock.pass(every)
-	m.claim = errInUse
-	check.Is(t, l.steps(), model.ErrRegistryInUse)
-	l.refuses("others may issue", model.ErrNoLease)
-	if f := m.folder.lease; f.Expires > f.Reserved {
-		t.Errorf("the file may still continue, up to %+d ms", f.Expires-someday)
-	}
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		_, l := m.serving()
+		l.issues("before")
+		m.clock.pass(every)
+		m.claim = model.ErrLeaseLost
+		check.Is(t, l.steps(), model.ErrLeaseLost)
+		l.refuses("others may issue", model.ErrNoLease)
+		if m.folder != nil && m.folder.lease.Expires > m.folder.lease.Reserved {
+			t.Errorf("the file may still continue, up to %+d ms", m.folder.lease.Expires-someday)
+		}
+		m.clock.pass(retry)
+		m.claim, m.grant.After = nil, someday+20_000
+		l.mustStep()
+		check.Equal(t, m.claims[len(m.claims)-2].First, true, "a first claim")
+		l.startsAfter(someday + 20_000)
+	})
 }
 
 // A file that continues without its registry keeps its claim, and ends when others have
@@ -85,12 +86,12 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 	m.registry.fail(errAway)
 	m.clock.pass(every)
 	_ = l.steps()
-	if c := m.lastClaim(); len(m.claims) != 3 || c.Until <= l.lease.Expires || !c.Watched {
+	if c := m.lastClaim(); len(m.claims) != 3 || c.Until <= l.lease.Expires || c.First {
 		t.Errorf("%d claims, the last is %+v", len(m.claims), c)
 	}
 	l = m.boot()
 	_ = l.steps()
-	if c := m.lastClaim(); c.Token != l.owner.Token || c.Registry != "test 1" || !c.Watched {
+	if c := m.lastClaim(); c.Token != l.owner.Token || c.Registry != "test 1" || !c.First {
 		t.Errorf("a life that began with the file claims %+v", c)
 	}
 	m.claim = errInUse
@@ -119,22 +120,48 @@ func TestAFileIsClaimedBeforeItIsUsed(t *testing.T) {
 	}
 }
 
+// While the database is unreachable an instance issues as far as the claim that is stored, and its file lets a later
+// life issue no further.
 func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
-	m, l := withFile(t).serving()
-	m.claim = errAway
-	l.goesOn(2 * time.Minute)
-	l.issues("it continues")
-	check.Equal(t, strings.Count(l.log.String(), "the database is unreachable"), 1, "lines about it in", l.log)
-	if c := m.lastClaim(); !c.Watched {
-		t.Error("a holder does not watch others")
-	}
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		_, l := m.serving()
+		end := m.lastClaim().Until - model.ClaimAhead.Milliseconds()
+		m.claim = errAway
+		for m.clock.wall.Load() < end {
+			l.issues("it continues")
+			if f := m.folder; f != nil && f.lease.Expires > end {
+				t.Fatalf("the file may continue up to %+d ms", f.lease.Expires-end)
+			}
+			m.clock.pass(time.Second)
+			err := l.steps()
+			if near := m.clock.wall.Load()+Ahead.Milliseconds() >= end; near != (err != nil) {
+				t.Fatalf("%+d ms before the end of its claim: %v", end-m.clock.wall.Load(), err)
+			}
+		}
+		l.refuses("its claim has ended", model.ErrNoLease)
+		l.looks("its claim has ended", StateWaiting, theirs, "connection refused")
+		m.claim = nil
+		l.mustStep()
+		l.issues("the database is back")
+	})
+}
 
-	l = m.boot() // a crash
+// At a start without the database the claim of the life before stands, for its registry, and as far as it goes.
+func TestTheClaimOfTheLifeBefore(t *testing.T) {
+	m, _ := withFile(t).serving()
+	end := m.folder.lease.Expires
+	m.claim = errAway
+	l := m.boot()
 	m.clock.pass(pastIt)
 	l.mustStep()
-	l.issues("the claim of the life before stands")
+	l.issues("it stands")
+	l.goesOn(time.Duration(end-m.clock.wall.Load()) * time.Millisecond)
+	if l.lease.Reserved >= end {
+		t.Errorf("reserved %+d ms beyond the claim", l.lease.Reserved-end)
+	}
 
-	m.registry.identity = "test 2"
+	m, _ = withFile(t).serving()
+	m.claim, m.registry.identity = errAway, "test 2"
 	l = m.boot()
 	check.Is(t, l.steps(), errAway, "on another registry")
 	if l.held && !l.offline {
@@ -156,43 +183,39 @@ func TestForgottenClaimsAreDoubted(t *testing.T) {
 	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
 }
 
-// A claim that ended while others could claim stands for nothing, once the database is unreachable: they may have moved
-// to another registry since.
-func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
-	for name, end := range map[string]func(*machine, *life){
-		"cut off from the registry, while others claim": func(m *machine, l *life) {
-			m.registry.fail(errAway)
-			l.goesOn(testExpiry + model.ClaimAhead + 2*every)
-			m.registry.fail(nil)
-		},
-		"asleep, while the database came back and went": func(m *machine, l *life) {
-			m.claim = errAway
-			l.goesOn(every)
-			m.clock.suspend(testExpiry + model.ClaimAhead)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m, l := withFile(t).serving()
-			end(m, l)
-			m.claim = errAway
-			check.Is(t, l.steps(), model.ErrRegistryInUse)
-			l.refuses("others may issue", model.ErrNoLease)
-		})
+// A registry without a clock goes by the database's, and remembers what the file does: without one, an earlier life may
+// have issued what its clock let it reserve.
+func TestARegistryWithoutAClock(t *testing.T) {
+	boot := func(t *testing.T, m *machine) *life {
+		t.Helper()
+		return m.boot(func(o *Options) { o.Registry = clockless{m.registry} })
 	}
+	m := withFile(t)
+	l := boot(t, m)
+	l.mustStep()
+	l.startsAfter(someday + Ahead.Milliseconds() + testOffset.Milliseconds())
+	reserved := m.folder.lease.Reserved
+	l = boot(t, m)
+	l.mustStep()
+	l.startsAfter(reserved)
+	m.clock.set(-2 * testOffset)
+	check.Is(t, l.steps(), ErrClockOff, "renewed")
+	l = boot(t, m)
+	check.Is(t, l.steps(), ErrClockOff, "started")
+	l.refuses("a clock that is off", model.ErrNoLease)
 }
 
-// A claim that was made anew, as it had ended, shows what others did meanwhile.
-func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
-	m, l := fileless(t).serving()
-	l.issues("before")
-	m.clock.pass(every)
-	m.grant.After = someday + 1000
-	check.Is(t, l.steps(), model.ErrLeaseLost)
-	l.refuses("before it is taken anew", model.ErrNoLease)
-	m.clock.pass(retry)
-	l.mustStep()
-	l.issues("above what others did")
+// clockless is a registry that knows no time and keeps nothing.
+type clockless struct{ *registry }
+
+func (r clockless) Acquire(_ context.Context, o model.Owner) (model.Lease, error) {
+	return model.Lease{WorkerID: theirs, Owner: o, Registry: r.identity}, nil
 }
+func (clockless) Renew(_ context.Context, l model.Lease) (model.Lease, error) {
+	l.ServerTime = 0
+	return l, nil
+}
+func (clockless) Release(context.Context, model.Lease) error { return nil }
 
 // The file of another registry does not vouch for what this one has forgotten.
 func TestTheFileVouchesForItsRegistryOnly(t *testing.T) {

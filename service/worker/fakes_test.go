@@ -157,10 +157,11 @@ func (r *registry) Release(ctx context.Context, lease model.Lease) error {
 	if err := r.call(ctx, "release"); err != nil {
 		return err
 	}
-	r.releases = append(r.releases, lease)
-	if r.row.Owner == lease.Owner {
-		r.row.Owner.Token, r.row.Reserved, r.row.Expires = "", lease.Reserved, lease.Expires
+	if r.row.Owner != lease.Owner {
+		return model.ErrLeaseLost
 	}
+	r.releases = append(r.releases, lease)
+	r.row.Owner.Token, r.row.Reserved, r.row.Expires = "", lease.Reserved, lease.Expires
 	return nil
 }
 
@@ -281,6 +282,7 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 				f()
 			}
 			m.claims = append(m.claims, c)
+			m.grant.Now = m.clock.server.Load()
 			return m.grant, m.claim
 		},
 		Log: slog.New(slog.NewTextHandler(l.log, nil)),

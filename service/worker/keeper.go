@@ -54,7 +54,7 @@ const (
 	Forever = 100 * 365 * 24 * time.Hour
 )
 
-// Options of a Keeper. Condition, Registry, Generator, Layout, Claim, Reporter, Log and
+// Options of a Keeper. Condition, Registry, Generator, Layout, Reporter, Log and
 // Now are required.
 type Options struct {
 	Condition string // the name under which it reports
@@ -71,11 +71,12 @@ type Options struct {
 	// long IDs may have been issued; with record it is recorded now unless it was. Errors:
 	// model.ErrLayoutChanged, *model.StoreError.
 	Layout func(ctx context.Context, record bool) (age time.Duration, recorded bool, err error)
-	// Claim tells the database until when IDs may be issued, and with which registry.
-	// Errors: model.ErrRegistryInUse when others claim another registry,
-	// *model.StoreError.
+	// Claim tells the database until when IDs may be issued, and with which registry; nil where
+	// there is no other registry. Errors: model.ErrRegistryInUse when others claim another
+	// registry, model.ErrLeaseLost when they did meanwhile, *model.StoreError.
 	Claim func(context.Context, model.WorkerClaim) (model.ClaimGrant, error)
-	// Expiry is how long an instance with a file continues without its registry, at least twice Ahead.
+	// Expiry is how long an instance continues without the database, and with a file without its
+	// registry; at least twice Ahead.
 	Expiry time.Duration
 	// TTL is how long the registry holds a lease without a file for its owner, from
 	// the start of the call that renewed it; Forever where it ends with what is reserved.
@@ -120,15 +121,9 @@ type Keeper struct {
 	// layoutSince is since when, by the monotonic clock, IDs may have been issued; nil
 	// while the database has not said that.
 	layoutSince *time.Duration
-	claimed     model.WorkerClaim // as stored in the database; zero without one
+	claimed     model.WorkerClaim // as stored in the database by this process; zero without one
+	bound       int64             // IDs carry an earlier time, Unix ms, as a claim that is stored says
 	others      int64             // up to when other registries' instances may have issued, Unix ms
-	unclaimed   bool              // the database was unreachable when the claim was due
-	// askedMono and askedWall are when the database was asked last, by either clock.
-	askedMono time.Duration
-	askedWall int64
-	// watching is since when, by the monotonic clock, the database has answered every
-	// claim, and was asked all the time; nil before it did.
-	watching *time.Duration
 }
 
 // New starts nothing.
@@ -209,7 +204,7 @@ func (k *Keeper) giveBack(ctx context.Context) error {
 	lease.Reserved = max(k.opts.Generator.LastIssued(), lease.After)
 	lease.Expires = lease.Reserved
 	if k.file == nil || !k.allowed {
-		return k.opts.Registry.Release(ctx, lease)
+		return k.giveUp(ctx, lease)
 	}
 	// Long enough for a restart to find its ID while the registry is unreachable.
 	wall, _ := k.opts.Now()
@@ -218,7 +213,16 @@ func (k *Keeper) giveBack(ctx context.Context) error {
 	if err != nil || k.offline {
 		return err
 	}
-	return k.opts.Registry.Release(ctx, lease)
+	return k.giveUp(ctx, lease)
+}
+
+// giveUp releases a lease. A file does not go on with one that turns out to be another's.
+func (k *Keeper) giveUp(ctx context.Context, lease model.Lease) error {
+	err := k.opts.Registry.Release(ctx, lease)
+	if errors.Is(err, model.ErrLeaseLost) {
+		return k.disown()
+	}
+	return err
 }
 
 // Missing says why there is no worker ID, or no more time of it; "" when nothing is known.

@@ -105,6 +105,24 @@ func TestARefusedStartGivesNothingAwayThatTheFileHolds(t *testing.T) {
 	check.Equal(t, m.folder.lease.Reserved, file.Reserved, "what the file reserves")
 }
 
+// A stop that finds its worker ID given away, or its claim closed, takes the right away to continue from the file.
+func TestAStopThatFindsItsWorkerIDGone(t *testing.T) {
+	for name, lose := range map[string]func(*machine){
+		"given away":   func(m *machine) { m.registry.give(someday) },
+		"claim closed": func(m *machine) { m.claim = model.ErrLeaseLost },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, l := withFile(t).serving()
+			lose(m)
+			check.Must(t, l.release(t.Context()))
+			m.registry.fail(errAway)
+			l = m.boot()
+			check.Is(t, l.steps(), errAway)
+			l.refuses("from the file", model.ErrNoLease)
+		})
+	}
+}
+
 // A lease that was lost is taken anew at once, and what continues in the file is confirmed, unless another had it.
 func TestItsWorkerIDAgain(t *testing.T) {
 	served := func(t *testing.T) (*machine, *life) {

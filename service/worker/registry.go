@@ -23,7 +23,7 @@ type Registry interface {
 	Renew(ctx context.Context, lease model.Lease) (model.Lease, error)
 	// Release gives the lease up: it stores its Reserved, the last time issued, and
 	// its Expires, before which only the same identity may follow, both as given.
-	// Releasing a lost lease is no error. Errors: *model.StoreError.
+	// Errors: those of Renew.
 	Release(ctx context.Context, lease model.Lease) error
 }
 

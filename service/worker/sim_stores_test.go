@@ -181,24 +181,31 @@ func (d *simDB) claim(i *instance, c model.WorkerClaim) (grant model.ClaimGrant,
 	}
 	defer d.w.interleave(i)
 	if d.w.mutant == noClaims {
-		return model.ClaimGrant{Kept: math.MaxInt64}, nil
+		return model.ClaimGrant{Now: d.w.now, Kept: math.MaxInt64}, nil
 	}
-	own, now := d.claims[c.Token], d.w.now
-	if own.Registry != c.Registry || own.Until <= now {
+	now := d.w.now
+	grant.Now = now
+	own, open := d.claims[c.Token]
+	if !c.First && (!open || own.Registry != c.Registry || d.since > simStart && own.Until <= d.since) {
+		d.w.note("%s may not keep %q", i, c.Registry)
+		return grant, model.ErrLeaseLost
+	}
+	if c.First {
 		grant.Kept = time.Duration(now-d.since) * time.Millisecond
-		var other model.WorkerClaim
 		for _, o := range d.claims {
-			if o.Registry != c.Registry && o.Token != c.Token && o.Until > other.Until {
-				other = o
+			if o.Registry != c.Registry && o.Token != c.Token {
+				grant.After = max(grant.After, o.Until)
 			}
 		}
-		grant.After = other.Until
-		switch {
-		case c.Until <= now:
-			return grant, nil
-		case other.Until > now || other.Until > 0 && !c.Watched:
-			d.w.note("%s may not claim %q: %q until %d", i, c.Registry, other.Registry, other.Until-simStart)
+		if grant.After > now {
+			d.w.note("%s may not claim %q: another one until %d", i, c.Registry, grant.After-simStart)
 			return grant, model.ErrRegistryInUse
+		}
+		for token, o := range d.claims {
+			if o.Registry != c.Registry && o.Token != c.Token && d.w.mutant != claimsStayOpen {
+				delete(d.claims, token)
+				d.claims["closed "+token] = o
+			}
 		}
 	}
 	d.claims[c.Token] = c

@@ -31,16 +31,17 @@ func simulation() simtest.Simulation[mutant] {
 		Worlds: 10_000, Seeds: 30_000,
 		Least: map[string]float64{"IDs": 100},
 		Mutants: map[mutant]uint64{
-			noBound:         1,
-			noAfter:         55,
-			reportsInstead:  216,
-			trustsItself:    941,
-			leafFallback:    55,
-			noVouch:         420,
+			noBound:         2,
+			noAfter:         9,
+			reportsInstead:  6,
+			trustsItself:    345,
+			leafFallback:    106,
+			noVouch:         9,
 			serverIgnored:   908,
 			recordBelieved:  1412,
-			noDoubt:         592,
+			noDoubt:         9,
 			noClaims:        23,
+			claimsStayOpen:  287,
 			noWait:          9,
 			addressBelieved: 111,
 		},
@@ -82,6 +83,7 @@ const (
 	recordBelieved  mutant = "a database that is a copy has the first record of a layout"
 	noDoubt         mutant = "what a registry has forgotten is not waited for"
 	noClaims        mutant = "nobody claims what a registry's lease is used for"
+	claimsStayOpen  mutant = "a claim that has ended is made longer, although another registry is in use"
 	noWait          mutant = "no majority: a deposed server of the registry gives leases"
 	addressBelieved mutant = "whoever comes from an address is the one that came from it before"
 )

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,16 +52,23 @@ func (k *Keeper) advance(ctx context.Context) error {
 	}
 	if !k.held || k.offline {
 		if err := k.acquire(ctx); err != nil {
-			return k.withoutRegistry(ctx, err)
+			return k.endRefused(k.withoutRegistry(ctx, err))
 		}
 	}
 	if err := k.admit(ctx); err != nil {
 		return err
 	}
-	err := k.renew(ctx)
-	if errors.Is(err, model.ErrLeaseLost) || errors.Is(err, model.ErrRegistryInUse) {
-		k.end(err)
-		return errors.Join(err, k.disown())
+	return k.endRefused(k.renew(ctx))
+}
+
+// endRefused ends the term when a store has answered that the worker ID is not ours.
+func (k *Keeper) endRefused(err error) error {
+	for _, refusal := range []error{model.ErrLeaseLost, model.ErrRegistryInUse, model.ErrAddressTaken,
+		model.ErrNoWorkerID} {
+		if errors.Is(err, refusal) {
+			k.end(err)
+			return errors.Join(err, k.disown())
+		}
 	}
 	return err
 }
@@ -148,7 +156,7 @@ func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 		lease.Reserved = max(lease.After, old.Reserved)
 		lease.Expires = max(lease.Reserved, old.Expires)
 	}
-	return k.opts.Registry.Release(ctx, lease)
+	return k.giveUp(ctx, lease)
 }
 
 // beginTerm begins the term of a lease that the registry gave.
@@ -201,6 +209,10 @@ func (k *Keeper) end(reason error) {
 // then only asks for the registry's time, which may be what moved.
 func (k *Keeper) renew(ctx context.Context) error {
 	wall, mono := k.opts.Now()
+	grant, unclaimed := k.claim(ctx, k.lease)
+	if unclaimed != nil && !isAway(unclaimed) {
+		return unclaimed
+	}
 	want := k.next(millis(wall))
 	if k.jumped(wall, mono) != nil {
 		want.Reserved, want.Expires = k.lease.Reserved, max(k.lease.Reserved, k.lease.Expires)
@@ -209,12 +221,13 @@ func (k *Keeper) renew(ctx context.Context) error {
 	got, err := k.opts.Registry.Renew(call, want)
 	cancel()
 	if isAway(err) && k.file != nil {
-		return k.reserveInFile(ctx, err)
+		return k.reserveInFile(err)
 	}
 	if err != nil {
 		return err
 	}
-	if err := k.markTime(got.ServerTime, wall); err != nil {
+	want.ServerTime = cmp.Or(got.ServerTime, grant.Now)
+	if err := k.markTime(want.ServerTime, wall); err != nil {
 		return err
 	}
 	if k.lapsed(got) {
@@ -222,14 +235,6 @@ func (k *Keeper) renew(ctx context.Context) error {
 			model.ErrLeaseLost)
 	}
 	k.confirmed = got.Reserved
-	want.ServerTime = got.ServerTime
-	grant, err := k.claimRegistry(ctx, want, want.Expires)
-	switch {
-	case err != nil && !isAway(err):
-		return err
-	case grant.After > k.lease.After:
-		return fmt.Errorf("%w: its claim had ended, and others used another registry meanwhile", model.ErrLeaseLost)
-	}
 	// The registry may hold more, from a call that failed. The generator gets what was asked for.
 	trust := mono + k.opts.TTL - margin
 	if k.file != nil {
@@ -244,7 +249,10 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if k.allowed {
 		k.opts.Generator.Extend(want.Reserved, trust)
 	}
-	return nil
+	if k.bound > millis(wall)+Ahead.Milliseconds() {
+		return nil // the claim lasts until the database is back
+	}
+	return unclaimed
 }
 
 // lapsed reports whether another instance may have held the worker ID since the last
@@ -257,14 +265,14 @@ func (k *Keeper) lapsed(got model.Lease) bool {
 }
 
 // next is the lease to ask for: more time where that is due, and with a file the
-// right to continue without the registry for Expiry.
+// right to continue without the registry for Expiry, both as far as the claim that is stored.
 func (k *Keeper) next(now int64) model.Lease {
 	next := k.lease
 	next.Reported = now
-	next.Reserved = max(k.opts.Reserve(now, next.Reserved), next.Reserved)
+	next.Reserved = max(min(k.opts.Reserve(now, next.Reserved), k.bound-1), next.Reserved)
 	next.Expires = next.Reserved + 1
 	if k.file != nil {
-		next.Expires = max(now+k.opts.Expiry.Milliseconds(), next.Expires)
+		next.Expires = max(min(now+k.opts.Expiry.Milliseconds(), k.bound), next.Expires)
 	}
 	return next
 }
@@ -273,17 +281,16 @@ func (k *Keeper) next(now int64) model.Lease {
 // the file while the registry is unreachable, nothing when it answered and refused.
 func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	switch {
-	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID),
-		errors.Is(cause, model.ErrRegistryInUse):
-		k.end(cause)
-		return errors.Join(cause, k.disown())
 	case !isAway(cause), errors.Is(cause, ErrClockOff), !k.allowed:
 		k.end(cause)
 		return cause
 	case !k.held && !k.resume():
 		return cause
 	}
-	return k.reserveInFile(ctx, cause)
+	if _, err := k.claim(ctx, k.lease); err != nil && !isAway(err) {
+		return err
+	}
+	return k.reserveInFile(cause)
 }
 
 // resume begins the term of the last life's lease from the file, if no other
@@ -296,25 +303,16 @@ func (k *Keeper) resume() bool {
 		return false
 	}
 	k.begin(old)
-	k.offline = true
+	k.offline, k.bound = true, old.Expires
 	k.trust = mono + time.Duration(left)*time.Millisecond - margin
 	return true
 }
 
 // reserveInFile reserves time while the registry is unreachable, up to the bound that no other instance starts below.
-// That is claimed first, as the database may know that others use another registry by now. It returns the cause: the
-// registry is still away.
-func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
+// It returns the cause: the registry is still away.
+func (k *Keeper) reserveInFile(cause error) error {
 	if k.lease.Expires == 0 || !k.allowed {
 		return cause // the registry has promised this term nothing yet, or nobody wants IDs
-	}
-	grant, err := k.claimRegistry(ctx, k.lease, k.lease.Expires)
-	if err == nil && grant.After > k.lease.After {
-		err = fmt.Errorf("%w: its claim had ended, and others used another registry meanwhile", model.ErrRegistryInUse)
-	}
-	if errors.Is(err, model.ErrRegistryInUse) {
-		k.end(err)
-		return errors.Join(err, k.disown())
 	}
 	wall, mono := k.opts.Now()
 	if err := k.jumped(wall, mono); err != nil {
