@@ -89,11 +89,7 @@ inline renew() {
 /* A claim of a term that has begun: longer, or its first. */
 inline claims() {
   if
-#ifdef NO_ROW                    /* whoever has claimed before goes on, whatever became of its row */
-  :: claimed[me] -> raise()
-#else
   :: row[me] -> raise()
-#endif
   :: else ->
      if :: !claimed[me] && ended && claim[other] <= after[me] -> first() :: else -> disown() fi
   fi }
