@@ -214,13 +214,16 @@ func (c *Client) Queue(app uint8) *Queue {
 	return c.queues[app].Load()
 }
 
-// Segment is the source of a tag's IDs. Keep it, or ask again: it is always the same.
+// Segment is the source of a tag's IDs; of a tag with shard bits, Source.For is. Keep it, or ask again: it is always the
+// same.
 func (c *Client) Segment(tag string) *Source {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.segments[tag]
 	if s == nil {
-		s = c.addSource("/v1/segment/" + url.PathEscape(tag) + "/ids?")
+		path := "/v1/segment/" + url.PathEscape(tag) + "/ids?"
+		s = c.addSource(path)
+		s.numbers = &numbers{client: c, path: path}
 		c.segments[tag] = s
 	}
 	return s

@@ -149,3 +149,49 @@ func BenchmarkNext(b *testing.B) {
 		})
 	})
 }
+
+// The IDs of all keys come from one buffer, none twice, and each ends in the bits of its key. What answers without shard
+// bits, or with others than before, is not used.
+func TestKeys(t *testing.T) {
+	s := fake(t)
+	c := newClient(t, Options{Addrs: []string{s.URL}, Timeout: 300 * time.Millisecond})
+	orders, seen := c.Segment("orders"), map[int64]bool{}
+	for key := range uint64(3000) {
+		one, err := orders.For(key).Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := orders.ForText("tenant-7").Take(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, low := range map[int64]int64{one: int64(key % 1024), two[0]: 0x128cacca % 1024, two[1]: 0x128cacca % 1024} {
+			if id%1024 != low || seen[id>>10] {
+				t.Fatalf("ID %d of key %d", id, key)
+			}
+			seen[id>>10] = true
+		}
+	}
+	if n := s.Requests(); n > 40 {
+		t.Errorf("%d requests for 9000 IDs", n)
+	}
+	requests := s.Requests()
+	for _, err := range []error{
+		func() error { _, err := orders.ForText("007").Next(t.Context()); return err }(),
+		func() error { _, err := orders.ForText("").Take(t.Context(), 1); return err }(),
+		func() error { _, err := c.UID().For(7).Next(t.Context()); return err }(),
+	} {
+		if err == nil || s.Requests() != requests {
+			t.Errorf("%v, %d requests", err, s.Requests()-requests)
+		}
+	}
+	if id, err := c.Queue(1).Shard(64 + 26).Next(t.Context()); err != nil || id>>8&63 != 26 {
+		t.Errorf("%d, %v", id, err)
+	}
+	n := numbers{}
+	for bits, want := range []bool{false, true, false, true} {
+		if err := n.noteBits([]uint32{0, 4, 5, 4}[bits]); (err == nil) != want {
+			t.Errorf("answer %d: %v", bits, err)
+		}
+	}
+}

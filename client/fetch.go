@@ -47,8 +47,9 @@ type answer struct {
 		Count  int64 `json:"count"`
 		Stride int64 `json:"stride,string"`
 	} `json:"ranges"`
-	Lease   *lease `json:"lease"`
-	Current *int64 `json:"current,string"`
+	ShardBits uint32 `json:"shardBits"`
+	Lease     *lease `json:"lease"`
+	Current   *int64 `json:"current,string"`
 }
 
 // noCode is the code of an answer that has none.

@@ -27,7 +27,10 @@ const (
 )
 
 // Source is where IDs come from that depend on nothing else. Safe for concurrent use.
-type Source struct{ buffer *hold.Pool }
+type Source struct {
+	buffer  *hold.Pool
+	numbers *numbers // of a tag, for its keys; nil for others
+}
 
 // Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's.
 func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.Next(ctx) }
@@ -44,10 +47,100 @@ func (s *Source) Take(ctx context.Context, n int) ([]int64, error) {
 	return ids, nil
 }
 
+// For is where the IDs of a tag with shard bits come from whose remainder is that of a key: id % n == key % n for each n
+// that is a power of two up to 2^bits. All keys share one buffer.
+func (s *Source) For(key uint64) Sharded { return Sharded{numbers: s.numbers, key: key} }
+
+// ForText is For for a text, such as the name of a tenant: digits are a number, and any other text counts by its CRC-32
+// (IEEE), as MySQL's CRC32(). A text that is no key, see [idtext.ShardKey], fails when IDs are asked for.
+func (s *Source) ForText(text string) Sharded {
+	key, err := idtext.ShardKey(text)
+	return Sharded{s.numbers, key, err}
+}
+
+// Sharded is where the IDs of a tag come from for one key. Safe for concurrent use.
+type Sharded struct {
+	numbers *numbers
+	key     uint64
+	err     error // of the key
+}
+
+// Next is Source.Next.
+func (s Sharded) Next(ctx context.Context) (int64, error) {
+	p, err := s.pool()
+	if err != nil {
+		return 0, err
+	}
+	id, err := p.Next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return id | s.low(), nil
+}
+
+// Take is Source.Take.
+func (s Sharded) Take(ctx context.Context, n int) ([]int64, error) {
+	p, err := s.pool()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := (&Source{buffer: p}).Take(ctx, n)
+	for i := range ids {
+		ids[i] |= s.low()
+	}
+	return ids, err
+}
+
+// pool is the buffer, unless there is none.
+func (s Sharded) pool() (*hold.Pool, error) {
+	switch {
+	case s.err != nil:
+		return nil, fmt.Errorf("shardid: %w", s.err)
+	case s.numbers == nil:
+		return nil, errors.New("shardid: ask a Client.Segment for the IDs of a key: others have no shard bits")
+	}
+	if p := s.numbers.pool.Load(); p != nil {
+		return p, nil
+	}
+	return s.numbers.open(), nil
+}
+
+// low are the bits of the key, of which the answer that filled the buffer has said how many there are.
+func (s Sharded) low() int64 { return int64(s.key & (1<<s.numbers.bits.Load() - 1)) }
+
+// numbers are those of a tag with shard bits, before a key joins them.
+type numbers struct {
+	client *Client
+	path   string
+	pool   atomic.Pointer[hold.Pool] // nil before the first call
+	bits   atomic.Uint32             // 0 before the first answer
+}
+
+// open makes the buffer.
+func (n *numbers) open() *hold.Pool {
+	n.client.mu.Lock()
+	defer n.client.mu.Unlock()
+	if n.pool.Load() == nil {
+		n.pool.Store(n.client.addPool(fetcher{n.client, n.path + "sharded=true&", n}))
+	}
+	return n.pool.Load()
+}
+
+// noteBits takes the shard bits of an answer, which never change.
+func (n *numbers) noteBits(bits uint32) error {
+	known := n.bits.Load()
+	if bits < 1 || bits > idtext.MaxShardBits || known != 0 && bits != known {
+		return fmt.Errorf("%d shard bits, where there were %d", bits, known)
+	}
+	n.bits.Store(bits)
+	return nil
+}
+
 // fetcher fetches the IDs of one buffer: it is the source of its pool.
 type fetcher struct {
-	client *Client
-	path   string // to which parameters are added
+	client  *Client
+	path    string   // to which parameters are added
+	numbers *numbers // what is fetched are those; nil where it is IDs
 }
 
 // More implements hold.Source with one request. It is made at several replicas until one answers or
@@ -57,6 +150,9 @@ func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err erro
 	q := question{method: http.MethodPost, path: f.path + "ranges=true&count=" + strconv.Itoa(count)}
 	err = f.client.askNow(ctx, q, func(a answer) (err error) {
 		ranges, err = a.ranges(count)
+		if err == nil && f.numbers != nil {
+			err = f.numbers.noteBits(a.ShardBits)
+		}
 		return err
 	})
 	return ranges, err
@@ -64,8 +160,13 @@ func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err erro
 
 // addSource makes a source whose buffer is fetched from a path. Callers hold mu.
 func (c *Client) addSource(path string) *Source {
+	return &Source{buffer: c.addPool(fetcher{client: c, path: path})}
+}
+
+// addPool makes a buffer. Callers hold mu.
+func (c *Client) addPool(source fetcher) *hold.Pool {
 	p := hold.New(hold.Options{
-		Source: fetcher{c, path}, Lasts: heldFor, Low: fetchBelow,
+		Source: source, Lasts: heldFor, Low: fetchBelow,
 		// The caller for whom IDs are fetched takes one more.
 		Least: min(firstFetch, int64(c.opts.MaxHeld)) - 1, Most: int64(c.opts.MaxHeld) - 1,
 		// A caller waits for a fetch, whose error it gets. It may have begun while another was under way.
@@ -77,7 +178,7 @@ func (c *Client) addSource(path string) *Source {
 	} else {
 		c.buffers = append(c.buffers, p)
 	}
-	return &Source{p}
+	return p
 }
 
 // start runs a function on another goroutine, which Close waits for; false: the client is closed.
@@ -116,23 +217,36 @@ func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, erro
 	return s.Take(ctx, n)
 }
 
+// Shard is where the IDs of a shard come from, 0…63; of a higher one, its remainder by 64. Keep it, or ask again: it is
+// always the same.
+func (q *Queue) Shard(n uint64) *Source {
+	n %= idtext.Shards
+	return q.shard(uint8(n), "shard="+strconv.FormatUint(n, 10))
+}
+
 func (q *Queue) source(gatePass string) (*Source, error) {
 	n, err := idtext.CheckedShardOf(gatePass)
 	if err != nil {
 		return nil, fmt.Errorf("shardid: %w", err)
 	}
+	if s := q.shards[n].Load(); s != nil {
+		return s, nil
+	}
+	return q.shard(n, "gatePass="+url.QueryEscape(gatePass)), nil // any gatePass of the shard gets its IDs
+}
+
+// shard is the source of a shard, for which a parameter asks.
+func (q *Queue) shard(n uint8, parameter string) *Source {
 	shard := &q.shards[n]
 	if s := shard.Load(); s != nil {
-		return s, nil
+		return s
 	}
 	q.client.mu.Lock()
 	defer q.client.mu.Unlock()
 	if shard.Load() == nil {
-		// Any gatePass of the shard gets the shard's IDs.
-		path := "/v1/queue/" + strconv.Itoa(int(q.app)) + "/ids?gatePass=" + url.QueryEscape(gatePass) + "&"
-		shard.Store(q.client.addSource(path))
+		shard.Store(q.client.addSource("/v1/queue/" + strconv.Itoa(int(q.app)) + "/ids?" + parameter + "&"))
 	}
-	return shard.Load(), nil
+	return shard.Load()
 }
 
 // Number is where the business numbers of a tag come from. Safe for concurrent use.

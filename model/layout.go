@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"time"
+
+	"shardid/client/idtext"
 )
 
 // The layouts of snowflakes and UIDs say what their bits mean, and a Decoder takes IDs of every kind apart. A layout
@@ -145,6 +147,7 @@ func utc(second int64) string { return time.Unix(second, 0).UTC().Format(time.RF
 // Kinds of ID that a Decoder takes apart.
 const (
 	KindQueue     = "queue"
+	KindSegment   = "segment"
 	KindSnowflake = "snowflake"
 	KindUID       = "uid"
 )
@@ -164,16 +167,26 @@ type Part struct {
 	Value any
 }
 
-// Decode returns the parts of an ID in the order of their bits. The error is
-// ErrInvalidArgument for an unknown kind or a number that is no such ID.
-func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
+// Decode returns the parts of an ID in the order of their bits. shardBits are those of the tag of an ID of KindSegment.
+// The error is ErrInvalidArgument.
+func (d Decoder) Decode(kind string, id int64, shardBits int) ([]Part, error) {
 	switch {
+	case shardBits < 0 || shardBits > idtext.MaxShardBits || shardBits > 0 && kind != KindSegment:
+		return nil, fmt.Errorf("%w: give 0 to %d shard bits, as `shardid tags` shows them, of IDs of the kind %s",
+			ErrInvalidArgument, idtext.MaxShardBits, KindSegment)
 	case kind == KindQueue:
 		return d.decodeQueue(id)
-	case kind != KindSnowflake && kind != KindUID:
-		return nil, fmt.Errorf("%w: kind %q is none of queue, snowflake, uid", ErrInvalidArgument, kind)
+	case kind != KindSegment && kind != KindSnowflake && kind != KindUID:
+		return nil, fmt.Errorf("%w: kind %q is none of queue, segment, snowflake, uid", ErrInvalidArgument, kind)
 	case id <= 0:
 		return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
+	case kind == KindSegment:
+		number := id >> shardBits
+		parts := []Part{{"number", number >> d.Region.Bits}, {"shard", id & (1<<shardBits - 1)}}
+		if d.Region.Bits > 0 {
+			parts = append([]Part{{"region", number & (d.Region.Stride() - 1)}}, parts...)
+		}
+		return parts, nil
 	case kind == KindUID:
 		l := d.UID
 		second, worker := id>>(l.WorkerBits+l.SeqBits)+l.Epoch.Unix(), id>>l.SeqBits&(l.Workers()-1)

@@ -39,11 +39,11 @@ func TestArgumentsThatAreNoIDs(t *testing.T) {
 	}
 	for _, id := range []int64{math.MinInt64, -1, 0} {
 		for _, kind := range []string{model.KindQueue, model.KindSnowflake, model.KindUID, "number"} {
-			check.Is(t, check.Err(d.Decode(kind, id)), model.ErrInvalidArgument, kind, id)
+			check.Is(t, check.Err(d.Decode(kind, id, 0)), model.ErrInvalidArgument, kind, id)
 		}
 	}
 	for _, id := range []int64{1, 1<<14 - 1} {
-		check.Is(t, check.Err(d.Decode(model.KindQueue, id)), model.ErrInvalidArgument, id)
+		check.Is(t, check.Err(d.Decode(model.KindQueue, id, 0)), model.ErrInvalidArgument, id)
 	}
 	for _, c := range [][2]int64{{-1, 0}, {256, 0}, {0, -1}, {0, 64}, {math.MaxInt64, 0}} {
 		check.Is(t, check.Err(model.NewListKey(c[0], c[1])), model.ErrInvalidArgument, "NewListKey", c[0], c[1])
@@ -110,7 +110,7 @@ func TestUIDBounds(t *testing.T) {
 		if first <= 0 || last != math.MaxInt64 {
 			t.Errorf("%v: IDs from %d to %d", widths, first, last)
 		}
-		parts, err := model.Decoder{UID: l}.Decode(model.KindUID, last)
+		parts, err := model.Decoder{UID: l}.Decode(model.KindUID, last, 0)
 		check.OK(t, err, widths)
 		check.Equal(t, fmt.Sprint(parts[0], parts[2:]),
 			fmt.Sprintf("{timestamp %d} [{workerId %d} {sequence %d}]", l.MaxSecond(), l.Workers()-1, l.Sequences()-1))

@@ -109,9 +109,9 @@ func dateFields() map[string]string {
 }
 
 // Numbers checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
-// for that of a plain tag. Errors: ErrInvalidArgument.
+// for that of a plain tag, and of one with shard bits. Errors: ErrInvalidArgument.
 func (n Numbering) Numbers() (*Numbers, error) {
-	if n == (Numbering{}) {
+	if n == (Numbering{}) || n.ShardBits() > 0 {
 		return nil, nil
 	}
 	if n.Zone == "" {

@@ -90,7 +90,7 @@ func TestRegionDecodes(t *testing.T) {
 	r := model.Region{ID: 5, Bits: 6}
 	d := model.Decoder{Region: r, Scramble: func(uint8) string { return scrambleSecret }}
 	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 3}, r)
-	parts, err := d.Decode(model.KindQueue, model.ListKey{App: 3}.Compose(r.Index(s.Scramble(9))))
+	parts, err := d.Decode(model.KindQueue, model.ListKey{App: 3}.Compose(r.Index(s.Scramble(9))), 0)
 	if err != nil || parts[0] != (model.Part{Name: "region", Value: int64(5)}) || parts[1].Value != r.Index(9) {
 		t.Errorf("%v, %v", parts, err)
 	}

@@ -40,8 +40,9 @@ type TagRequest struct {
 	Changed bool
 	Most    int64 // bounds the segment, whatever the row's step; 0 bounds nothing
 	Region  Region
-	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag.
-	Numbers *Numbers
+	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag. ShardBits are those of the tag.
+	Numbers   *Numbers
+	ShardBits uint
 }
 
 // TagSegment is a range of IDs that is committed as issued.
@@ -67,7 +68,7 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 	if r.Changed {
 		known = floor
 	}
-	opened, limit := row, r.Region.MaxNumber(MaxTagID-1)
+	opened, limit := row, r.Region.MaxNumber(MaxTagNumber(r.ShardBits))
 	if r.Numbers != nil {
 		if opened, limit, err = r.Numbers.open(row, floor, local); err != nil {
 			return s, row, fmt.Errorf("tag %q: %w", r.Tag, err)

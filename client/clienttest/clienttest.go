@@ -6,7 +6,8 @@
 //	c, err := client.New(client.Options{Addrs: []string{ids.URL}})
 //
 // It provides every app and every tag. An app's shard and a tag count 1, 2, 3…, each on its
-// own, and so do snowflakes and UIDs; queue IDs have their shard and app in them. A business
+// own, and so do snowflakes and UIDs; queue IDs have their shard and app in them, and IDs of a
+// tag that are asked for with a shard key end in ten bits of it. A business
 // number is its count, without a pattern. Each key of each space of sequences counts on its own, too.
 // It has no leases of worker IDs: a program that takes a func() (int64, error) needs no
 // client.Generator in its tests.
@@ -26,8 +27,9 @@ import (
 )
 
 const (
-	maxBatch = 10_000
-	maxKey   = 256 // bytes, of sequences
+	maxBatch  = 10_000
+	shardBits = 10
+	maxKey    = 256 // bytes, of sequences
 )
 
 // Server is the server. Its fields and Close are those of the server that it embeds. Safe
@@ -66,11 +68,12 @@ func (s *Server) Requests() int {
 
 // reply is the body of /v1.
 type reply struct {
-	Code    int      `json:"code"`
-	Message string   `json:"message,omitempty"`
-	IDs     []string `json:"ids,omitempty"`
-	Ranges  []ids    `json:"ranges,omitempty"`
-	Current *int64   `json:"current,string,omitempty"`
+	Code      int      `json:"code"`
+	Message   string   `json:"message,omitempty"`
+	IDs       []string `json:"ids,omitempty"`
+	Ranges    []ids    `json:"ranges,omitempty"`
+	ShardBits int      `json:"shardBits,omitempty"`
+	Current   *int64   `json:"current,string,omitempty"`
 }
 
 type ids struct {
@@ -129,21 +132,40 @@ func (s *Server) answer(method, path string, query url.Values) reply {
 		if err != nil {
 			return reply{Code: -6, Message: "appId must be 0 to 255"}
 		}
-		shard, err := idtext.CheckedShardOf(query.Get("gatePass"))
+		shard, err := shardOf(query)
 		if err != nil {
 			return reply{Code: -6, Message: err.Error()}
 		}
 		stride, low = 1<<14, int64(shard)<<8|int64(app)
 		path = strconv.FormatInt(low, 10)
 	}
+	bits := 0
+	if query.Get("sharded") == "true" {
+		bits, stride = shardBits, 1<<shardBits
+	} else if query.Has("shardKey") {
+		key, err := idtext.ShardKey(query.Get("shardKey"))
+		if err != nil {
+			return reply{Code: -6, Message: err.Error()}
+		}
+		stride, low = 1<<shardBits, int64(key&(1<<shardBits-1))
+	}
 	first := s.last[path] + 1
 	s.last[path] += count
 	if query.Get("ranges") == "true" {
-		return reply{Ranges: []ids{{first*stride + low, count, stride}}}
+		return reply{Ranges: []ids{{first*stride + low, count, stride}}, ShardBits: bits}
 	}
 	a := reply{}
 	for i := range count {
 		a.IDs = append(a.IDs, strconv.FormatInt((first+i)*stride+low, 10))
 	}
 	return a
+}
+
+// shardOf is the shard of an app that is named, or that of a gatePass.
+func shardOf(query url.Values) (uint8, error) {
+	if !query.Has("shard") {
+		return idtext.CheckedShardOf(query.Get("gatePass"))
+	}
+	n, err := strconv.ParseUint(query.Get("shard"), 10, 6)
+	return uint8(n), err
 }

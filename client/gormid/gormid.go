@@ -7,8 +7,9 @@
 //
 //	err := db.Use(gormid.New(c)) // c is a *client.Client
 //
-// The tag is segment:<tag>, snowflake, uid, or queue:<appId>:<Field>, where Field is the field of
-// the row that holds the gatePass. The field is an int64, a uint64 or a string. A batch is filled
+// The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid,
+// queue:<appId>:<GatePass>, or queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a
+// shard key, whose remainder by 64 is the shard of the queue, and a gatePass. The field is an int64, a uint64 or a string. A batch is filled
 // with one call, associations are filled as they are created, a value that is there already stays,
 // and an error stops the insert, as does a row that is a map.
 package gormid
@@ -22,6 +23,7 @@ import (
 	"sync"
 
 	"shardid/client"
+	"shardid/client/idtext"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -36,12 +38,12 @@ type Plugin struct {
 	fields sync.Map // []field by *schema.Schema
 }
 
-// field is one that is filled: from source, or from queue by the gatePass of the row.
+// field is one that is filled: from source, or by what another field of the row says.
 type field struct {
 	*schema.Field
-	source   *client.Source
-	queue    *client.Queue
-	gatePass *schema.Field
+	source *client.Source
+	other  *schema.Field // nil for source
+	next   func(ctx context.Context, other any) (int64, error)
 }
 
 // New is a plugin that takes its IDs from c, which the caller closes.
@@ -104,7 +106,13 @@ func (p *Plugin) parseTag(s *schema.Schema, sf *schema.Field, tag string) (field
 	f := field{Field: sf}
 	switch kind, rest, _ := strings.Cut(tag, ":"); {
 	case kind == "segment" && rest != "":
-		f.source = p.client.Segment(rest)
+		end := strings.LastIndexByte(rest, ':')
+		if f.other = s.FieldsByName[rest[end+1:]]; end < 1 || f.other == nil {
+			f.source, f.other = p.client.Segment(rest), nil
+			break
+		}
+		tag := p.client.Segment(rest[:end])
+		f.next = func(ctx context.Context, key any) (int64, error) { return tag.ForText(fmt.Sprint(key)).Next(ctx) }
 	case tag == "snowflake":
 		f.source = p.client.Snowflake()
 	case tag == "uid":
@@ -112,13 +120,26 @@ func (p *Plugin) parseTag(s *schema.Schema, sf *schema.Field, tag string) (field
 	case kind == "queue":
 		app, name, _ := strings.Cut(rest, ":")
 		id, err := strconv.ParseUint(app, 10, 8)
-		f.gatePass = s.LookUpField(name)
-		if err != nil || f.gatePass == nil || f.gatePass.FieldType.Kind() != reflect.String {
-			return f, fmt.Errorf("write queue:<appId>:<Field> with an appId of 0…255 and a string field of %s", s.Name)
+		name, sharded := strings.CutPrefix(name, "shard:")
+		f.other = s.LookUpField(name)
+		if err != nil || f.other == nil || !sharded && f.other.FieldType.Kind() != reflect.String {
+			return f, fmt.Errorf("write queue:<appId>:<Field> with an appId of 0…255 and a string field of %s, or "+
+				"queue:<appId>:shard:<Field> with a number", s.Name)
 		}
-		f.queue = p.client.Queue(uint8(id))
+		queue := p.client.Queue(uint8(id))
+		f.next = func(ctx context.Context, gatePass any) (int64, error) { return queue.Next(ctx, fmt.Sprint(gatePass)) }
+		if sharded {
+			f.next = func(ctx context.Context, key any) (int64, error) {
+				n, err := idtext.ShardKey(fmt.Sprint(key))
+				if err != nil {
+					return 0, err
+				}
+				return queue.Shard(n).Next(ctx)
+			}
+		}
 	default:
-		return f, fmt.Errorf("write segment:<tag>, snowflake, uid or queue:<appId>:<Field>")
+		return f, fmt.Errorf("write segment:<tag>, segment:<tag>:<Field>, snowflake, uid, queue:<appId>:<Field> or " +
+			"queue:<appId>:shard:<Field>")
 	}
 	switch kind := sf.FieldType.Kind(); kind {
 	case reflect.String, reflect.Int64, reflect.Uint64:
@@ -166,8 +187,8 @@ func (f *field) idsFor(ctx context.Context, rows []reflect.Value) ([]int64, erro
 	}
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
-		gatePass, _ := f.gatePass.ValueOf(ctx, row)
-		id, err := f.queue.Next(ctx, fmt.Sprint(gatePass))
+		other, _ := f.other.ValueOf(ctx, row)
+		id, err := f.next(ctx, other)
 		if err != nil {
 			return nil, err
 		}

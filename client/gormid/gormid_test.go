@@ -58,6 +58,18 @@ type (
 	passless struct {
 		ID int64 `shardid:"queue:1"`
 	}
+	byBuyer struct {
+		ID      int64 `shardid:"segment:orders:BuyerID"`
+		BuyerID int64
+	}
+	byTenant struct {
+		ID     int64 `shardid:"segment:a:b:Tenant"`
+		Tenant string
+	}
+	byShard struct {
+		ID      int64 `shardid:"queue:7:shard:BuyerID"`
+		BuyerID uint32
+	}
 	highApp struct {
 		ID    int64 `shardid:"queue:256:Email"`
 		Email string
@@ -117,6 +129,23 @@ func TestWhatIsFilled(t *testing.T) {
 	}
 }
 
+// The IDs of rows end in the low bits of another field, a number or a text.
+func TestShardKeys(t *testing.T) {
+	db, _ := open(t)
+	orders := []byBuyer{{BuyerID: 666}, {BuyerID: 1690}, {BuyerID: 0}}
+	tenants := []byTenant{{Tenant: "tenant-7"}, {Tenant: "42"}}
+	shards := []byShard{{BuyerID: 26}, {BuyerID: 64 + 26}}
+	for _, rows := range []any{&orders, &tenants, &shards} {
+		if err := db.Create(rows).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "[{1690 666} {2714 1690} {3072 0}] [{1226 tenant-7} {2090 42}] [{23047 26} {39431 90}]"
+	if got := fmt.Sprint(orders, tenants, shards); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestWhatIsNotFilled(t *testing.T) {
 	db, ids := open(t)
 	for what, err := range map[string]error{
@@ -125,6 +154,8 @@ func TestWhatIsNotFilled(t *testing.T) {
 		"no tag":             db.Create(&nothing{}).Error,
 		"a map":              db.Model(&signed{}).Create(map[string]any{"other": "x"}).Error,
 		"no gatePass":        db.Create(&sharded{}).Error,
+		"no tenant":          db.Create(&byTenant{}).Error,
+		"a key below 0":      db.Create(&byBuyer{BuyerID: -1}).Error,
 		"a nil row":          db.Create([]*sharded{nil}).Error,
 		"a nameless tag":     db.Create(&nameless{}).Error,
 		"no gatePass field":  db.Create(&passless{}).Error,

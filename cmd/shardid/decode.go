@@ -13,19 +13,22 @@ import (
 
 func (c *cli) decode() *cobra.Command {
 	var kind, format string
+	var shardBits int
 	cmd := &cobra.Command{
-		Use:   "decode [--kind queue|snowflake|uid] [--format FORMAT] ID...",
+		Use:   "decode [--kind queue|segment|snowflake|uid] [--format FORMAT] ID...",
 		Short: "Take IDs apart",
 		Long: `Take IDs apart by the epochs and widths of this configuration. Of a scrambled app the
 image of the index is shown: only a server knows its secret, and /decode has the index itself.`,
 		Example: `  shardid decode 16385
   shardid decode --kind snowflake 1169786042799259000 1169786042799259001
   shardid decode --format base62 4GH
+  shardid decode --kind segment --shard-bits 10 1690
   xargs shardid decode --json < ids.txt
   shardid decode --kind uid --set uid.epoch=2016-05-20T00:00:00+08:00 3200169789968523265`,
 		Args: cobra.MinimumNArgs(1),
 	}
-	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, snowflake or uid")
+	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, segment, snowflake or uid")
+	cmd.Flags().IntVar(&shardBits, "shard-bits", 0, "shard `bits` of the tag, of kind segment")
 	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford (default dec)")
 	return c.command(cmd, func(cmd *cobra.Command, words []string, cfg Config) error {
 		for i, word := range words {
@@ -33,7 +36,7 @@ image of the index is shown: only a server knows its secret, and /decode has the
 			if err != nil {
 				return err
 			}
-			parts, err := decoder(cfg).Decode(kind, id)
+			parts, err := decoder(cfg).Decode(kind, id, shardBits)
 			if err != nil {
 				return err
 			}

@@ -36,11 +36,13 @@ is given, where max_id only rises; or delete one, of which is remembered what it
   shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
   shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"
   shardid tags add --tag bills --step 100 --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai
+  shardid tags add --tag carts --shard-bits 10     # id % 64 of an ID is that of the user it is for
   shardid tags set --tag orders --max-id 1000000
   shardid tags set --tag bills --after ORD-20261122-00000500
   shardid tags delete --tag orders --confirm orders`,
 		none: "there is no tag: shardid tags add --tag orders --step 2000",
-		columns: []column{{"TAG", "tag"}, {"NEXT ID", "maxIdStr"}, {"AS TEXT", "example"}, {"STEP", "step"},
+		columns: []column{{"TAG", "tag"}, {"NEXT ID", "maxIdStr"}, {"AS TEXT", "example"}, {"SHARD BITS", "shardBits"},
+			{"STEP", "step"},
 			{"UPDATED", "updatedAt"}, {"DESCRIPTION", "description"}},
 	}
 }

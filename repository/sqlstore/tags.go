@@ -147,9 +147,10 @@ func checkNewTag(tag model.Tag) error {
 	switch {
 	case err != nil:
 		return err
-	case tag.MaxID < 1 || tag.MaxID > model.MaxTagID-tag.Step:
-		return fmt.Errorf("%w: max_id %d is not in 1…2^63-1-step: it is the first ID to hand out",
-			model.ErrInvalidArgument, tag.MaxID)
+	case tag.MaxID < 1 || tag.MaxID > model.MaxTagNumber(tag.ShardBits())+1-tag.Step:
+		return fmt.Errorf("%w: max_id %d is not in 1…%d: it is the first ID to hand out, or the first number of a "+
+			"tag with shard bits, and a step must fit above it", model.ErrInvalidArgument, tag.MaxID,
+			model.MaxTagNumber(tag.ShardBits())+1-tag.Step)
 	case utf8.RuneCountInString(tag.Description) > maxTagDescription:
 		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument,
 			maxTagDescription)
@@ -172,9 +173,9 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 			return segment, err
 		}
 		stored, err := row.Numbering.Numbers()
-		if err == nil && !stored.Same(req.Numbers) { // the caller would show the IDs otherwise
-			err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a "+
-				"pattern never changes", model.ErrInvalidArgument, req.Tag, row.Numbering.Pattern, numberTable)
+		if err == nil && (!stored.Same(req.Numbers) || row.Numbering.ShardBits() != req.ShardBits) {
+			err = fmt.Errorf("%w: tag %q has %v in %s and had others when the tags were read: these never change",
+				model.ErrInvalidArgument, req.Tag, row.Numbering, numberTable)
 		}
 		if err != nil {
 			return segment, err
@@ -271,12 +272,11 @@ func keepNumber(tx *gorm.DB, tag model.Tag, kept tagRow) error {
 	case was == tag.Numbering:
 		return nil
 	case was != model.Numbering{}:
-		return fmt.Errorf("%w: tag %q had the pattern %s with reset %s, zone %s and overflow %s before it was "+
-			"deleted, and texts of another could repeat its texts: give the same, or add a tag of another name",
-			model.ErrRefused, tag.Name, was.Pattern, was.Reset, was.Zone, was.Overflow)
+		return fmt.Errorf("%w: give tag %q %v, as before it was deleted, or add a tag of another name: with others its "+
+			"IDs could repeat", model.ErrRefused, tag.Name, was)
 	case kept.Buried > 0:
-		return fmt.Errorf("%w: tag %q had plain IDs before it was deleted: add one with a pattern under another "+
-			"name", model.ErrRefused, tag.Name)
+		return fmt.Errorf("%w: add a tag of another name for %v: tag %q had plain IDs before it was deleted",
+			model.ErrRefused, tag.Numbering, tag.Name)
 	}
 	return write(tx, "note how the tag's IDs are shown",
 		"INSERT INTO "+numberTable+" (biz_tag, pattern, reset_by, zone, overflow) VALUES (?, ?, ?, ?, ?)",
@@ -366,7 +366,7 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 			return tag, err
 		}
 		most := int64(model.MaxTagID - 1)
-		if row.Numbering.Pattern != "" { // what is in doubt lies elsewhere than above max_id
+		if row.counted(m).periodBits > 0 { // what is in doubt lies elsewhere than above max_id
 			most = max(counters[0].Last, marks[0])
 		}
 		last, err := highestIssued(counters[0], marks[0], most, fmt.Sprintf("IDs of tag %q", name), "--tag "+name)

@@ -325,6 +325,27 @@ func TestNumbersNeverChange(t *testing.T) {
 		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers},
 			model.TagSegment{First: today + 101, End: today + 201, Step: 100})
 
+		sharded, err := model.ShardNumbering(10)
+		check.Must(t, err)
+		check.Must(t, add("sharded", sharded))
+		ask := model.TagRequest{Tag: "sharded", ShardBits: 10}
+		wantTag(t, s, ask, model.TagSegment{First: 1, End: 101, Step: 100})
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "sharded"})), model.ErrInvalidArgument)
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "sharded", ShardBits: 9})),
+			model.ErrInvalidArgument)
+		tooFar := model.MaxTagNumber(10)
+		check.Is(t, check.Err(s.ChangeTag(ctx, "sharded", model.TagChange{MaxID: &tooFar})), model.ErrInvalidArgument)
+		check.Must(t, check.Err(s.DeleteTag(ctx, "sharded")))
+		nine, _ := model.ShardNumbering(9)
+		for _, n := range []model.Numbering{nine, daily, {}} {
+			err := add("sharded", n)
+			check.Is(t, err, model.ErrRefused, n)
+			check.Has(t, fmt.Sprint(err), "10 shard bits")
+		}
+		check.Is(t, add("plain", sharded), model.ErrRefused, "it had plain IDs")
+		check.Must(t, add("sharded", sharded))
+		wantTag(t, s, ask, model.TagSegment{First: 101, End: 201, Step: 100})
+
 		next := today + 1<<numbers.Bits()
 		for maxID, want := range map[int64]error{today + 1000: nil, next: model.ErrRefused} {
 			if _, _, err := s.ChangeTag(ctx, "orders", model.TagChange{MaxID: &maxID}); !errors.Is(err, want) {

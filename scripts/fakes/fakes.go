@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"shardid/client/idtext"
+	"shardid/client/hold"
 	"shardid/model"
 	"shardid/service/access"
 )
@@ -74,37 +74,54 @@ func (m *Mode) take(ctx context.Context, asked string, count int, dst []int64) (
 type Queue struct{ *Mode }
 
 // Next implements issuer.Queue.
-func (q Queue) Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error) {
-	if err := idtext.CheckGatePass(gatePass); err != nil {
-		return dst, err
-	}
+func (q Queue) Next(ctx context.Context, app int, shard uint8, count int, dst []int64) ([]int64, error) {
 	from := len(dst)
-	dst, err := q.take(ctx, gatePass, count, dst)
-	list := model.ListKey{App: uint8(app), Shard: idtext.ShardOf(gatePass)}
+	dst, err := q.take(ctx, fmt.Sprint(shard), count, dst)
+	list := model.ListKey{App: uint8(app), Shard: shard}
 	for i := from; i < len(dst); i++ {
 		dst[i] = list.Compose(dst[i])
 	}
 	return dst, err
 }
 
-// Segment has IDs of every tag but "numbers", which has texts. A run has 100 IDs.
+// Segment has IDs of every tag but "numbers", which has texts. Those of "sharded" have four shard bits. A run has 100 IDs.
 type Segment struct{ *Mode }
 
 // Next implements issuer.Segment.
-func (s Segment) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
+func (s Segment) Next(
+	ctx context.Context, tag string, key model.ShardKey, count int, dst []int64,
+) ([]int64, error) {
 	if tag == "numbers" {
 		return dst, model.ErrPattern
 	}
-	return s.take(ctx, tag, count, dst)
+	bits, _ := s.ShardBits(ctx, tag)
+	low, err := key.Low(tag, bits)
+	if err != nil {
+		return dst, err
+	}
+	from := len(dst)
+	dst, err = s.take(ctx, tag, count, dst)
+	for i := range dst[from:] {
+		dst[from+i] = dst[from+i]<<bits | low
+	}
+	return dst, err
 }
 
 // Run implements issuer.Segment.
-func (s Segment) Run(ctx context.Context, tag string) (first, last int64, err error) {
-	ids, err := s.Next(ctx, tag, 100, nil)
-	if err != nil {
-		return 0, 0, err
+func (s Segment) Run(ctx context.Context, tag string, key model.ShardKey) (run hold.Run, err error) {
+	ids, err := s.Next(ctx, tag, key, 100, nil)
+	if err == nil {
+		run = hold.Run{First: ids[0], Count: 100, Stride: ids[1] - ids[0]}
 	}
-	return ids[0], ids[99], nil
+	return run, err
+}
+
+// ShardBits implements issuer.Segment.
+func (Segment) ShardBits(_ context.Context, tag string) (uint, error) {
+	if tag == "sharded" {
+		return 4, nil
+	}
+	return 0, nil
 }
 
 // Numbers implements issuer.Segment with no "1", no "2", …

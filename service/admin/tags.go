@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 )
 
@@ -24,6 +25,8 @@ var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai",
 		Value: text, Add: May},
 	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
+	{Name: "shardBits", Usage: "low `bits` of the IDs that are those of the caller's shard key, 1…16; they never change",
+		Value: number(1, idtext.MaxShardBits), Add: May},
 }}
 
 // TagItem is a tag as it is shown.
@@ -35,6 +38,8 @@ type TagItem struct {
 	Description string    `json:"description"`
 	UpdatedAt   time.Time `json:"updatedAt"`
 
+	ShardBits uint `json:"shardBits,omitempty"` // maxId counts numbers then
+
 	// Of a tag with business numbers.
 	Pattern  string         `json:"pattern,omitempty"`
 	Reset    model.Reset    `json:"reset,omitempty"`
@@ -44,8 +49,13 @@ type TagItem struct {
 }
 
 func newTagItem(t model.Tag) TagItem {
+	bits := t.ShardBits()
+	if bits > 0 {
+		t.Numbering = model.Numbering{}
+	}
 	return TagItem{
-		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
+		ShardBits: bits,
+		Tag:       t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
 		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
 		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()),
 	}
@@ -62,13 +72,23 @@ func (s *Service) tags() Resource {
 		show:   shower(store.Tag, newTagItem),
 		remove: remover(TagKind, store.DeleteTag, newTagItem),
 		create: func(ctx context.Context, g Given) (Done, error) {
+			numbering := model.Numbering{
+				Pattern: get[string](g, "pattern"), Reset: model.Reset(get[string](g, "reset")),
+				Zone: get[string](g, "zone"), Overflow: model.Overflow(get[string](g, "overflow")),
+			}
+			if bits := get[int64](g, "shardBits"); bits > 0 {
+				if numbering != (model.Numbering{}) {
+					return Done{}, fmt.Errorf("%w: give shardBits or a pattern, not both: the IDs of a tag with a "+
+						"pattern are texts", model.ErrInvalidArgument)
+				}
+				var err error
+				if numbering, err = model.ShardNumbering(bits); err != nil {
+					return Done{}, err
+				}
+			}
 			tag, err := store.CreateTag(ctx, model.Tag{
 				Name: get[string](g, "tag"), Step: get[int64](g, "step"), MaxID: get[int64](g, "maxId"),
-				Description: get[string](g, "description"),
-				Numbering: model.Numbering{
-					Pattern: get[string](g, "pattern"), Reset: model.Reset(get[string](g, "reset")),
-					Zone: get[string](g, "zone"), Overflow: model.Overflow(get[string](g, "overflow")),
-				},
+				Description: get[string](g, "description"), Numbering: numbering,
 			})
 			return Done{After: newTagItem(tag)}, err
 		},

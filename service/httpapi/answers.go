@@ -107,7 +107,7 @@ func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
 	case asTinyid:
 		return appendTinyidEnd(appendArray(append(b, `{"data":`...), ids, false), tinyidOK, "")
 	case asRanges:
-		return appendRanges(b, ids, q.stride)
+		return appendRanges(b, ids, q.stride, q.shardBits)
 	case asCurrent:
 		return append(strconv.AppendInt(append(b, `{"code":0,"current":"`...), ids[0], 10), `"}`...)
 	}
@@ -129,8 +129,9 @@ func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
 	return append(appendArray(append(b, `{"code":0,"ids":`...), ids, q.form == asStrings || q.stringify), '}')
 }
 
-// appendRanges appends {"code":0,"ranges":[{"first":"N","count":N,"stride":"N"},…]}.
-func appendRanges(b []byte, ids []int64, stride int64) []byte {
+// appendRanges appends {"code":0,"ranges":[{"first":"N","count":N,"stride":"N"},…]}, with "shardBits":N where there are
+// some.
+func appendRanges(b []byte, ids []int64, stride int64, shardBits uint) []byte {
 	b = append(b, `{"code":0,"ranges":[`...)
 	for from := 0; from < len(ids); {
 		to := from + 1
@@ -146,7 +147,10 @@ func appendRanges(b []byte, ids []int64, stride int64) []byte {
 		b = append(b, `"}`...)
 		from = to
 	}
-	return append(b, ']', '}')
+	if b = append(b, ']'); shardBits > 0 {
+		b = strconv.AppendUint(append(b, `,"shardBits":`...), uint64(shardBits), 10)
+	}
+	return append(b, '}')
 }
 
 // appendID appends {"code":0,"id":N,"idStr":"N"}.

@@ -192,11 +192,11 @@ func routeGet(r gin.IRoutes, path string, handler gin.HandlerFunc) {
 func (a *API) routeIDs(e *gin.Engine) {
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/get":                    a.ids(access.Queue, &ofGet, nil),
-		"/api/segment/get/*key":   a.ids(access.Segment, &ofLeaf, leafKey),
+		"/api/segment/get/*key":   a.ids(access.Segment, &ofLeafTag, leafKey),
 		"/api/snowflake/get/*key": a.ids(access.Snowflake, &ofLeaf, leafKey),
 		"/api/uid/get":            a.ids(access.UID, &ofLeaf, nil),
 		"/v1/queue/:appId/ids":    a.ids(access.Queue, &ofV1Queue, nil),
-		"/v1/segment/*tag":        a.ids(access.Segment, &ofV1, v1Tag),
+		"/v1/segment/*tag":        a.ids(access.Segment, &ofV1Segment, v1Tag),
 		"/v1/snowflake/ids":       a.ids(access.Snowflake, &ofV1, nil),
 		"/v1/uid/ids":             a.ids(access.UID, &ofV1, nil),
 		"/v1/sequence/:space/ids": a.ids(access.Sequence, &ofSequence, nil),

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"shardid/client/idtext"
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 	"shardid/service/issuer"
@@ -48,7 +49,8 @@ type exchange struct {
 	text   bool   // that is text/plain
 	code   int    // of an error
 	says   string // part of the body, or of an error's message
-	asked  string // what the fake store of administration or leases, or the mode as gatePass or key, was asked for
+	asked  string // what the fake store of administration or leases, or the mode as key, was asked for
+	pass   string // the gatePass whose shard the queue mode was asked for
 }
 
 // person is a gatePass that no log may have.
@@ -273,6 +275,9 @@ func checkSideEffects(t *testing.T, x exchange, got served) {
 	}
 	if x.asked != "" {
 		check.Equal(t, asked, x.asked, "asked")
+	}
+	if x.pass != "" {
+		check.Equal(t, asked, fmt.Sprint(idtext.ShardOf(x.pass)), "asked")
 	}
 	_, issued := got.modes.counts()
 	refused := x.code != 0 || x.status >= 400

@@ -41,7 +41,9 @@ func FuzzParseGet(f *testing.F) {
 		}
 		inRange := p.App >= 0 && p.App < model.Apps && p.Count >= 1 && p.Count <= model.MaxBatch &&
 			(p.batch || p.Count == 1)
-		if !inRange || p.GatePass == "" || len(p.GatePass) > idtext.MaxGatePassBytes || !utf8.ValidString(p.GatePass) {
+		pass := values.Get("gatePass")
+		if !inRange || p.Shard >= model.Shards || unreadable == nil && !values.Has("shard") &&
+			(pass == "" || len(pass) > idtext.MaxGatePassBytes || !utf8.ValidString(pass)) {
 			t.Fatalf("%q accepted as %+v", query, p)
 		}
 		if unreadable == nil {
@@ -53,7 +55,11 @@ func FuzzParseGet(f *testing.F) {
 func sameAs(t *testing.T, p asked, values url.Values) {
 	t.Helper()
 	want := asked{form: p.form, batch: len(values["count"]) > 0}
-	want.GatePass, want.Count = values.Get("gatePass"), 1
+	want.Shard, want.Count = idtext.ShardOf(values.Get("gatePass")), 1
+	if values.Has("shard") {
+		n, _ := strconv.ParseUint(values.Get("shard"), 10, 8)
+		want.Shard = uint8(n)
+	}
 	want.App, _ = strconv.Atoi(values.Get("appId"))
 	if want.batch {
 		want.Count, _ = strconv.Atoi(values.Get("count"))

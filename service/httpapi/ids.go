@@ -26,6 +26,7 @@ type asked struct {
 	stringify bool
 	digits    idtext.Format // of /v1
 	stride    int64         // of ranges
+	shardBits uint          // of ranges
 	form      form
 }
 
@@ -100,7 +101,12 @@ func (a *API) issue(c *gin.Context, q asked) error {
 	switch q.stride = 1; q.Mode {
 	case access.Queue:
 		q.stride = model.IndexStride
-	case access.Segment, access.Sequence:
+	case access.Segment:
+		if q.form == asRanges {
+			q.shardBits, _ = a.opts.Segment.ShardBits(c.Request.Context(), q.Tag) // it is known since they were issued
+		}
+		q.stride = a.opts.Region.Stride() << q.shardBits
+	case access.Sequence:
 		q.stride = a.opts.Region.Stride()
 	}
 	b.body = appendIssued(b.body[:0], b.ids, texts, q)
@@ -116,7 +122,7 @@ func (a *API) issue(c *gin.Context, q asked) error {
 
 // decode takes an ID apart.
 func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
-	given, err := scanQuery(c.Request.URL.RawQuery, false, "id", "kind", "format")
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "id", "kind", "format", "shardBits")
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +134,13 @@ func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
 	if given[1].given {
 		kind = given[1].text
 	}
-	parts, err := a.opts.Decoder.Decode(kind, id)
+	bits := 0
+	if given[3].given {
+		if bits, err = parseRange("shardBits", given[3].text, 0, idtext.MaxShardBits); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := a.opts.Decoder.Decode(kind, id, bits)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +193,7 @@ func (a *API) parts(kind, value string) (int64, map[string]int64, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	parts, err := a.opts.Decoder.Decode(kind, id)
+	parts, err := a.opts.Decoder.Decode(kind, id, 0)
 	numbers := make(map[string]int64, len(parts))
 	for _, p := range parts {
 		if n, ok := p.Value.(int64); ok {

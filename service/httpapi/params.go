@@ -71,10 +71,12 @@ func (p *protocol) parse(c *gin.Context, q asked) (asked, error) {
 
 // The protocols of the ID routes, but for that of tinyid.
 var (
-	ofGet     = protocol{[]string{"count", "stringify", "appId", "gatePass", "format"}, false, readGet}
-	ofLeaf    = protocol{ofGet.known[:2], false, readLeaf}
-	ofV1Queue = protocol{[]string{"count", "ranges", "format", "padded", "gatePass"}, true, readV1}
-	ofV1      = protocol{ofV1Queue.known[:4], true, readV1}
+	ofGet       = protocol{[]string{"count", "stringify", "appId", "format", "gatePass", "shard"}, false, readGet}
+	ofLeaf      = protocol{ofGet.known[:2], false, readLeaf}
+	ofLeafTag   = protocol{[]string{"count", "stringify", "shardKey"}, false, readLeaf}
+	ofV1Queue   = protocol{[]string{"count", "ranges", "format", "padded", "gatePass", "shard"}, true, readV1}
+	ofV1Segment = protocol{[]string{"count", "ranges", "format", "padded", "shardKey", "sharded"}, true, readV1}
+	ofV1        = protocol{ofV1Queue.known[:4], true, readV1}
 )
 
 // The protocols of sequences: numbers of a key, and how far the key has come.
@@ -89,7 +91,7 @@ func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	if err == nil {
 		q.App, err = parseRange("appId", given[2].text, 0, model.Apps-1)
 	}
-	switch format := given[4]; {
+	switch format := given[3]; {
 	case err != nil:
 		return q, err
 	case format.given && format.text != "json" && format.text != "text":
@@ -97,8 +99,28 @@ func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	case format.text == "text", !format.given && onlyText(c.Request):
 		q.form = asLines
 	}
-	q.GatePass = given[3].text
-	return q, idtext.CheckGatePass(q.GatePass)
+	q.Shard, err = readShard(given[4], given[5])
+	return q, err
+}
+
+// readShard reads which shard of an app is asked for: that of a gatePass, or the one that is named.
+func readShard(gatePass, shard param) (uint8, error) {
+	switch {
+	case !shard.given:
+		return idtext.CheckedShardOf(gatePass.text)
+	case gatePass.given:
+		return 0, fmt.Errorf("%w: send gatePass or shard, not both", model.ErrInvalidArgument)
+	}
+	n, err := parseRange("shard", shard.text, 0, model.Shards-1)
+	return uint8(max(n, 0)), err
+}
+
+// readShardKey reads a shard key, which Leaf's and tinyid's paths take, too.
+func readShardKey(key param) (model.ShardKey, error) {
+	if !key.given {
+		return model.ShardKey{}, nil
+	}
+	return model.ReadShardKey(key.text)
 }
 
 // readLeaf reads the parameters of clients of Leaf and Baidu: what they read is a number and
@@ -106,6 +128,9 @@ func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 // batch is an array.
 func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	q, err := readBatch(q, given)
+	if err == nil {
+		q.ShardKey, err = readShardKey(given[2])
+	}
 	q.form = asDigits
 	switch prefersJSON := wantsJSON(c.Request); {
 	case q.batch && prefersJSON:
@@ -156,8 +181,26 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 		if q.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
 			return q, err
 		}
-		q.GatePass = given[4].text
-		err = idtext.CheckGatePass(q.GatePass)
+		q.Shard, err = readShard(given[4], given[5])
+	}
+	if q.Mode == access.Segment {
+		q, err = readSharded(q, given[4], given[5])
+	}
+	return q, err
+}
+
+// readSharded reads the shard key of /v1/segment; with ranges the caller adds the bits of its keys himself.
+func readSharded(q asked, key, sharded param) (_ asked, err error) {
+	if q.ShardKey, err = readShardKey(key); err == nil {
+		q.ShardKey.Later, err = parseFlag("sharded", sharded)
+	}
+	switch ranges := q.form == asRanges; {
+	case err != nil:
+	case key.given && ranges:
+		err = fmt.Errorf("%w: send sharded=true in place of shardKey with ranges=true, and add the low bits of each "+
+			"key to the numbers", model.ErrInvalidArgument)
+	case q.ShardKey.Later && !ranges:
+		err = fmt.Errorf("%w: send sharded=true with ranges=true only, and else shardKey", model.ErrInvalidArgument)
 	}
 	return q, err
 }
@@ -196,7 +239,7 @@ func parseFlag(name string, p param) (bool, error) {
 }
 
 // maxParams is the most parameters that a route knows.
-const maxParams = 5
+const maxParams = 6
 
 // param is a decoded parameter.
 type param struct {

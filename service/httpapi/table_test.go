@@ -48,7 +48,7 @@ func issued() []exchange {
 	const json, javaAccept = "application/json", "text/plain, application/json, */*"
 	pass := func(raw string) string { return "/get?appId=1&gatePass=" + raw }
 	all := []exchange{
-		{name: "one", target: alice, body: one, asked: "alice"},
+		{name: "one", target: alice, body: one, pass: "alice"},
 		{name: "a batch of one", target: alice + "&count=1", body: `{"code":0,"ids":[16385]}`},
 		{name: "a batch", target: alice + "&count=3", body: `{"code":0,"ids":[16385,32769,49153]}`},
 		{name: "as strings", target: alice + "&count=2&stringify=true", body: `{"code":0,"ids":["16385","32769"]}`},
@@ -73,24 +73,32 @@ func issued() []exchange {
 		{name: "text cannot be stringified", target: segmentURL + "?count=2&stringify=1", text: true, body: "1\n2\n"},
 		{name: "unknown parameters", target: segmentURL + "?appId=999&gatePass=&appId=2&x", text: true, body: "1"},
 		{name: "a slash in the tag", target: "/api/segment/get/a%2Fb", text: true, body: "1"},
+		{name: "of a shard key", target: "/api/segment/get/sharded?count=2&shardKey=18", text: true, body: "18\n34\n"},
 		{name: "snowflake", target: snowflakeURL, text: true, body: oneSnowflake},
 		{name: "the key is not used", target: "/api/snowflake/get/" + strings.Repeat("%ff", 200), text: true,
 			body: oneSnowflake},
 		{name: "uid", target: uidURL, text: true, body: oneUID},
 		{name: "parameters that the original ignores", target: uidURL + "?Count=100&cnt=5", text: true, body: oneUID},
 
-		{name: "one", target: queueV1, body: oneV1, asked: "alice"},
+		{name: "one", target: queueV1, body: oneV1, pass: "alice"},
 		{name: "ranges", target: queueV1 + "&count=3&ranges=true",
 			body: `{"code":0,"ranges":[{"first":"16385","count":3,"stride":"16384"}]}`},
 		{name: "Accept is not looked at", target: queueV1, accept: "text/plain", body: oneV1},
 		{name: "base62", target: queueV1 + "&count=2&format=base62", body: `{"code":0,"ids":["4GH","8WX"]}`},
 		{name: "padded", target: queueV1 + "&padded=true", body: `{"code":0,"ids":["0000000000000016385"]}`},
 		{name: "a slash in the tag", target: "/v1/segment/a%2Fids/ids", body: `{"code":0,"ids":["1"]}`},
+		{name: "of a shard key", target: "/v1/segment/sharded/ids?count=2&shardKey=18446744073709551615",
+			body: `{"code":0,"ids":["31","47"]}`},
+		{name: "of a text", target: "/v1/segment/sharded/ids?shardKey=tenant-7", body: `{"code":0,"ids":["26"]}`},
+		{name: "for keys that come later", target: "/v1/segment/sharded/ids?count=3&ranges=true&sharded=true",
+			body: `{"code":0,"ranges":[{"first":"16","count":3,"stride":"16"}],"shardBits":4}`},
+		{name: "of a shard", target: "/get?appId=1&shard=26", body: `{"code":0,"id":23041,"idStr":"23041"}`},
+		{name: "of a shard", target: "/v1/queue/1/ids?shard=0", body: `{"code":0,"ids":["16385"]}`},
 	}
 	for raw, decoded := range map[string]string{ // once
 		"a+b": "a b", "a%2Bb": "a+b", "a%2526": "a%26", "a=b": "a=b", "a;b": "a;b",
 	} {
-		all = append(all, exchange{name: "decoded", target: pass(raw), asked: decoded, lax: raw == "a;b"})
+		all = append(all, exchange{name: "decoded", target: pass(raw), pass: decoded, lax: raw == "a;b"})
 	}
 	for i := range all {
 		all[i].status = http.StatusOK
@@ -120,7 +128,7 @@ func issuedByBody() []exchange {
 		{target: ids + "?count=3", kind: "application/json", body: three},
 		{target: ids, send: `{"count":2,"ranges":true}`, says: `"count":2`},
 		{target: "/v1/queue/1/ids?count=2", lax: true, send: `{"gatePass":13800138000}`, says: `"ids":["`,
-			asked: person},
+			pass: person},
 		{target: "/get", send: `{"appId":1,"gatePass":"alice","count":2,"stringify":true}`,
 			body: `{"code":0,"ids":["16385","32769"]}`},
 		{target: "/get?appId=1", send: "gatePass=alice&count=1",
@@ -181,6 +189,25 @@ func badParameters() (all []exchange) {
 		add("gatePass is not percent-encoded rightly", path+"gatePass="+person+"%zz")
 		add("gatePass is given twice", path+"gatePass=bob&gatePass="+person)
 	}
+	for _, path := range []string{"/get?appId=1&", "/v1/queue/1/ids?"} {
+		add("send gatePass or shard, not both", path+"gatePass=a&shard=1")
+		add("shard must be a whole number in 0…63", path+"shard=64", path+"shard=", path+"shard=-1", path+"shard=01x")
+	}
+	for _, path := range []string{"/api/segment/get/sharded?", "/v1/segment/sharded/ids?"} {
+		add("send a shard key, such as shardKey=666", path)
+		add("shardKey is empty", path+"shardKey=")
+		add("without blanks", path+"shardKey=7+", path+"shardKey=%20a")
+		add("without a sign", path+"shardKey=-7", path+"shardKey=007")
+		add("at most 2^64-1", path+"shardKey=18446744073709551616")
+		add("shardKey is given twice", path+"shardKey=7&shardKey=8")
+	}
+	add("leave the shard key out", segmentV1+"?shardKey=7", segmentURL+"?shardKey=7", segmentV1+"?ranges=1&sharded=1")
+	add("send a shard key", "/v1/segment/sharded/ids?ranges=true")
+	add("send sharded=true in place of shardKey", "/v1/segment/sharded/ids?ranges=true&shardKey=7")
+	add("with ranges=true only", "/v1/segment/sharded/ids?sharded=true")
+	all = append(all, exchange{name: "of a tag", target: "/decode?id=1690&kind=segment&shardBits=10", code: 0})
+	add("give 0 to 16 shard bits", "/decode?id=16385&shardBits=4")
+	add("shardBits must be a whole number in 0…16", "/decode?id=16385&kind=segment&shardBits=17")
 	for _, form := range []string{"/api/segment/get/%s", "/v1/segment/%s/ids"} {
 		add("the tag is empty", fmt.Sprintf(form, ""))
 		add("the tag has 129 bytes", fmt.Sprintf(form, strings.Repeat("a", 129)))
@@ -192,7 +219,7 @@ func badParameters() (all []exchange) {
 	add(`not "base64"`, "/decode?id=4GH&format=base64")
 	add(`"+16385" is no ID`, "/decode?id=%2B16385")
 	add("not a queue ID", "/decode?id=16383")
-	add("none of queue, snowflake, uid", "/decode?id=16385&kind=", "/decode?id=16385&kind=%22%7D")
+	add("none of queue, segment, snowflake, uid", "/decode?id=16385&kind=", "/decode?id=16385&kind=%22%7D")
 	add(`"+5" is no ID in the format dec`, "/api/uid/parse/+5", "/decodeSnowflakeId?snowflakeId=%2B5")
 	add(`"/" is no ID in the format dec`, "/api/uid/parse/%2F")
 	add("below 2^63", "/decode?id=8000000000000000&format=hex", "/decode?id=9223372036854775808",

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"shardid/client/hold"
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
@@ -47,24 +48,24 @@ func (a *API) tinyidIDs(simple bool) gin.HandlerFunc {
 func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		q, err := a.readTinyid(c)
-		var first, last int64
+		var run hold.Run
 		if err == nil {
-			first, last, err = a.opts.IssueRun(c.Request.Context(), q.token, q.Tag)
+			run, err = a.opts.IssueRun(c.Request.Context(), q.token, q.Request)
 		}
 		if err != nil {
 			a.failTinyid(c, simple, err)
 			return
 		}
-		region := a.opts.Region
-		current := first - region.Stride()
+		current, last := run.First-run.Stride, run.First+(run.Count-1)*run.Stride
 		loading := current + (last-current)*tinyidLoading/100
+		remainder := run.First % run.Stride
 		if simple { // currentId, loadingId, maxId, delta, remainder
-			body := fmt.Appendf(nil, "%d,%d,%d,%d,%d", current, loading, last, region.Stride(), region.ID)
+			body := fmt.Appendf(nil, "%d,%d,%d,%d,%d", current, loading, last, run.Stride, remainder)
 			_ = a.write(c, http.StatusOK, typeText, body) // fails when the client has gone
 			return
 		}
 		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":%d,"remainder":%d}`
-		body := fmt.Appendf(nil, data, last, loading, current, region.Stride(), region.ID)
+		body := fmt.Appendf(nil, data, last, loading, current, run.Stride, remainder)
 		_ = a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, "")) // likewise
 	}
 }
@@ -72,7 +73,7 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 // readTinyid reads who asks for IDs, and which. These clients send their token as a
 // parameter. Errors: model.ErrInvalidArgument, ErrNoToken, *access.TooManyError.
 func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
-	known := []string{"bizType", "batchSize", "token"}
+	known := []string{"bizType", "batchSize", "token", "shardKey"}
 	query, err := readParams(c, known)
 	if err != nil {
 		return q, err
@@ -97,6 +98,9 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 	if text := given[1].text; text != "" {
 		q.Count, err = parseRange("batchSize", text, 1, math.MaxInt32)
 		q.Count = min(q.Count, model.MaxBatch) // the server of tinyid cuts it, too
+	}
+	if err == nil {
+		q.ShardKey, err = readShardKey(given[3])
 	}
 	return q, err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"shardid/client/hold"
 	"shardid/model"
 	"shardid/service/access"
 )
@@ -29,14 +30,16 @@ const (
 type Queue interface {
 	// Next issues count IDs and appends them to dst, all or none. Errors: those
 	// of the model package that carry a code, or the context's.
-	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
+	Next(ctx context.Context, app int, shard uint8, count int, dst []int64) ([]int64, error)
 }
 
 // Segment issues IDs of the segment mode, as Queue does.
 type Segment interface {
-	Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error)
-	// Run issues consecutive IDs, from first to last; how many is the tag's to say.
-	Run(ctx context.Context, tag string) (first, last int64, err error)
+	Next(ctx context.Context, tag string, key model.ShardKey, count int, dst []int64) ([]int64, error)
+	// Run issues IDs that are equally far apart; how many, and how far, is the tag's to say.
+	Run(ctx context.Context, tag string, key model.ShardKey) (hold.Run, error)
+	// ShardBits are those of the IDs of a tag, 0 for none. Errors: those of Next.
+	ShardBits(ctx context.Context, tag string) (uint, error)
 	// Numbers issues texts, of a tag for which Next answers model.ErrPattern.
 	Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error)
 }
@@ -73,14 +76,15 @@ type Issuer struct {
 
 // Request says which IDs a client asks for.
 type Request struct {
-	Mode     access.Modes // one of them
-	App      int          // of the queue mode, 0…255
-	GatePass string       // of the queue mode
-	Tag      string       // of the segment mode
-	Space    string       // of sequences
-	Key      string       // of sequences
-	Count    int          // 1…model.MaxBatch; of sequences 0 too, which gives how far the key has come
-	Texts    bool         // will do where a tag has those in place of IDs
+	Mode     access.Modes   // one of them
+	App      int            // of the queue mode, 0…255
+	Shard    uint8          // of the queue mode, 0…63
+	Tag      string         // of the segment mode
+	ShardKey model.ShardKey // of the segment mode
+	Space    string         // of sequences
+	Key      string         // of sequences
+	Count    int            // 1…model.MaxBatch; of sequences 0 too, which gives how far the key has come
+	Texts    bool           // will do where a tag has those in place of IDs
 }
 
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
@@ -119,7 +123,7 @@ func (s *Issuer) Issue(
 	}
 	switch r.Mode {
 	case access.Segment:
-		dst, err = s.Segment.Next(ctx, r.Tag, r.Count, dst)
+		dst, err = s.Segment.Next(ctx, r.Tag, r.ShardKey, r.Count, dst)
 		if err != nil && r.Texts && errors.Is(err, model.ErrPattern) {
 			texts, err = s.Segment.Numbers(ctx, r.Tag, r.Count, nil)
 		}
@@ -128,7 +132,7 @@ func (s *Issuer) Issue(
 	case access.UID:
 		dst, err = s.UID.Next(ctx, r.Count, dst)
 	default:
-		dst, err = s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
+		dst, err = s.Queue.Next(ctx, r.App, r.Shard, r.Count, dst)
 	}
 	return dst, texts, err
 }
@@ -156,21 +160,21 @@ func (s *Issuer) allow(token *access.Token, r Request) error {
 	return nil
 }
 
-// IssueRun issues consecutive IDs of a tag, from first to last, Region.Stride apart, to a client that counts on
-// its own. How many is known afterwards: a run takes one ID of the token's quota to begin
-// with, and the others however many are left. Errors: those of Issue.
-func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) (first, last int64, err error) {
-	if err := s.allow(token, Request{Mode: access.Segment, Tag: tag, Count: 1}); err != nil {
-		return 0, 0, err
+// IssueRun issues IDs of a tag, equally far apart, to a client that counts on its own, whatever r says of their
+// number. That is known afterwards: a run takes one ID of the token's quota to begin with, and the others however
+// many are left. Errors: those of Issue.
+func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, r Request) (run hold.Run, err error) {
+	r.Count = 1
+	if err = s.allow(token, r); err == nil {
+		err = token.Take(1)
 	}
-	if err := token.Take(1); err != nil {
-		return 0, 0, err
+	if err != nil {
+		return run, err
 	}
-	if first, last, err = s.Segment.Run(ctx, tag); err != nil {
-		return 0, 0, err
+	if run, err = s.Segment.Run(ctx, r.Tag, r.ShardKey); err == nil {
+		token.Charge(run.Count - 1)
 	}
-	token.Charge((last - first) / s.Region.Stride())
-	return first, last, nil
+	return run, err
 }
 
 // Turn waits until the IDs of a large batch may be made. Call done when its answer has been written, so

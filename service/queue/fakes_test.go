@@ -375,7 +375,7 @@ func passOf(shard uint8) string {
 
 // one asks for a single ID.
 func (r replica) one(app int, pass string) (int64, error) {
-	ids, err := r.Next(context.Background(), app, pass, 1, nil)
+	ids, err := r.Next(context.Background(), app, idtext.ShardOf(pass), 1, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -431,7 +431,7 @@ func (c *collector) add(ids ...int64) {
 // take asks for n IDs of the list of alice and adds them.
 func (c *collector) take(t testing.TB, r replica, n int) {
 	t.Helper()
-	ids, err := r.Next(context.Background(), 1, "alice", n, nil)
+	ids, err := r.Next(context.Background(), 1, idtext.ShardOf("alice"), n, nil)
 	check.Must(t, err)
 	c.add(ids...)
 }

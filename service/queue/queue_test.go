@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/queue"
@@ -20,24 +21,22 @@ import (
 // IDs are appended, the first one of alice is known, and an error appends nothing.
 func TestNext(t *testing.T) {
 	r := ready(t, newLists(), newTable(1))
-	ids, err := r.Next(t.Context(), 1, "alice", 3, []int64{42})
+	ids, err := r.Next(t.Context(), 1, idtext.ShardOf("alice"), 3, []int64{42})
 	if err != nil || !slices.Equal(ids, []int64{42, 16385, 16385 + 1<<14, 16385 + 2<<14}) {
 		t.Errorf("Next = %v, %v", ids, err)
 	}
 	for _, c := range []struct {
-		app  int
-		pass string
-		want error
+		app   int
+		shard uint8
+		want  error
 	}{
-		{-1, "a", model.ErrInvalidArgument},
-		{256, "a", model.ErrInvalidArgument},
-		{1, "", model.ErrInvalidArgument},
-		{1, "\xff", model.ErrInvalidArgument},
-		{1, strings.Repeat("x", 1025), model.ErrInvalidArgument},
-		{2, "a", model.ErrUnknownApp},
+		{-1, 0, model.ErrInvalidArgument},
+		{256, 0, model.ErrInvalidArgument},
+		{1, 64, model.ErrInvalidArgument},
+		{2, 63, model.ErrUnknownApp},
 	} {
-		if ids, err := r.Next(t.Context(), c.app, c.pass, 1, []int64{42}); !errors.Is(err, c.want) || len(ids) != 1 {
-			t.Errorf("Next(%d, %.10q) = %v, %v", c.app, c.pass, ids, err)
+		if ids, err := r.Next(t.Context(), c.app, c.shard, 1, []int64{42}); !errors.Is(err, c.want) || len(ids) != 1 {
+			t.Errorf("Next(%d, %d) = %v, %v", c.app, c.shard, ids, err)
 		}
 	}
 }
@@ -49,7 +48,7 @@ func TestExactlyThreeLeft(t *testing.T) {
 	db.provision(1, 100, reject(1003))
 	db.edit(aliceKey(), func(row *model.AllocState) { row.Last = 1000 })
 	a, b := ready(t, l, db), ready(t, l, db)
-	if ids, err := a.Next(t.Context(), 1, "alice", 4, nil); !errors.Is(err, model.ErrLimitReached) || ids != nil {
+	if ids, err := a.Next(t.Context(), 1, idtext.ShardOf("alice"), 4, nil); !errors.Is(err, model.ErrLimitReached) || ids != nil {
 		t.Fatalf("Next = %v, %v", ids, err)
 	}
 	got := newCollector()
@@ -111,7 +110,7 @@ func TestWrap(t *testing.T) {
 		check.Must(t, r.Reload(t.Context()))
 	}
 	check.Equal(t, log.Count("wrap policy"), 1, "warnings of wrap")
-	ids, err := r.Next(t.Context(), 0, "alice", 7, nil)
+	ids, err := r.Next(t.Context(), 0, idtext.ShardOf("alice"), 7, nil)
 	check.Must(t, err)
 	last := int64(0)
 	for _, id := range ids {
@@ -273,13 +272,13 @@ func TestScrambledApp(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	db.scramble = "0123456789abcdef0123456789abcdef"
 	r, other := ready(t, l, db), ready(t, l, db)
-	ids, err := r.Next(t.Context(), 1, "alice", 2000, nil)
+	ids, err := r.Next(t.Context(), 1, idtext.ShardOf("alice"), 2000, nil)
 	check.Must(t, err)
 	check.Equal(t, ids[0], 7193078914403336193, "the first ID of alice, an example of model/testdata")
 	decoder := model.Decoder{Scramble: other.Scramble}
 	last := int64(0)
 	for _, id := range ids {
-		parts, err := decoder.Decode(model.KindQueue, id)
+		parts, err := decoder.Decode(model.KindQueue, id, 0)
 		index := parts[0].Value.(int64)
 		if err != nil || index <= last {
 			t.Fatalf("ID %d is %v after index %d, %v", id, parts, last, err)

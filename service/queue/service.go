@@ -24,7 +24,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/service/background"
 
@@ -98,17 +97,13 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// Next issues count IDs, 1…model.MaxBatch, of the app for the gatePass and appends them to dst:
+// Next issues count IDs, 1…model.MaxBatch, of a shard of the app and appends them to dst:
 // all of them or, with an error, none. It waits for a refill until ctx ends or
 // the configured timeout has passed.
 //
 // Errors: model.ErrNotReady, ErrUnknownApp, ErrUnknownShard, ErrQueueEmpty,
 // ErrLimitReached, ErrInvalidArgument, or the error of ctx.
-func (s *Service) Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error) {
-	shard, err := idtext.CheckedShardOf(gatePass)
-	if err != nil {
-		return dst, err
-	}
+func (s *Service) Next(ctx context.Context, app int, shard uint8, count int, dst []int64) ([]int64, error) {
 	key, err := model.NewListKey(int64(app), int64(shard))
 	if err != nil {
 		return dst, err

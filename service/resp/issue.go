@@ -129,7 +129,7 @@ func (c *conn) admit() (*access.Token, error) {
 func cutFormat(key []byte) (rest []byte, format idtext.Format, found bool) {
 	name, rest, more := bytes.Cut(key, []byte(":"))
 	switch string(name) {
-	case "queue", "segment", "snowflake", "uid", "sequence": // no further look, which costs
+	case "queue", "list", "segment", "sharded", "snowflake", "uid", "sequence": // no further look, which costs
 		return key, idtext.Dec, false
 	}
 	format, err := idtext.ParseFormat(string(name))
@@ -142,21 +142,39 @@ func cutFormat(key []byte) (rest []byte, format idtext.Format, found bool) {
 	return rest, format, true
 }
 
-// parseKey reads queue:<appId>:<gatePass>, segment:<tag>, snowflake or uid. What takes the key of a
-// sequence has not come here: see gather.
+// parseKey reads queue:<appId>:<gatePass>, list:<appId>:<shard>, segment:<tag>, sharded:<tag>:<shard key>, snowflake or
+// uid. What takes the key of a sequence has not come here: see gather.
 func parseKey(key []byte, r *issuer.Request) error {
 	mode, rest, more := bytes.Cut(key, []byte(":"))
 	switch {
-	case string(mode) == "queue" && more:
-		app, gatePass, complete := bytes.Cut(rest, []byte(":"))
+	case (string(mode) == "queue" || string(mode) == "list") && more:
+		app, shard, complete := bytes.Cut(rest, []byte(":"))
 		id, err := strconv.ParseUint(string(app), 10, 8)
 		if err != nil || !complete {
-			return fmt.Errorf("%w: %.64q is not queue:<appId>:<gatePass> with an appId of 0…%d",
-				model.ErrInvalidArgument, key, model.Apps-1)
+			return fmt.Errorf("%w: %.64q is neither queue:<appId>:<gatePass> nor list:<appId>:<shard> with an appId "+
+				"of 0…%d", model.ErrInvalidArgument, key, model.Apps-1)
 		}
-		r.Mode, r.App, r.GatePass = access.Queue, int(id), string(gatePass)
+		r.Mode, r.App = access.Queue, int(id)
+		if string(mode) == "queue" {
+			r.Shard, err = idtext.CheckedShardOf(string(shard))
+			return err
+		}
+		n, err := strconv.ParseUint(string(shard), 10, 8)
+		if r.Shard = uint8(n); err != nil || n >= model.Shards {
+			return fmt.Errorf("%w: shard must be a whole number in 0…%d, not %.64q", model.ErrInvalidArgument,
+				model.Shards-1, shard)
+		}
 	case string(mode) == "segment" && more:
 		r.Mode, r.Tag = access.Segment, string(rest)
+	case string(mode) == "sharded" && more:
+		end := max(0, bytes.LastIndexByte(rest, ':'))
+		r.Mode, r.Tag = access.Segment, string(rest[:end])
+		if end == 0 {
+			return fmt.Errorf("%w: %.64q is not sharded:<tag>:<shard key>", model.ErrInvalidArgument, key)
+		}
+		var err error
+		r.ShardKey, err = model.ReadShardKey(string(rest[end+1:]))
+		return err
 	case string(key) == "snowflake":
 		r.Mode = access.Snowflake
 	case string(key) == "uid":
@@ -166,8 +184,9 @@ func parseKey(key []byte, r *issuer.Request) error {
 		return fmt.Errorf("%w: a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, "+
 			"and has no formats", model.ErrInvalidArgument)
 	default:
-		return fmt.Errorf("%w: no key %.64q: there are queue:<appId>:<gatePass>, segment:<tag>, "+
-			"sequence:<space>:<key>, snowflake and uid, with a format such as base62: or base62:padded: before it "+
+		return fmt.Errorf("%w: no key %.64q: there are queue:<appId>:<gatePass>, "+
+			"list:<appId>:<shard>, segment:<tag>, sharded:<tag>:<shard key>, sequence:<space>:<key>, snowflake and "+
+			"uid, with a format such as base62: or base62:padded: before it "+
 			"or none", model.ErrInvalidArgument, key)
 	}
 	return nil

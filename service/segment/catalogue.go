@@ -176,9 +176,9 @@ func (s *Service) readPart(names []string) (all bool, err error) {
 		row, exists := found[name]
 		numbers, err := row.Numbers()
 		t, inUse := s.tags.Load(name)
-		if err != nil || inUse && exists && !t.numbers.Same(numbers) {
-			s.events.Log(slog.LevelError, "a tag is skipped: its pattern in shardid_number cannot be used, or is not "+
-				"the one that the tag had, and a pattern never changes: add a tag of another name", "tag", name,
+		if err != nil || inUse && exists && !(t.numbers.Same(numbers) && t.shardBits == row.ShardBits()) {
+			s.events.Log(slog.LevelError, "a tag is skipped: its pattern or shard bits in shardid_number cannot be "+
+				"used, or are not those that the tag had, which never change: add a tag of another name", "tag", name,
 				"error", err)
 			exists = false
 		}

@@ -128,7 +128,7 @@ func TestATagThatIsRemovedAndAddedAgain(t *testing.T) {
 				return s
 			}
 		})
-		check.Must(t, check.Err(r.Next(t.Context(), "orders", int(held)+1, nil)))
+		check.Must(t, check.Err(r.Next(t.Context(), "orders", model.ShardKey{}, int(held)+1, nil)))
 		r.mustTake(t, "orders", 5001+held, 3)
 		check.Equal(t, r.counted("wasted")-wasted, held+late, "IDs given up with the second removal")
 		check.Equal(t, r.counted("repeated"), 0, "repeated")

@@ -157,7 +157,8 @@ func (t *table) allocate(req model.TagRequest, local time.Time) (model.TagSegmen
 	if !ok {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
-	if numbers, err := row.Numbers(); err != nil || !numbers.Same(req.Numbers) {
+	if numbers, err := row.Numbers(); err != nil || !numbers.Same(req.Numbers) ||
+		row.ShardBits() != req.ShardBits {
 		return model.TagSegment{}, fmt.Errorf("%w: another pattern", model.ErrInvalidArgument)
 	}
 	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, 0, time.Now(), local)
@@ -221,7 +222,7 @@ func (r replica) counted(name string) int64 {
 
 // one asks for a single ID.
 func (r replica) one(tag string) (int64, error) {
-	ids, err := r.Next(context.Background(), tag, 1, nil)
+	ids, err := r.Next(context.Background(), tag, model.ShardKey{}, 1, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -247,7 +248,7 @@ func (r replica) mustTake(t *testing.T, tag string, first int64, n int) {
 // batch takes n IDs at once.
 func (r replica) batch(t *testing.T, tag string, n int) []int64 {
 	t.Helper()
-	ids, err := r.Next(t.Context(), tag, n, nil)
+	ids, err := r.Next(t.Context(), tag, model.ShardKey{}, n, nil)
 	if err != nil || len(ids) != n {
 		t.Fatalf("%d IDs, %v", len(ids), err)
 	}

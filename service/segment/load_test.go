@@ -98,7 +98,7 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 				t.Helper()
 				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(c.every) {
 					began := time.Now()
-					check.Must(t, check.Err(r.Next(t.Context(), "orders", c.count, ids)))
+					check.Must(t, check.Err(r.Next(t.Context(), "orders", model.ShardKey{}, c.count, ids)))
 					if waited := time.Since(began); !patient && waited > 0 {
 						t.Fatalf("a call waited %v", waited)
 					}
@@ -143,7 +143,7 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 			{t.Context(), empty, 2 * time.Second}} {
 			wg.Go(func() {
 				began := time.Now()
-				ids, err := r.Next(c.ctx, "orders", 96, nil)
+				ids, err := r.Next(c.ctx, "orders", model.ShardKey{}, 96, nil)
 				for _, want := range c.want {
 					check.Is(t, err, want, "after", c.after)
 				}

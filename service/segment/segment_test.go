@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shardid/client/hold"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/metric"
@@ -54,7 +55,7 @@ func TestArguments(t *testing.T) {
 			{"", 1, model.ErrInvalidArgument}, {strings.Repeat("x", 129), 1, model.ErrInvalidArgument},
 			{"\xff", 1, model.ErrInvalidArgument},
 		} {
-			ids, err := r.Next(t.Context(), c.tag, c.count, []int64{42})
+			ids, err := r.Next(t.Context(), c.tag, model.ShardKey{}, c.count, []int64{42})
 			got := c.count
 			if c.want != nil {
 				got = 0
@@ -90,10 +91,9 @@ func TestRuns(t *testing.T) {
 		db, r := orders(t, 100, func(o *segment.Options) { o.MaxStep = 100 })
 		run := func(wantFirst, wantLast int64) {
 			t.Helper()
-			first, last, err := r.Run(t.Context(), "orders")
+			got, err := r.Run(t.Context(), "orders", model.ShardKey{})
 			check.Must(t, err)
-			check.Equal(t, first, wantFirst, "first")
-			check.Equal(t, last, wantLast, "last")
+			check.Equal(t, got, hold.Run{First: wantFirst, Count: wantLast - wantFirst + 1, Stride: 1})
 		}
 		run(1, 100)
 		r.mustTake(t, "orders", 101, 5)
@@ -110,9 +110,9 @@ func TestRuns(t *testing.T) {
 		db, r := orders(t, 100)
 		refused := func(want error) {
 			t.Helper()
-			first, last, err := r.Run(context.Background(), "orders")
+			got, err := r.Run(context.Background(), "orders", model.ShardKey{})
 			check.Is(t, err, want)
-			check.Equal(t, first+last, 0, "IDs")
+			check.Equal(t, got, hold.Run{})
 		}
 		db.fail(errAway)
 		refused(model.ErrSegmentEmpty)
@@ -121,7 +121,7 @@ func TestRuns(t *testing.T) {
 		refused(model.ErrLimitReached)
 		db.set(func(db *table) { db.delay = time.Hour })
 		waited := make(chan error)
-		go func() { _, _, err := r.Run(context.Background(), "orders"); waited <- err }()
+		go func() { waited <- check.Err(r.Run(context.Background(), "orders", model.ShardKey{})) }()
 		synctest.Wait()
 		stop(t, r.Service)
 		check.Is(t, <-waited, model.ErrNotReady, "the waiter")
@@ -172,7 +172,7 @@ func TestTheViewIsLeafs(t *testing.T) {
 			}
 		})
 		loads := len(db.asked())
-		check.Is(t, check.Err(r.Next(t.Context(), "orders", 100, nil)), model.ErrSegmentEmpty, "during the outage")
+		check.Is(t, check.Err(r.Next(t.Context(), "orders", model.ShardKey{}, 100, nil)), model.ErrSegmentEmpty, "during the outage")
 		r.mustTake(t, "orders", 102, 99)
 		time.Sleep(time.Second)
 		want("after an outage", 200, 5201, 200, 5401, 0, 0, 0)
@@ -195,7 +195,7 @@ func TestStop(t *testing.T) {
 		db.set(func(db *table) { db.delay = time.Hour })
 		waits := make(chan error)
 		for _, tag := range []string{"orders", "slow"} {
-			go func() { waits <- check.Err(r.Next(context.Background(), tag, 200, nil)) }()
+			go func() { waits <- check.Err(r.Next(context.Background(), tag, model.ShardKey{}, 200, nil)) }()
 		}
 		synctest.Wait()
 		began := time.Now()
@@ -207,11 +207,80 @@ func TestStop(t *testing.T) {
 			check.Is(t, <-waits, model.ErrNotReady, "a waiter")
 		}
 		for _, n := range []int{1, 2} {
-			ids, err := r.Next(t.Context(), "orders", n, nil)
+			ids, err := r.Next(t.Context(), "orders", model.ShardKey{}, n, nil)
 			check.Is(t, err, model.ErrNotReady, "after Stop")
 			check.Equal(t, len(ids), 0, "IDs after Stop")
 		}
 		check.Equal(t, r.counted("issued"), 5, "issued")
 		check.Equal(t, r.counted("wasted"), 95, "given up")
 	})
+}
+
+// An ID of a tag with shard bits ends in those of its key, whatever the region, and is issued once, whatever the keys. One
+// without a key, and a key for a tag without shard bits, get nothing. A run counts in steps of all bits.
+func TestShardBits(t *testing.T) {
+	const bits = 10
+	for _, region := range []model.Region{{}, {ID: 2, Bits: 2}} {
+		t.Run(region.String(), inBubble(func(t *testing.T) {
+			db := newTable(100, "orders", "plain")
+			sharded, err := model.ShardNumbering(bits)
+			check.Must(t, err)
+			db.set(func(db *table) {
+				row := db.rows["orders"]
+				row.Numbering = sharded
+				db.rows["orders"] = row
+			})
+			r := ready(t, db, func(o *segment.Options) { o.Region = region })
+			numbers := map[int64]bool{}
+			for n := range uint64(2000) {
+				key := model.ShardKey{Given: true, Value: n * 7919}
+				ids, err := r.Next(t.Context(), "orders", key, 1+int(n%3), nil)
+				check.Must(t, err)
+				for _, id := range ids {
+					number := id >> bits
+					if id&(1<<bits-1) != int64(key.Value&(1<<bits-1)) || numbers[number] ||
+						number&(region.Stride()-1) != int64(region.ID) {
+						t.Fatalf("ID %d of key %d", id, key.Value)
+					}
+					numbers[number] = true
+				}
+			}
+			key := model.ShardKey{Given: true, Value: 1<<64 - 1}
+			run, err := r.Run(t.Context(), "orders", key)
+			check.Must(t, err)
+			check.Equal(t, run.Stride, region.Stride()<<bits)
+			check.Equal(t, run.First&(1<<bits-1), 1<<bits-1, "the key of a run")
+			check.Equal(t, numbers[run.First>>bits], false, "issued before")
+			for _, c := range []struct {
+				tag string
+				key model.ShardKey
+			}{{"orders", model.ShardKey{}}, {"plain", key}, {"plain", model.ShardKey{Later: true}}} {
+				before := db.maxID(c.tag)
+				check.Is(t, check.Err(r.Next(t.Context(), c.tag, c.key, 1, nil)), model.ErrInvalidArgument, c)
+				check.Is(t, check.Err(r.Run(t.Context(), c.tag, c.key)), model.ErrInvalidArgument, c)
+				check.Equal(t, db.maxID(c.tag), before, "nothing was taken")
+			}
+			bare, err := r.Next(t.Context(), "orders", model.ShardKey{Later: true}, 2, nil)
+			check.Must(t, err)
+			check.Equal(t, (bare[0]|bare[1])&(1<<bits-1), 0, "bits that the caller adds")
+		}))
+	}
+}
+
+// The last number of a tag with shard bits is lower by those.
+func TestTheLastNumberWithShardBits(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		db := newTable(100, "orders")
+		sharded, _ := model.ShardNumbering(16)
+		last := model.MaxTagNumber(16)
+		db.set(func(db *table) {
+			db.rows["orders"] = model.Tag{Name: "orders", MaxID: last, Step: 100, Numbering: sharded}
+		})
+		r := ready(t, db)
+		key := model.ShardKey{Given: true, Value: 1<<16 - 1}
+		ids, err := r.Next(t.Context(), "orders", key, 1, nil)
+		check.Must(t, err)
+		check.Equal(t, ids[0], last<<16|(1<<16-1))
+		check.Is(t, check.Err(r.Next(t.Context(), "orders", key, 1, nil)), model.ErrLimitReached)
+	})(t)
 }

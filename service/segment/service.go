@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/hold"
 	"shardid/model"
 	"shardid/service/background"
 
@@ -122,12 +123,14 @@ func New(opts Options) *Service {
 }
 
 // Next issues count IDs, 1…model.MaxBatch, of the tag and appends them to dst, ascending: all of
-// them or, with an error, none. It waits for a segment until ctx ends or the
-// configured timeout has passed.
+// them or, with an error, none. Those of a tag with shard bits end in the low bits of the key. It waits for a
+// segment until ctx ends or the configured timeout has passed.
 //
 // Errors: model.ErrNotReady, ErrUnknownTag, ErrSegmentEmpty, ErrLimitReached,
 // ErrInvalidArgument, ErrPattern, or the error of a ctx that was canceled.
-func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
+func (s *Service) Next(
+	ctx context.Context, tag string, key model.ShardKey, count int, dst []int64,
+) ([]int64, error) {
 	t, found := s.tags.Load(tag)
 	if !found {
 		var err error
@@ -135,41 +138,64 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 			return dst, err
 		}
 	}
-	switch {
-	case t.numbers != nil:
+	if t.numbers != nil {
 		return dst, t.textsOnly()
-	case count != 1:
-		return t.takeIDs(ctx, count, dst)
+	}
+	low, err := key.Low(tag, t.shardBits)
+	if err != nil {
+		return dst, err
+	}
+	if count != 1 {
+		before := len(dst)
+		dst, err = t.takeIDs(ctx, count, dst)
+		for i := range dst[before:] {
+			dst[before+i] |= low
+		}
+		return dst, err
 	}
 	id, err := t.pool.Next(ctx)
 	if err != nil {
 		return dst, t.refuse(err)
 	}
-	return append(dst, id), nil
+	return append(dst, id|low), nil
 }
 
-// Run issues consecutive IDs of the tag, from first to last, for a client that counts on its own:
-// a segment of the row's step, from a transaction of its own. Errors: those of Next.
-func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err error) {
+// Run issues the IDs First, First+Stride, …, for a client that counts on its own: a segment of the row's step, from a
+// transaction of its own, and of a tag with shard bits those of the key. Errors: those of Next.
+func (s *Service) Run(ctx context.Context, tag string, key model.ShardKey) (run hold.Run, err error) {
 	t, err := s.findTag(ctx, tag)
 	switch {
 	case err != nil:
-		return 0, 0, err
+		return run, err
 	case t.numbers != nil:
-		return 0, 0, t.textsOnly()
+		return run, t.textsOnly()
+	}
+	low, err := key.Low(tag, t.shardBits)
+	if err != nil {
+		return run, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	defer context.AfterFunc(s.background.Context(), cancel)()
 	taken, err := t.takeSegment(ctx, 0)
 	if err != nil {
-		return 0, 0, t.refuse(err)
+		return run, t.refuse(err)
 	}
 	t.mu.Lock()
 	t.beside += taken.End - taken.First
 	t.mu.Unlock()
-	r := t.runOf(taken)
-	return r.First, r.First + (r.Count-1)*r.Stride, nil
+	run = t.runOf(taken)
+	run.First |= low
+	return run, nil
+}
+
+// ShardBits are those of the IDs of a tag, 0 for none. Errors: those of Next.
+func (s *Service) ShardBits(ctx context.Context, tag string) (uint, error) {
+	t, err := s.findTag(ctx, tag)
+	if err != nil {
+		return 0, err
+	}
+	return t.shardBits, nil
 }
 
 // Ready is nil while IDs of at least one tag may be had, as far as is known without

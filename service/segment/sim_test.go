@@ -127,7 +127,7 @@ func (w *world) run(t *testing.T) {
 		for range simCallers {
 			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)),
 				next: func(ctx context.Context, n int, dst []int64) ([]int64, error) {
-					return p.Next(ctx, "orders", n, dst)
+					return p.Next(ctx, "orders", model.ShardKey{}, n, dst)
 				}}
 			if w.numbers != nil {
 				c.next = func(ctx context.Context, n int, dst []int64) ([]int64, error) {
@@ -169,8 +169,8 @@ func (c *caller) takeNumbers(ctx context.Context, p *process, numbers *model.Num
 func (c *caller) run(ctx context.Context, r replica) {
 	for ctx.Err() == nil {
 		if c.rng.IntN(4) == 0 {
-			if first, last, err := r.Run(ctx, "orders"); err == nil {
-				c.runs = append(c.runs, [2]int64{first, last})
+			if run, err := r.Run(ctx, "orders", model.ShardKey{}); err == nil {
+				c.runs = append(c.runs, [2]int64{run.First, run.First + run.Count - 1})
 			}
 		}
 		before, n := len(c.ids), 1

@@ -40,8 +40,10 @@ type Tag struct {
 	svc     *Service
 	name    string
 	numbers *model.Numbers // how its IDs are shown; nil for a plain tag
-	pool    *hold.Pool     // its IDs; it takes the next segment in time
-	taking  chan struct{}  // has an element while a segment is taken
+	// shardBits are the low bits of its IDs that a caller's key says.
+	shardBits uint
+	pool      *hold.Pool    // its IDs; it takes the next segment in time
+	taking    chan struct{} // has an element while a segment is taken
 
 	mu       sync.Mutex // guards what follows; the pool may be called with it
 	supply   supply
@@ -75,7 +77,7 @@ var errNoAnswer = errors.New("the database has not answered yet")
 
 // newTag makes the tag of a row, which holds nothing.
 func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
-	t := &Tag{svc: svc, name: row.Name, numbers: numbers, taking: make(chan struct{}, 1),
+	t := &Tag{svc: svc, name: row.Name, numbers: numbers, shardBits: row.ShardBits(), taking: make(chan struct{}, 1),
 		rate:   rate{began: time.Now(), last: time.Now()},
 		supply: supply{floor: row.MaxID, row: row.Step}}
 	t.pool = hold.New(hold.Options{
@@ -153,14 +155,15 @@ func (t *Tag) refuse(err error) error {
 		cmp.Or(t.supply.lastErr, errNoAnswer))
 }
 
-// runOf is a segment as the IDs that callers get: the region joins the numbers of a plain tag, those
-// of others as they are shown.
+// runOf is a segment as the IDs that callers get: the region joins the numbers, and leaves room for shard bits. Those
+// of a tag with a pattern are joined as they are shown.
 func (t *Tag) runOf(s model.TagSegment) hold.Run {
 	if t.numbers != nil {
 		return hold.Run{First: s.First, Count: s.End - s.First, Stride: 1}
 	}
 	region := t.svc.opts.Region
-	return hold.Run{First: region.Number(s.First), Count: s.End - s.First, Stride: region.Stride()}
+	return hold.Run{First: region.Number(s.First) << t.shardBits, Count: s.End - s.First,
+		Stride: region.Stride() << t.shardBits}
 }
 
 // More implements hold.Source, of the tag's pool, with one segment.
@@ -181,7 +184,8 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 		return model.TagSegment{}, ctx.Err()
 	}
 	t.mu.Lock()
-	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers}
+	req := model.TagRequest{Tag: t.name, Floor: t.supply.floor, Numbers: t.numbers,
+		ShardBits: t.shardBits}
 	if t.supply.lost {
 		req.Most = 1
 	}
@@ -240,7 +244,7 @@ func (t *Tag) forgetUsedUp(next int64) {
 func (t *Tag) nextNumber(c hold.Counts) int64 {
 	switch {
 	case c.Held > 0 && t.numbers == nil:
-		return c.Next >> t.svc.opts.Region.Bits
+		return c.Next >> (t.svc.opts.Region.Bits + t.shardBits)
 	case c.Held > 0:
 		return c.Next
 	case len(t.segments) > 0:
