@@ -214,8 +214,8 @@ func (c *Client) Queue(app uint8) *Queue {
 	return c.queues[app].Load()
 }
 
-// Segment is the source of a tag's IDs; of a tag with shard bits, Source.For is. Keep it, or ask again: it is always the
-// same.
+// Segment is the source of a tag's IDs; of a tag with shard bits, Source.For is. Keep it, or ask again: it is always
+// the same.
 func (c *Client) Segment(tag string) *Source {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -150,8 +150,8 @@ func BenchmarkNext(b *testing.B) {
 	})
 }
 
-// The IDs of all keys come from one buffer, none twice, and each ends in the bits of its key. What answers without shard
-// bits, or with others than before, is not used.
+// The IDs of all keys come from one buffer, none twice, and each ends in the bits of its key. What answers without
+// shard bits, or with others than before, is not used.
 func TestKeys(t *testing.T) {
 	s := fake(t)
 	c := newClient(t, Options{Addrs: []string{s.URL}, Timeout: 300 * time.Millisecond})
@@ -165,7 +165,8 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for id, low := range map[int64]int64{one: int64(key % 1024), two[0]: 0x128cacca % 1024, two[1]: 0x128cacca % 1024} {
+		const tenant = 0x128cacca % 1024
+		for id, low := range map[int64]int64{one: int64(key % 1024), two[0]: tenant, two[1]: tenant} {
 			if id%1024 != low || seen[id>>10] {
 				t.Fatalf("ID %d of key %d", id, key)
 			}

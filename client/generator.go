@@ -81,7 +81,7 @@ func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Cloc
 	}
 	gen, err := idgen.New(idgen.Options{
 		Unit: time.Millisecond, Epoch: l.Epoch, TimeBits: 63 - l.WorkerBits - l.SeqBits,
-		WorkerBits: l.WorkerBits, SeqBits: l.SeqBits, SequenceStart: min(starts, 1<<l.SeqBits),
+		WorkerBits: l.WorkerBits, SeqBits: l.sequence(), SequenceStart: min(starts, 1<<l.sequence()),
 		Tolerance: tolerance, CatchUp: catchUp, Now: clock,
 	})
 	if err != nil {
@@ -120,12 +120,37 @@ func (g *Generator) awaitTime(ctx context.Context, l lease) error {
 }
 
 // Next is one ID. At the most that the layout has in a millisecond it waits for the next, for
-// Options.Timeout at most. Errors: ErrNoLease, ErrClockBack, ErrTimeout, ErrClosed.
+// Options.Timeout at most. Errors: ErrNoLease, ErrClockBack, ErrTimeout, ErrClosed; that of a name
+// with shard bits, for which NextFor is.
 func (g *Generator) Next() (int64, error) {
+	if g.layout.ShardBits > 0 {
+		return 0, fmt.Errorf("shardid: ask with NextFor: the last %d bits of the IDs of the name %q are those of a shard "+
+			"key", g.layout.ShardBits, g.name)
+	}
+	return g.next()
+}
+
+// NextFor is one ID of a name with shard bits, which ends in those of key: id % n == key % n for each
+// n that is a power of two up to 2^bits. Errors: those of Next, and that of a name without shard bits.
+// [idtext.ShardKey] is the key of a text.
+func (g *Generator) NextFor(key uint64) (int64, error) {
+	bits := g.layout.ShardBits
+	if bits == 0 {
+		return 0, fmt.Errorf("shardid: ask with Next: the name %q has no shard bits", g.name)
+	}
+	id, err := g.next()
+	if err != nil {
+		return 0, err
+	}
+	return id<<bits | int64(key&(1<<bits-1)), nil
+}
+
+// next is one ID, without shard bits.
+func (g *Generator) next() (int64, error) {
 	if id, got, _, _ := g.gen.Take(1); got == 1 {
 		return id, nil
 	}
-	ids, err := g.Take(1)
+	ids, err := g.take(1)
 	if err != nil {
 		return 0, err
 	}
@@ -138,6 +163,15 @@ func (g *Generator) Take(n int) ([]int64, error) {
 	if n < 1 || n > MaxTake {
 		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
 	}
+	if g.layout.ShardBits > 0 {
+		_, err := g.Next()
+		return nil, err
+	}
+	return g.take(n)
+}
+
+// take is Take, without shard bits.
+func (g *Generator) take(n int) ([]int64, error) {
 	ids, err := g.gen.TakeAll(context.Background(), n, make([]int64, 0, n), g.patience)
 	if err != nil {
 		return nil, g.explain(err)
@@ -148,7 +182,7 @@ func (g *Generator) Take(n int) ([]int64, error) {
 // patience bounds the wait for the next millisecond.
 func (g *Generator) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, g.client.opts.Timeout,
-		fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.layout.SeqBits))
+		fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.layout.sequence()))
 }
 
 // explain is the error of a caller, for one of gen.

@@ -283,6 +283,43 @@ func TestGeneratorCloses(t *testing.T) {
 	}
 }
 
+// The IDs of a name with shard bits end in those of each key, and are unique over all keys. They are asked for with a
+// key, and those of other names without.
+func TestGeneratorFor(t *testing.T) {
+	s := &lessor{hold: time.Minute, renew: 20 * time.Second, shardBits: 6}
+	c := newClient(t, Options{Addrs: []string{s.start(t)}})
+	g, err := c.Generator(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, 5000)
+	for key := range ids {
+		if ids[key], err = g.NextFor(uint64(key) << 3); err != nil || ids[key]%64 != int64(key)<<3%64 {
+			t.Fatalf("ID %d of key %d, %v", ids[key], key<<3, err)
+		}
+	}
+	numbers := map[int64]bool{}
+	for _, id := range ids {
+		numbers[id>>6] = true
+	}
+	if s.check(t, ids); len(numbers) != len(ids) {
+		t.Errorf("%d numbers in %d IDs", len(numbers), len(ids))
+	}
+	_, one := g.Next()
+	_, many := g.Take(2)
+	plain, err := newClient(t, Options{Addrs: []string{(&lessor{hold: time.Minute, renew: time.Minute}).start(t)}}).
+		Generator(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, keyed := plain.NextFor(7)
+	for _, err := range []error{one, many, keyed} {
+		if err == nil || !strings.HasPrefix(err.Error(), "shardid: ask with Next") {
+			t.Error(err)
+		}
+	}
+}
+
 // More IDs than the layout has in a millisecond are waited for until the timeout.
 func TestGeneratorTimeout(t *testing.T) {
 	s := &lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 3}
@@ -298,7 +335,7 @@ func TestGeneratorTimeout(t *testing.T) {
 
 // With what no shardid answers IDs could repeat, or be negative.
 func TestLeaseIsChecked(t *testing.T) {
-	good := lease{layout: layout{testEpoch, 10, 12}, Name: "orders", Secret: "x", RenewMs: 1, WorkerID: 1023}
+	good := lease{layout: layout{testEpoch, 10, 12, 0}, Name: "orders", Secret: "x", RenewMs: 1, WorkerID: 1023}
 	if err := good.check("orders"); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +343,7 @@ func TestLeaseIsChecked(t *testing.T) {
 		func(l *lease) { l.Name = "other" }, func(l *lease) { l.Secret = "" }, func(l *lease) { l.RenewMs = 0 },
 		func(l *lease) { l.WorkerID = 1024 }, func(l *lease) { l.WorkerID = -1 },
 		func(l *lease) { l.WorkerBits = 0 }, func(l *lease) { l.WorkerBits = 1 << 40 },
-		func(l *lease) { l.SeqBits = 0 }, func(l *lease) { l.SeqBits = 15 }, func(l *lease) { l.Epoch = -1 },
+		func(l *lease) { l.SeqBits = 0 }, func(l *lease) { l.SeqBits = 15 }, func(l *lease) { l.ShardBits = 12 }, func(l *lease) { l.Epoch = -1 },
 		func(l *lease) { l.After = -1 }, func(l *lease) { l.After = testEpoch + 1<<41 },
 	} {
 		l := good

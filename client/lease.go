@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"shardid/client/idtext"
 )
 
 // maxBits is how many bits of an ID worker ID and sequence have together at most.
@@ -31,7 +33,11 @@ type layout struct {
 	Epoch      int64 `json:"epoch,string"` // Unix ms
 	WorkerBits uint  `json:"workerBits"`
 	SeqBits    uint  `json:"seqBits"`
+	ShardBits  uint  `json:"shardBits"` // of SeqBits, the lowest
 }
+
+// sequence is the width of the sequence without the shard bits.
+func (l layout) sequence() uint { return l.SeqBits - l.ShardBits }
 
 func (l lease) renew() time.Duration { return time.Duration(l.RenewMs) * time.Millisecond }
 
@@ -39,6 +45,7 @@ func (l lease) renew() time.Duration { return time.Duration(l.RenewMs) * time.Mi
 func (l lease) check(name string) error {
 	if l.Name != name || l.Secret == "" || l.RenewMs < 1 || l.Epoch < 0 || l.After < 0 ||
 		l.WorkerBits < 1 || l.WorkerBits > maxBits || l.SeqBits < 1 || l.SeqBits > maxBits-l.WorkerBits ||
+		l.ShardBits >= l.SeqBits || l.ShardBits > idtext.MaxShardBits ||
 		l.WorkerID < 0 || l.WorkerID >= 1<<l.WorkerBits || l.After >= l.Epoch+1<<(63-l.WorkerBits-l.SeqBits) {
 		l.Secret = "…"
 		return fmt.Errorf("the lease %+v", l)

@@ -18,6 +18,7 @@ const testEpoch = 1288834974657
 type lessor struct {
 	hold, renew time.Duration
 	seqBits     uint   // 0 for 12
+	shardBits   uint   // of these
 	after       int64  // of new leases at least, Unix ms
 	granted     func() // told of each new lease; may be nil
 
@@ -98,7 +99,7 @@ func (s *lessor) grant() *lease {
 	}
 	now := time.Now().UnixMilli()
 	l := &lease{
-		layout: layout{testEpoch, 24 - max(s.seqBits, 12), s.seqBits},
+		layout: layout{testEpoch, 24 - max(s.seqBits, 12), s.seqBits, s.shardBits},
 		Name:   "orders", WorkerID: int64(len(s.all)), Secret: "secret-" + strconv.Itoa(len(s.all)),
 		After: s.after, Until: now + s.hold.Milliseconds(), Now: now, RenewMs: s.renew.Milliseconds(),
 	}

@@ -47,8 +47,8 @@ func (s *Source) Take(ctx context.Context, n int) ([]int64, error) {
 	return ids, nil
 }
 
-// For is where the IDs of a tag with shard bits come from whose remainder is that of a key: id % n == key % n for each n
-// that is a power of two up to 2^bits. All keys share one buffer.
+// For is where the IDs of a tag with shard bits come from whose remainder is that of a key: id % n == key % n for
+// each n that is a power of two up to 2^bits. All keys share one buffer.
 func (s *Source) For(key uint64) Sharded { return Sharded{numbers: s.numbers, key: key} }
 
 // ForText is For for a text, such as the name of a tenant: digits are a number, and any other text counts by its CRC-32

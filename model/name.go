@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"shardid/client/idtext"
 )
 
 // Bounds of a name of worker IDs.
@@ -37,6 +39,9 @@ type Name struct {
 	// worker ID above the sequence.
 	EpochMs             int64 // Unix milliseconds
 	WorkerBits, SeqBits uint
+	// ShardBits are the lowest of SeqBits: in place of the sequence they have those of a shard key that the
+	// caller of a generator gives. A worker ID has one holder at a time, so IDs are unique whatever it is.
+	ShardBits uint
 	// Hold is how long a holder may continue without shardid, in whole milliseconds, and how
 	// long new leases wait after the database went on from a copy that may lack some.
 	Hold time.Duration
@@ -62,7 +67,11 @@ func (n Name) MaxMs() int64 { return n.EpochMs + 1<<(63-n.WorkerBits-n.SeqBits) 
 
 // Layout is the layout as it is recorded and shown.
 func (n Name) Layout() string {
-	return fmt.Sprintf("epoch_ms=%d worker_bits=%d seq_bits=%d", n.EpochMs, n.WorkerBits, n.SeqBits)
+	text := fmt.Sprintf("epoch_ms=%d worker_bits=%d seq_bits=%d", n.EpochMs, n.WorkerBits, n.SeqBits)
+	if n.ShardBits > 0 {
+		text += fmt.Sprintf(" shard_bits=%d", n.ShardBits)
+	}
+	return text
 }
 
 // Validate refuses, with ErrInvalidArgument, what cannot be a name or its layout at a time.
@@ -76,6 +85,9 @@ func (n Name) Validate(now time.Time) error {
 		return fmt.Errorf("%w: %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most, "+
 			"as an ID has 63 bits and a time of 39",
 			ErrInvalidArgument, n.WorkerBits, n.SeqBits, MaxNameWorkerBits, MaxNameSeqBits, MaxNameBits)
+	case n.ShardBits >= n.SeqBits || n.ShardBits > idtext.MaxShardBits:
+		return fmt.Errorf("%w: give fewer shard bits than the %d of the sequence, of which they are a part, and at most "+
+			"%d, not %d", ErrInvalidArgument, n.SeqBits, idtext.MaxShardBits, n.ShardBits)
 	case n.EpochMs < 0 || n.EpochMs > now.UnixMilli():
 		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.EpochMs)
 	case n.MaxMs() < now.UnixMilli():

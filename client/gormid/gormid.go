@@ -9,9 +9,10 @@
 //
 // The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid,
 // queue:<appId>:<GatePass>, or queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a
-// shard key, whose remainder by 64 is the shard of the queue, and a gatePass. The field is an int64, a uint64 or a string. A batch is filled
-// with one call, associations are filled as they are created, a value that is there already stays,
-// and an error stops the insert, as does a row that is a map.
+// shard key, whose remainder by 64 is the shard of the queue, and a gatePass. The field of the ID is
+// an int64, a uint64 or a string. A batch is filled with one call, associations are filled as they
+// are created, a value that is there already stays, and an error stops the insert, as does a row that
+// is a map.
 package gormid
 
 import (

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Numbers are themselves and other texts their CRC-32, as zlib.crc32 of Python says them here. What two programs could read
-// differently is refused, with the remedy first.
+// Numbers are themselves and other texts their CRC-32, as zlib.crc32 of Python says them here. What two programs could
+// read differently is refused, with the remedy first.
 func TestShardKey(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "666": 666, "18446744073709551615": 1<<64 - 1,

@@ -107,6 +107,7 @@ type leased struct {
 	Epoch      int64  `json:"epoch,string"`
 	WorkerBits uint   `json:"workerBits"`
 	SeqBits    uint   `json:"seqBits"`
+	ShardBits  uint   `json:"shardBits"` // of SeqBits
 	After      int64  `json:"after,string"` // IDs have a later time,
 	Until      int64  `json:"until,string"` // and this one at most
 	Now        int64  `json:"now,string"`   // by the database's clock
@@ -343,7 +344,8 @@ func (h *holder) start() error {
 	l := h.lease
 	h.command.Env = append(os.Environ(),
 		fmt.Sprint("SHARDID_WORKER_ID=", l.WorkerID), fmt.Sprint("SHARDID_EPOCH=", l.Epoch),
-		fmt.Sprint("SHARDID_WORKER_BITS=", l.WorkerBits), fmt.Sprint("SHARDID_SEQ_BITS=", l.SeqBits))
+		fmt.Sprint("SHARDID_WORKER_BITS=", l.WorkerBits), fmt.Sprint("SHARDID_SEQ_BITS=", l.SeqBits),
+		fmt.Sprint("SHARDID_SHARD_BITS=", l.ShardBits))
 	if err := h.command.Start(); err != nil {
 		return &exitError{127, err}
 	}

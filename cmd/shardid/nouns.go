@@ -61,11 +61,12 @@ hold counts for leases that are granted or renewed from now on, a longer one a m
   shardid names add --name orders
   shardid names add --if-missing --name orders              # in a script that runs again
   shardid names add --name carts --epoch 1767225600000 --worker-bits 12 --seq-bits 10 --hold 5m
+  shardid names add --name bills --shard-bits 6             # id % 64 is that of a shard key
   shardid names set --name orders --hold 5m
   shardid names delete --name orders --confirm orders`,
 		none: "there is no name: shardid names add --name orders",
 		columns: []column{{"NAME", "name"}, {"EPOCH", "epoch"}, {"WORKER BITS", "workerBits"},
-			{"SEQ BITS", "seqBits"}, {"HOLD", "hold"}, {"LEASED", "leased"}, {"OF", "workers"}},
+			{"SEQ BITS", "seqBits"}, {"SHARD BITS", "shardBits"}, {"HOLD", "hold"}, {"LEASED", "leased"}, {"OF", "workers"}},
 	}
 }
 

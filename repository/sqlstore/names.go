@@ -11,7 +11,8 @@ import (
 	"shardid/model"
 )
 
-// nameRow is a row of shardid_name. Times are Unix ms.
+// nameRow is a row of shardid_name. Times are Unix ms. SeqBits has the shard bits from its ninth bit on: holders that
+// are told so by a version that does not know them refuse the lease.
 type nameRow struct {
 	Name                string
 	EpochMs             int64
@@ -29,8 +30,8 @@ func (nameRow) TableName() string { return nameTable }
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
 	return model.Name{
-		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits,
-		Hold: time.Duration(r.HoldMs) * ms,
+		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits & 0xff,
+		ShardBits: r.SeqBits >> 8, Hold: time.Duration(r.HoldMs) * ms,
 		Note: model.NameNote{
 			WasHold: time.Duration(r.WasHoldMs) * ms, SetMs: r.SetAt,
 			LowHold: time.Duration(r.LowHoldMs) * ms, LowMs: r.LowUntil,
@@ -102,8 +103,8 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			return n, storeName(tx, n, 0)
 		}
 		n.Note = model.NameNote{}
-		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.EpochMs, WorkerBits: n.WorkerBits, SeqBits: n.SeqBits,
-			HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
+		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.EpochMs, WorkerBits: n.WorkerBits,
+			SeqBits: n.SeqBits | n.ShardBits<<8, HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
 		if isDuplicate(err) { // another operator was faster
 			err = fmt.Errorf("%w: %q", model.ErrExists, n.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"shardid/client/idtext"
 	"shardid/model"
 )
 
@@ -21,6 +22,8 @@ var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 		Value: number(1, model.MaxNameWorkerBits), Default: int64(model.LeafWorkerBits), Add: May},
 	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22",
 		Value: number(1, model.MaxNameSeqBits), Default: int64(model.LeafSeqBits), Add: May},
+	{Name: "shardBits", Usage: "so many `bits` of the sequence, the lowest, are those of a shard key, 1…16",
+		Value: number(1, idtext.MaxShardBits), Add: May},
 	{Name: "hold", Usage: "how long a holder may continue without shardid, `5s…1h`",
 		Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
 }}
@@ -31,6 +34,7 @@ type NameItem struct {
 	Epoch      string       `json:"epoch"` // Unix ms, as a lease has it
 	WorkerBits uint         `json:"workerBits"`
 	SeqBits    uint         `json:"seqBits"`
+	ShardBits  uint         `json:"shardBits,omitempty"` // of seqBits
 	Hold       string       `json:"hold"` // in seconds, such as 60s
 	Leased     int64        `json:"leased"`
 	Workers    int64        `json:"workers"`          // how many worker IDs there are
@@ -41,7 +45,7 @@ type NameItem struct {
 func newNameItem(u model.NameUse) NameItem {
 	return NameItem{
 		Name: u.Name.Name, Epoch: strconv.FormatInt(u.EpochMs, 10), WorkerBits: u.WorkerBits, SeqBits: u.SeqBits,
-		Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
+		ShardBits: u.ShardBits, Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
 	}
 }
 
@@ -95,6 +99,7 @@ func (s *Service) Names() Resource {
 			name := model.Name{
 				Name: get[string](g, "name"), EpochMs: get[int64](g, "epoch"), Hold: hold,
 				WorkerBits: uint(get[int64](g, "workerBits")), SeqBits: uint(get[int64](g, "seqBits")),
+				ShardBits: uint(get[int64](g, "shardBits")),
 			}
 			if name.Name == s.opts.OwnName {
 				return Done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: "+

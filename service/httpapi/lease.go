@@ -45,6 +45,7 @@ type leaseItem struct {
 	Epoch      int64  `json:"epoch,string"`
 	WorkerBits uint   `json:"workerBits"`
 	SeqBits    uint   `json:"seqBits"`
+	ShardBits  uint   `json:"shardBits,omitempty"` // of seqBits
 	After      int64  `json:"after,string"` // IDs have a later time
 	Until      int64  `json:"until,string"` // and this one at most
 	Now        int64  `json:"now,string"`   // by the database's clock
@@ -55,7 +56,7 @@ type leaseItem struct {
 func answerLease(l model.NameLease, err error) (any, error) {
 	return map[string]any{"code": 0, "lease": leaseItem{
 		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Epoch: l.Name.EpochMs,
-		WorkerBits: l.Name.WorkerBits, SeqBits: l.Name.SeqBits,
+		WorkerBits: l.Name.WorkerBits, SeqBits: l.Name.SeqBits, ShardBits: l.Name.ShardBits,
 		After: l.After, Until: l.Until, Now: l.Now, RenewMs: l.Renew().Milliseconds(),
 	}}, err
 }

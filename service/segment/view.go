@@ -22,6 +22,7 @@ type View struct {
 	// of its IDs as texts; the numbers below are then period<<bits + sequence
 	Pattern string `json:"pattern,omitempty"`
 	InitOK  bool   `json:"initOk"` // a segment was taken
+	ShardBits uint `json:"shardBits,omitempty"` // the numbers below have none of them
 	// length of the last segment as it is tuned; the row's step before the first
 	Step      int64 `json:"step"`
 	NextReady bool  `json:"nextReady"` // the second buffer holds the next segment
@@ -84,7 +85,11 @@ func (s *Service) View(row model.Tag) View {
 	if t, used := s.tags.Load(row.Name); used {
 		return t.view()
 	}
-	return View{Name: row.Name, Pattern: row.Pattern, Step: row.Step}
+	v := View{Name: row.Name, ShardBits: row.ShardBits(), Step: row.Step}
+	if v.ShardBits == 0 {
+		v.Pattern = row.Pattern
+	}
+	return v
 }
 
 func (t *Tag) view() View {
@@ -95,6 +100,7 @@ func (t *Tag) view() View {
 	v := View{
 		Name: t.name, InitOK: t.supply.loads > 0, Step: max(t.supply.row, t.supply.tuned), Held: held,
 		Rate: t.rate.perSecond, Runway: t.rate.runway(held).Seconds(), LastLoad: t.supply.takenAt.UTC(),
+		ShardBits: t.shardBits,
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern

@@ -9,6 +9,7 @@ import { AnswerError, ask } from './net.js';
 
 const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
 const some = (value) => ({ ...number, value });
+const bits = { inputmode: 'numeric', 'data-kind': 'number', of: 'shardBits' };
 const name = { maxlength: 128, required: true };
 
 /**
@@ -24,12 +25,12 @@ const kinds = {
   },
   tag: {
     path: 'admin/tags',
-    create: [['tag', name], ['description', { maxlength: 256 }], ['step', some('2000')], ['maxId', some('1')], ['pattern', { maxlength: 128 }], ['reset', { of: 'pattern' }], ['zone', { maxlength: 64, of: 'pattern' }]],
+    create: [['tag', name], ['description', { maxlength: 256 }], ['step', some('2000')], ['maxId', some('1')], ['shardBits', bits], ['pattern', { maxlength: 128 }], ['reset', { of: 'pattern' }], ['zone', { maxlength: 64, of: 'pattern' }]],
     edit: [['description', { maxlength: 256 }], ['step', number], ['maxId', number, 'nextId']],
   },
   name: {
     path: 'admin/names',
-    create: [['name', { ...name, maxlength: 64 }], ['epoch', some('1288834974657')], ['workerBits', some('10')], ['seqBits', some('12')], ['hold', { value: '60s', required: true }]],
+    create: [['name', { ...name, maxlength: 64 }], ['epoch', some('1288834974657')], ['workerBits', some('10')], ['seqBits', some('12')], ['shardBits', bits], ['hold', { value: '60s', required: true }]],
     edit: [['hold', { required: true }]],
   },
   space: {

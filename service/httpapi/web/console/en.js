@@ -159,7 +159,7 @@ export const text = {
   },
 
   tags: {
-    columns: { tag: 'Tag', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
+    columns: { tag: 'Tag', shardBits: 'Shard bits', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
     sum: (all, loaded) => `${all} ${plural(all, 'tag', 'tags')}${loaded && `, ${loaded} loaded here`}`,
     none: 'There is no tag yet.',
     noneFound: 'no tag is called so',
@@ -169,7 +169,7 @@ export const text = {
   names: {
     columns: { name: 'Name', epoch: 'Epoch', widths: 'Bits', hold: 'Hold', leased: 'Leased' },
     sum: (names, leased) => `${names} ${plural(names, 'name', 'names')}${leased && `, ${leased} worker ${plural(leased, 'ID', 'IDs')} leased`}`,
-    widths: (time, worker, seq) => `${time} time, ${worker} worker ID, ${seq} sequence`,
+    widths: (time, worker, seq, shard) => `${time} time, ${worker} worker ID, ${seq} sequence${shard ? `, ${shard} shard key` : ''}`,
     none: 'There is no name yet: New name makes one, and so does shardid names add.',
     noneFound: 'no name is called so',
   },
@@ -215,8 +215,8 @@ export const text = {
     space: (name) => `space ${name}`,
     titles: { app: 'A new app', tag: 'A new segment tag', name: 'A new name of worker IDs', space: 'A new space of sequences', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
     submits: { token: 'Continue', create: 'Create', edit: 'Change', remove: 'Delete' },
-    fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', epoch: 'Epoch', workerBits: 'Worker bits', seqBits: 'Sequence bits', hold: 'Hold', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
-    hints: { maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', hold: 'how long a holder may issue without reaching shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
+    fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', epoch: 'Epoch', workerBits: 'Worker bits', seqBits: 'Sequence bits', shardBits: 'Shard bits', hold: 'Hold', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
+    hints: { maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', shardBits: 'so many low bits of an ID are those of a shard key; none when empty; they never change', hold: 'how long a holder may issue without reaching shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
     choices: {
       limitPolicy: { reject: 'reject: no ID is issued', wrap: 'wrap: IDs repeat' },
       scramble: { false: 'order and number', true: 'nothing: they are scrambled, for ever' },

@@ -55,6 +55,7 @@ export function tags(admin, wake) {
     id: 'tag', kind: 'tag', admin, title: text.page.tags, add: text.page.newTag, search: text.page.searchTags, texts: text.tags,
     columns: [
       column('tag', ({ key }) => key),
+      column('shardBits', ({ shardBits }) => (shardBits ? count(shardBits) : ''), true),
       column('step', ({ step }) => count(step), true),
       column('held', ({ held }) => count(held), true),
       column('rate', (tag) => rate(tag.rate), true),
@@ -73,7 +74,7 @@ export function names(admin, wake) {
     columns: [
       column('name', ({ name }) => name),
       column('epoch', ({ epoch }) => instant(new Date(Number(epoch)).toISOString())),
-      column('widths', ({ workerBits, seqBits }) => text.names.widths(63 - workerBits - seqBits, workerBits, seqBits)),
+      column('widths', ({ workerBits, seqBits, shardBits = 0 }) => text.names.widths(63 - workerBits - seqBits, workerBits, seqBits - shardBits, shardBits)),
       column('hold', ({ hold }) => duration(parseFloat(hold))),
       column('leased', (item) => text.of(count(item.leased), count(item.workers))),
     ],

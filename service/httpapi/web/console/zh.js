@@ -178,7 +178,7 @@ export const text = {
   },
 
   tags: {
-    columns: { tag: '标签', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
+    columns: { tag: '标签', shardBits: '分片位', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
     sum: (all, loaded) => `${all} 个标签${loaded && `，本副本已加载 ${loaded} 个`}`,
     none: '还没有标签。',
     noneFound: '没有匹配的标签',
@@ -188,7 +188,7 @@ export const text = {
   names: {
     columns: { name: '命名空间', epoch: '起始时间', widths: '位宽', hold: '保持时长', leased: '已租出' },
     sum: (names, leased) => `${names} 个命名空间${leased && `，已租出 ${leased} 个工作节点 ID`}`,
-    widths: (time, worker, seq) => `时间 ${time}，工作节点 ${worker}，序列号 ${seq}`,
+    widths: (time, worker, seq, shard) => `时间 ${time}，工作节点 ${worker}，序列号 ${seq}${shard ? `，分片键 ${shard}` : ''}`,
     none: '还没有命名空间，可在此新建，也可用 shardid names add 创建。',
     noneFound: '没有匹配的命名空间',
   },
@@ -234,8 +234,8 @@ export const text = {
     space: (name) => `序列空间 ${name}`,
     titles: { app: '新建应用', tag: '新建号段标签', name: '新建工作节点 ID 命名空间', space: '新建序列空间', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
     submits: { token: '继续', create: '创建', edit: '保存', remove: '删除' },
-    fields: { id: '应用 ID', tag: '标签', space: '序列空间', sections: '分区数', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', epoch: '起始时间', workerBits: '工作节点位宽', seqBits: '序列号位宽', hold: '保持时长', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
-    hints: { maxLimitId: '0 表示无上限', sections: '以后不能更改', epoch: '毫秒时间戳，以后不能更改', workerBits: '以后不能更改', seqBits: '以后不能更改', hold: '连不上服务时持有者还能发号多久，秒数或分钟数，例如 60s、5m', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
+    fields: { id: '应用 ID', tag: '标签', space: '序列空间', sections: '分区数', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', epoch: '起始时间', workerBits: '工作节点位宽', seqBits: '序列号位宽', shardBits: '分片位宽', hold: '保持时长', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
+    hints: { maxLimitId: '0 表示无上限', sections: '以后不能更改', epoch: '毫秒时间戳，以后不能更改', workerBits: '以后不能更改', seqBits: '以后不能更改', shardBits: 'ID 最低的这么多位取自分片键；留空则没有，以后不能更改', hold: '连不上服务时持有者还能发号多久，秒数或分钟数，例如 60s、5m', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
     choices: {
       limitPolicy: { reject: 'reject：拒绝发号', wrap: 'wrap：ID 会重复' },
       scramble: { false: '否：能看出先后与数量', true: '是：看不出任何信息，以后不能更改' },
