@@ -86,8 +86,8 @@ func (n Name) Validate(now time.Time) error {
 			"as an ID has 63 bits and a time of 39",
 			ErrInvalidArgument, n.WorkerBits, n.SeqBits, MaxNameWorkerBits, MaxNameSeqBits, MaxNameBits)
 	case n.ShardBits >= n.SeqBits || n.ShardBits > idtext.MaxShardBits:
-		return fmt.Errorf("%w: give fewer shard bits than the %d of the sequence, of which they are a part, and at most "+
-			"%d, not %d", ErrInvalidArgument, n.SeqBits, idtext.MaxShardBits, n.ShardBits)
+		return fmt.Errorf("%w: give fewer shard bits than the %d of the sequence, of which they are a part, and at "+
+			"most %d, not %d", ErrInvalidArgument, n.SeqBits, idtext.MaxShardBits, n.ShardBits)
 	case n.EpochMs < 0 || n.EpochMs > now.UnixMilli():
 		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.EpochMs)
 	case n.MaxMs() < now.UnixMilli():

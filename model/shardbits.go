@@ -9,8 +9,8 @@ import (
 )
 
 // A tag with shard bits has IDs whose low bits are those of a shard key, which each caller gives: number<<bits | k.
-// A number is issued once, whatever the key, so an ID is. Two widths would repeat IDs, so a tag gets its shard bits when
-// it is made, and they never change. They are kept as a numbering is, in place of a pattern: a version that does not
+// A number is issued once, whatever the key, so an ID is. Two widths would repeat IDs, so a tag gets its shard bits
+// when it is made, and they never change. They are kept as a numbering is, in place of a pattern: a version that does not
 // know them refuses the tag.
 
 // shardField is the pattern of a tag with shard bits, with their number behind it.
@@ -22,7 +22,8 @@ func ShardNumbering(bits int64) (Numbering, error) {
 	case bits == 0:
 		return Numbering{}, nil
 	case bits < 1 || bits > idtext.MaxShardBits:
-		return Numbering{}, fmt.Errorf("%w: give 1 to %d shard bits, not %d", ErrInvalidArgument, idtext.MaxShardBits, bits)
+		return Numbering{}, fmt.Errorf("%w: give 1 to %d shard bits, not %d", ErrInvalidArgument, idtext.MaxShardBits,
+			bits)
 	}
 	return Numbering{shardField + strconv.FormatInt(bits, 10) + "}", ResetNone, "UTC", OverflowRefuse}, nil
 }

@@ -107,7 +107,7 @@ type leased struct {
 	Epoch      int64  `json:"epoch,string"`
 	WorkerBits uint   `json:"workerBits"`
 	SeqBits    uint   `json:"seqBits"`
-	ShardBits  uint   `json:"shardBits"` // of SeqBits
+	ShardBits  uint   `json:"shardBits"`    // of SeqBits
 	After      int64  `json:"after,string"` // IDs have a later time,
 	Until      int64  `json:"until,string"` // and this one at most
 	Now        int64  `json:"now,string"`   // by the database's clock

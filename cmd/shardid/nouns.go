@@ -66,7 +66,8 @@ hold counts for leases that are granted or renewed from now on, a longer one a m
   shardid names delete --name orders --confirm orders`,
 		none: "there is no name: shardid names add --name orders",
 		columns: []column{{"NAME", "name"}, {"EPOCH", "epoch"}, {"WORKER BITS", "workerBits"},
-			{"SEQ BITS", "seqBits"}, {"SHARD BITS", "shardBits"}, {"HOLD", "hold"}, {"LEASED", "leased"}, {"OF", "workers"}},
+			{"SEQ BITS", "seqBits"}, {"SHARD BITS", "shardBits"}, {"HOLD", "hold"},
+			{"LEASED", "leased"}, {"OF", "workers"}},
 	}
 }
 

@@ -272,8 +272,8 @@ func keepNumber(tx *gorm.DB, tag model.Tag, kept tagRow) error {
 	case was == tag.Numbering:
 		return nil
 	case was != model.Numbering{}:
-		return fmt.Errorf("%w: give tag %q %v, as before it was deleted, or add a tag of another name: with others its "+
-			"IDs could repeat", model.ErrRefused, tag.Name, was)
+		return fmt.Errorf("%w: give tag %q %v, as before it was deleted, or add a tag of another name: with others "+
+			"its IDs could repeat", model.ErrRefused, tag.Name, was)
 	case kept.Buried > 0:
 		return fmt.Errorf("%w: add a tag of another name for %v: tag %q had plain IDs before it was deleted",
 			model.ErrRefused, tag.Numbering, tag.Name)

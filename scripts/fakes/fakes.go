@@ -84,7 +84,8 @@ func (q Queue) Next(ctx context.Context, app int, shard uint8, count int, dst []
 	return dst, err
 }
 
-// Segment has IDs of every tag but "numbers", which has texts. Those of "sharded" have four shard bits. A run has 100 IDs.
+// Segment has IDs of every tag but "numbers", which has texts. Those of "sharded" have four shard bits. A run has 100
+// IDs.
 type Segment struct{ *Mode }
 
 // Next implements issuer.Segment.

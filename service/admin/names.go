@@ -35,7 +35,7 @@ type NameItem struct {
 	WorkerBits uint         `json:"workerBits"`
 	SeqBits    uint         `json:"seqBits"`
 	ShardBits  uint         `json:"shardBits,omitempty"` // of seqBits
-	Hold       string       `json:"hold"` // in seconds, such as 60s
+	Hold       string       `json:"hold"`                // in seconds, such as 60s
 	Leased     int64        `json:"leased"`
 	Workers    int64        `json:"workers"`          // how many worker IDs there are
 	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders

@@ -25,7 +25,7 @@ var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 	{Name: "zone", Usage: "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai",
 		Value: text, Add: May},
 	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
-	{Name: "shardBits", Usage: "low `bits` of the IDs that are those of the caller's shard key, 1…16; they never change",
+	{Name: "shardBits", Usage: "so many low `bits` of the IDs are those of a caller's key, 1…16; they never change",
 		Value: number(1, idtext.MaxShardBits), Add: May},
 }}
 

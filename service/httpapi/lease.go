@@ -46,9 +46,9 @@ type leaseItem struct {
 	WorkerBits uint   `json:"workerBits"`
 	SeqBits    uint   `json:"seqBits"`
 	ShardBits  uint   `json:"shardBits,omitempty"` // of seqBits
-	After      int64  `json:"after,string"` // IDs have a later time
-	Until      int64  `json:"until,string"` // and this one at most
-	Now        int64  `json:"now,string"`   // by the database's clock
+	After      int64  `json:"after,string"`        // IDs have a later time
+	Until      int64  `json:"until,string"`        // and this one at most
+	Now        int64  `json:"now,string"`          // by the database's clock
 	RenewMs    int64  `json:"renewMs"`
 }
 

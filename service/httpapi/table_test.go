@@ -205,7 +205,7 @@ func badParameters() (all []exchange) {
 	add("send a shard key", "/v1/segment/sharded/ids?ranges=true")
 	add("send sharded=true in place of shardKey", "/v1/segment/sharded/ids?ranges=true&shardKey=7")
 	add("with ranges=true only", "/v1/segment/sharded/ids?sharded=true")
-	all = append(all, exchange{name: "of a tag", target: "/decode?id=1690&kind=segment&shardBits=10",
+	all = append(all, exchange{name: "of a tag", status: 200, target: "/decode?id=1690&kind=segment&shardBits=10",
 		body: `{"code":0,"id":1690,"idStr":"1690","kind":"segment","number":1,"shard":666}`})
 	add("give 0 to 16 shard bits", "/decode?id=16385&shardBits=4")
 	add("shardBits must be a whole number in 0…16", "/decode?id=16385&kind=segment&shardBits=17")

@@ -48,7 +48,8 @@ func TestExactlyThreeLeft(t *testing.T) {
 	db.provision(1, 100, reject(1003))
 	db.edit(aliceKey(), func(row *model.AllocState) { row.Last = 1000 })
 	a, b := ready(t, l, db), ready(t, l, db)
-	if ids, err := a.Next(t.Context(), 1, idtext.ShardOf("alice"), 4, nil); !errors.Is(err, model.ErrLimitReached) || ids != nil {
+	ids, err := a.Next(t.Context(), 1, idtext.ShardOf("alice"), 4, nil)
+	if !errors.Is(err, model.ErrLimitReached) || ids != nil {
 		t.Fatalf("Next = %v, %v", ids, err)
 	}
 	got := newCollector()

@@ -60,11 +60,13 @@ func TestCommands(t *testing.T) {
 			"segment:<tag>, sharded:<tag>:<shard key>, sequence:<space>:<key>, snowflake and uid, with a format such"},
 		{"INCR list:1:26|LPOP list:1:0 2|INCR list:255:63", ":23041|*2|$5|32769|$5|49153|:81919|"},
 		{"INCR list:1:64|INCR list:1:|INCR list:1:-1", bad + `shard must be a whole number in 0…63, not "64"|` +
-			bad + `shard must be a whole number in 0…63, not ""|` + bad + `shard must be a whole number in 0…63, not "-1"|`},
+			bad + `shard must be a whole number in 0…63, not ""|` +
+			bad + `shard must be a whole number in 0…63, not "-1"|`},
 		{"INCR sharded:sharded:18|LPOP sharded:sharded:alice 2|LPOP hex:sharded:sharded:17",
 			":18|*2|$2|39|$2|55|$2|41|"},
 		{"INCR sharded:sharded:007", bad + "send the digits of shardKey without a sign"},
-		{"INCR sharded:sharded:", bad + "shardKey is empty"}, {"INCR sharded:x", bad + `"sharded:x" is not sharded:<tag>:`},
+		{"INCR sharded:sharded:", bad + "shardKey is empty"},
+		{"INCR sharded:x", bad + `"sharded:x" is not sharded:<tag>:`},
 		{"INCR segment:sharded", bad + "send a shard key"}, {"INCR sharded:plain:1", bad + "leave the shard key out"},
 		{"LPOP base62:queue:1:alice|LPOP hex:snowflake 2", "$3|4GH|*2|$1|2|$1|3|"},
 		{"RPOP base62:padded:segment:padded:x|LPOP dec:padded:snowflake 1",

@@ -18,7 +18,10 @@ func BenchmarkIssue(b *testing.B) {
 		call func(dst []int64) error
 	}{
 		{"atomic add", func([]int64) error { counter.Add(1); return nil }},
-		{"key", func(dst []int64) error { _, err := r.Next(b.Context(), "orders", model.ShardKey{}, 1, dst); return err }},
+		{"key", func(dst []int64) error {
+			_, err := r.Next(b.Context(), "orders", model.ShardKey{}, 1, dst)
+			return err
+		}},
 	} {
 		b.Run(c.name+"/one goroutine", func(b *testing.B) {
 			b.ReportAllocs()

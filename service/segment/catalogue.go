@@ -176,7 +176,7 @@ func (s *Service) readPart(names []string) (all bool, err error) {
 		row, exists := found[name]
 		numbers, err := row.Numbers()
 		t, inUse := s.tags.Load(name)
-		if err != nil || inUse && exists && !(t.numbers.Same(numbers) && t.shardBits == row.ShardBits()) {
+		if err != nil || inUse && exists && (!t.numbers.Same(numbers) || t.shardBits != row.ShardBits()) {
 			s.events.Log(slog.LevelError, "a tag is skipped: its pattern or shard bits in shardid_number cannot be "+
 				"used, or are not those that the tag had, which never change: add a tag of another name", "tag", name,
 				"error", err)

@@ -172,7 +172,8 @@ func TestTheViewIsLeafs(t *testing.T) {
 			}
 		})
 		loads := len(db.asked())
-		check.Is(t, check.Err(r.Next(t.Context(), "orders", model.ShardKey{}, 100, nil)), model.ErrSegmentEmpty, "during the outage")
+		_, err = r.Next(t.Context(), "orders", model.ShardKey{}, 100, nil)
+		check.Is(t, err, model.ErrSegmentEmpty, "during the outage")
 		r.mustTake(t, "orders", 102, 99)
 		time.Sleep(time.Second)
 		want("after an outage", 200, 5201, 200, 5401, 0, 0, 0)
@@ -216,8 +217,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// An ID of a tag with shard bits ends in those of its key, whatever the region, and is issued once, whatever the keys. One
-// without a key, and a key for a tag without shard bits, get nothing. A run counts in steps of all bits.
+// An ID of a tag with shard bits ends in those of its key, whatever the region, and is issued once, whatever the keys.
+// One without a key, and a key for a tag without shard bits, get nothing. A run counts in steps of all bits.
 func TestShardBits(t *testing.T) {
 	const bits = 10
 	for _, region := range []model.Region{{}, {ID: 2, Bits: 2}} {

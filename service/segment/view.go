@@ -20,9 +20,9 @@ import (
 type View struct {
 	Name string `json:"key"`
 	// of its IDs as texts; the numbers below are then period<<bits + sequence
-	Pattern string `json:"pattern,omitempty"`
-	InitOK  bool   `json:"initOk"` // a segment was taken
-	ShardBits uint `json:"shardBits,omitempty"` // the numbers below have none of them
+	Pattern   string `json:"pattern,omitempty"`
+	InitOK    bool   `json:"initOk"`              // a segment was taken
+	ShardBits uint   `json:"shardBits,omitempty"` // the numbers below have none of them
 	// length of the last segment as it is tuned; the row's step before the first
 	Step      int64 `json:"step"`
 	NextReady bool  `json:"nextReady"` // the second buffer holds the next segment
