@@ -35,6 +35,10 @@ final class Json {
         return number;
     }
 
+    boolean has(String path) {
+        return values.containsKey(path);
+    }
+
     private void check(boolean good, String wanted) {
         if (!good) {
             throw new IllegalArgumentException("at character " + at + " of " + (text.length() - 1) + " it lacks " + wanted);

@@ -22,4 +22,12 @@ public final class QueueSource {
         }
         return shards[(int) (Math.abs((long) gatePass.hashCode()) % shards.length)].next();
     }
+
+    /** Where the IDs of a shard come from, 0…63. */
+    public Source shard(int shard) {
+        if (shard < 0 || shard >= shards.length) {
+            throw new ShardidException("the shard " + shard + " is not 0…63");
+        }
+        return shards[shard];
+    }
 }

@@ -54,9 +54,9 @@ public final class Shardid implements AutoCloseable {
         return new Shardid(new Replicas(urls, token, timeoutMs), timeoutMs);
     }
 
-    /** Where the IDs of a tag come from, always the same one. */
+    /** Where the IDs of a tag come from, always the same one; those of a tag with shard bits are asked for with a key. */
     public synchronized Source segment(String tag) {
-        return segments.computeIfAbsent(tag, t -> new Source(this, "/v1/segment/" + encoded(t) + "/ids", ""));
+        return segments.computeIfAbsent(tag, t -> Source.ofTag(this, "/v1/segment/" + encoded(t) + "/ids"));
     }
 
     /** Where the IDs of an app come from, 0…255; always the same one. */

@@ -27,19 +27,22 @@ public final class Snowflakes implements AutoCloseable {
         final String secret;
         final long epoch; // Unix ms
         final int workerBits;
-        final int seqBits;
+        final int shardBits;
+        final int seqBits; // without these
         final long renewMs;
         volatile long until;
         final AtomicLong mark; // the time of the last ID above its sequence: who moves it owns the ID that it moves to
 
         Lease(Json o, String name) {
             workerBits = (int) o.number("lease.workerBits", false, 1, MOST_BITS - 1);
-            seqBits = (int) o.number("lease.seqBits", false, 1, MOST_BITS - workerBits);
+            int low = (int) o.number("lease.seqBits", false, 1, MOST_BITS - workerBits);
+            shardBits = o.has("lease.shardBits") ? (int) o.number("lease.shardBits", false, 1, Math.min(16, low - 1)) : 0;
+            seqBits = low - shardBits;
             worker = o.number("lease.workerId", false, 0, (1L << workerBits) - 1);
             secret = o.text("lease.secret");
             epoch = o.number("lease.epoch", true, 0, Long.MAX_VALUE);
             renewMs = o.number("lease.renewMs", false, 1, 3_600_000);
-            long most = (1L << (63 - workerBits - seqBits)) - 1; // that fits
+            long most = (1L << (63 - workerBits - low)) - 1; // that fits
             long after = Math.max(o.number("lease.after", true, 0, Long.MAX_VALUE) - epoch, -1);
             until = Math.min(o.number("lease.until", true, 0, Long.MAX_VALUE) - epoch, most);
             mark = new AtomicLong((Math.min(after, most) + 1 << seqBits) - 1);
@@ -73,14 +76,30 @@ public final class Snowflakes implements AutoCloseable {
 
     /**
      * One ID. It waits for the first lease, for a clock that was set back, and at the cap of IDs a millisecond; at most
-     * for the client's timeout.
+     * for the client's timeout. {@link #nextFor} is for a name with shard bits.
      */
     public long next() {
+        return issue(0, false);
+    }
+
+    /**
+     * One ID of a name with shard bits, whose remainder is that of a key, as an unsigned number: {@code id % n == key % n}
+     * for each n that is a power of two up to 2^bits. {@link ShardKey#of} is the key of a text.
+     */
+    public long nextFor(long key) {
+        return issue(key, true);
+    }
+
+    private long issue(long key, boolean sharded) {
         for (long end = 0;;) {
             Lease l = lease;
             long now = 0;
             long time = 0;
             if (l != null) {
+                if (sharded != l.shardBits > 0) {
+                    throw new ShardidException("ask with " + (sharded ? "next: the name " + name + " has no shard bits"
+                            : "nextFor: the last " + l.shardBits + " bits of the IDs of the name " + name + " are those of a shard key"));
+                }
                 long last = l.mark.get(); // before the clock: so it is no later than that
                 long mark = last + 1;
                 time = mark >> l.seqBits;
@@ -91,7 +110,8 @@ public final class Snowflakes implements AutoCloseable {
                 }
                 if (time <= now && time <= l.until) {
                     if (l.mark.compareAndSet(last, mark)) {
-                        return time << l.workerBits + l.seqBits | l.worker << l.seqBits | mark & (1L << l.seqBits) - 1;
+                        long number = time << l.workerBits + l.seqBits | l.worker << l.seqBits | mark & (1L << l.seqBits) - 1;
+                        return number << l.shardBits | key & (1L << l.shardBits) - 1;
                     }
                     continue; // another thread took it
                 }
@@ -193,7 +213,8 @@ public final class Snowflakes implements AutoCloseable {
         long end = Shardid.after(Math.min(client.timeoutMs, l.renewMs)); // so that it can be repeated
         l.until = client.replicas.ask("POST", path + "/" + l.worker + "/renew", "secret=" + Shardid.encoded(l.secret), end, a -> {
             Lease renewed = new Lease(a, name);
-            if (renewed.worker != l.worker || renewed.epoch != l.epoch || renewed.workerBits != l.workerBits || renewed.seqBits != l.seqBits) {
+            if (renewed.worker != l.worker || renewed.epoch != l.epoch || renewed.workerBits != l.workerBits || renewed.seqBits != l.seqBits
+                    || renewed.shardBits != l.shardBits) {
                 throw new IllegalArgumentException("it is another lease");
             }
             return Math.max(l.until, renewed.until);

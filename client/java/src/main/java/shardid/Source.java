@@ -13,11 +13,14 @@ public final class Source {
     private static final int MOST_HELD = 100_000;
     private static final int MOST_OF_A_REQUEST = 10_000;
     private static final int RETRY_MS = 1000; // between fetches that fail, while there are IDs at hand
+    private static final String SHARDED = "sharded=true&"; // asks for numbers that a key is to join
     private static final int GRACE_MS = 500; // for a fetch to end, which has the timeout too, and says why nothing came
 
     private final Shardid client;
     private final String path;
     private final String form;
+    private final Source numbers; // of a tag, which a key joins when it has shard bits; null for others
+    private volatile int shardBits; // of such numbers, 0 before the first answer
 
     // What follows is guarded by this.
     private long next; // the IDs at hand: next, next + stride, …, left of them
@@ -32,9 +35,42 @@ public final class Source {
     private int target = FIRST_TARGET; // how many IDs it was for
 
     Source(Shardid client, String path, String form) {
+        this(client, path, form, null);
+    }
+
+    private Source(Shardid client, String path, String form, Source numbers) {
         this.client = client;
         this.path = path;
         this.form = form;
+        this.numbers = numbers;
+    }
+
+    static Source ofTag(Shardid client, String path) {
+        return new Source(client, path, "", new Source(client, path, SHARDED));
+    }
+
+    /**
+     * One ID of a tag with shard bits, whose remainder is that of a key, 0 or more: {@code id % n == key % n} for each n
+     * that is a power of two up to 2^bits. All keys share one buffer.
+     */
+    public long next(long key) {
+        if (key < 0) {
+            throw new ShardidException("send a shard key of 0 or more, not " + key);
+        }
+        return join(key);
+    }
+
+    /** As {@link #next(long)}, for a text such as the name of a tenant; see {@link ShardKey#of}. */
+    public long next(String key) {
+        return join(ShardKey.of(key));
+    }
+
+    private long join(long key) {
+        if (numbers == null) {
+            throw new ShardidException("ask Shardid.segment for the IDs of a key: others have no shard bits");
+        }
+        long number = numbers.next();
+        return number | key & (1L << numbers.shardBits) - 1;
     }
 
     /** One ID. Where none is at hand it waits for the client's timeout. */
@@ -113,7 +149,11 @@ public final class Source {
         }
     }
 
-    private static List<long[]> ranges(Json answer, int count) {
+    private List<long[]> ranges(Json answer, int count) {
+        if (form.equals(SHARDED)) {
+            int bits = (int) answer.number("shardBits", false, shardBits == 0 ? 1 : shardBits, shardBits == 0 ? 16 : shardBits);
+            shardBits = bits;
+        }
         List<long[]> ranges = new ArrayList<>();
         for (long missing = count; missing > 0; missing -= ranges.get(ranges.size() - 1)[2]) {
             String path = "ranges." + ranges.size();

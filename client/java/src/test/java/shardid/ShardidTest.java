@@ -66,6 +66,35 @@ public final class ShardidTest {
         }
     }
 
+    /** Tags with ten shard bits, and keys that are read as Go's client reads them. */
+    private static void keys() throws Exception {
+        AtomicLong last = new AtomicLong();
+        try (Fake fake = new Fake(request -> {
+            long count = Long.parseLong(request.replaceAll(".*count=", ""));
+            return "200 {\"code\":0,\"ranges\":[{\"first\":\"" + ((last.getAndAdd(count) + 1) << 10) + "\",\"count\":" + count
+                    + ",\"stride\":\"1024\"}]" + (request.contains("sharded=true") ? ",\"shardBits\":10}" : "}");
+        }); Shardid client = Shardid.connect(fake.url, null, 300)) {
+            Source orders = client.segment("orders");
+            Set<Long> numbers = new HashSet<>();
+            for (long key = 0; key < 3000; key++) {
+                long id = orders.next(key);
+                long tenant = orders.next("tenant-7");
+                check(id % 1024 == key % 1024 && tenant % 1024 == 202 && numbers.add(id >> 10) && numbers.add(tenant >> 10), id + " " + tenant);
+            }
+            String[] words = {"666", "18446744073709551615", "a", "用户", "6.5"};
+            long[] keys = {666, -1, 0xe8b7be43L, 0x1deaa2ddL, 0x82138d3fL};
+            for (int i = 0; i < words.length; i++) {
+                check(ShardKey.of(words[i]) == keys[i], words[i]);
+            }
+            for (String bad : new String[] {null, "", " 7", "7 ", "-7", "+7", "007", "18446744073709551616"}) {
+                refused(0, () -> orders.next(bad));
+            }
+            refused(0, () -> orders.next(-1));
+            refused(0, () -> client.queue(1).shard(5).next(7));
+            refused(0, () -> client.queue(1).shard(64));
+        }
+    }
+
     private static final long EPOCH = 1_700_000_000_000L;
     private static final String NOT_READY = "503 {\"code\":-1,\"message\":\"not yet\"}";
 
@@ -346,6 +375,7 @@ public final class ShardidTest {
         refusals();
         hangsAndThreads();
         snowflakes();
+        keys();
         lateThread();
         for (String url : urls) {
             realServer(url);
