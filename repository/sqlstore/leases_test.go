@@ -85,7 +85,8 @@ func TestLeases(t *testing.T) {
 			t.Errorf("after a release up to %d: %+v", used, c)
 		}
 		stale := leaseRow{Name: "orders", WorkerID: c.WorkerID, Secret: digest(a.Secret), UntilMs: again.Until}
-		check.Is(t, s.inTx(ctx, "store", func(tx *gorm.DB) error { return stale.store(tx, "after_ms = 0") }), errRowChanged)
+		overwrite := func(tx *gorm.DB) error { return stale.store(tx, "after_ms = 0") }
+		check.Is(t, s.inTx(ctx, "store", overwrite), errRowChanged)
 	})
 }
 

@@ -22,7 +22,7 @@ import (
 	"shardid/scripts/check"
 )
 
-// always are the mutants of make test: one of the lists in Redis, one of the numbers of the database, one of worker IDs.
+// always are the mutants of make test: of the lists in Redis, of the numbers of the database, of worker IDs.
 var always = []string{"redisstore-push-life", "sqlstore-mark-late", "idgen-until"}
 
 var (
