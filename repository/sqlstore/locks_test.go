@@ -50,6 +50,13 @@ func TestLocks(t *testing.T) {
 		check.Equal(t, isLocked(toShare), c.alone, c.name, "locks alone", c.rows)
 		arrive(t, s)
 	}
+	check.Must(t, check.Err(s.CreateName(t.Context(), aName("n"))))
+	check.Must(t, s.inTx(t.Context(), "a name", func(tx *gorm.DB) error {
+		defer func() {
+			check.Equal(t, isLocked(tryLock(t, s, "shardid_name WHERE name = 'n'", true)), true, "a name")
+		}()
+		return check.Err(s.presentName(tx, "n"))
+	}))
 }
 
 // tryLock locks rows of a table for a moment, and waits for nobody.
