@@ -39,7 +39,7 @@ type numberWorld struct {
 
 func newNumberWorld(seed uint64, m numberMutant) *numberWorld {
 	numbering := model.Numbering{Pattern: "{yyyyMMdd}{seq:9}", Reset: model.ResetDay}
-	w := &numberWorld{counterWorld: newCounterWorld(seed, wholeMechanism), mutant: m,
+	w := &numberWorld{counterWorld: newCounterWorld(seed), mutant: m,
 		shown: map[int64][]model.Segment{}}
 	if seed%5 == 0 {
 		numbering.Pattern, numbering.Overflow, w.width = "{yyyyMMdd}{seq:5}", model.OverflowRefuse, 99_999

@@ -19,7 +19,7 @@ import (
 
 // simulation has a mutant for each guard: left out, it must let an ID repeat in some world. The
 // bounds of a jump, and who vouches for the database, have a simulation of their own, in
-// model/counter_sim_test.go, which catches what is left out of them.
+// model/counter_sim_test.go.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 10_000, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
@@ -28,9 +28,6 @@ func simulation() simtest.Simulation[mutant] {
 			runIDForHistory: 40,
 			pushRetries:     321,
 			noHighWater:     23,
-			noHeartbeat:     262,
-			noWait:          3567,
-			identityIgnored: 9,
 			unclearCommit:   16,
 			noRowLock:       4,
 			partsUnmarked:   104,
@@ -66,9 +63,6 @@ const (
 	pushRetries     mutant = "a push without an answer is sent again, in any life"
 	noHighWater     mutant = "no high-water mark"
 	noFloor         mutant = "max_id is not lifted"
-	noHeartbeat     mutant = "no heartbeat: a copy of the database is taken for new"
-	noWait          mutant = "no wait before a jump"
-	identityIgnored mutant = "another life of the database server is taken for the one before"
 	noName          mutant = "whoever has a Redis takes numbers under it, named or not"
 	lateMark        mutant = "marks are raised after the segment is used"
 	unclearCommit   mutant = "an unclear COMMIT counts as committed"
@@ -648,7 +642,6 @@ const simRate = 20
 func newSimDatabase(w *world) *simDatabase {
 	d := &simDatabase{world: w, rows: map[model.ListKey]simRow{}, Database: &simtest.Database{
 		Rate: simRate, Now: func() time.Time { return w.now }, Chance: w.chance,
-		Ignores: w.mutant == identityIgnored, NoHeartbeat: w.mutant == noHeartbeat,
 	}}
 	d.Since, d.Beat = w.now, w.now
 	for _, key := range simKeys() {
@@ -700,7 +693,7 @@ func (d *simDatabase) goBack(age time.Duration, on simtest.Server) bool {
 // without it.
 func (d *simDatabase) objects() bool {
 	for _, r := range d.world.replicas {
-		if d.objector == nil && r.Last == d.Changes[len(d.Changes)-1] && !d.world.now.Before(r.Cut) {
+		if d.objector == nil && r.Saw(d.Changes[len(d.Changes)-1]) && !d.world.now.Before(r.Cut) {
 			d.objector = r
 		}
 	}
@@ -773,9 +766,6 @@ func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
 	row.Doubt, row.Rate, row.JumpFrom = d.doubt(row), simRate, d.JumpFrom
 	if !d.world.databaseGoesBack {
 		row.Rate = 0
-	}
-	if d.world.mutant == noWait {
-		row.JumpFrom = time.Time{}
 	}
 	return row.AllocState
 }
