@@ -24,7 +24,7 @@ type numberWorld struct {
 
 func newNumberWorld(seed uint64) *numberWorld {
 	numbering := model.Numbering{Pattern: "{yyyyMMdd}{seq:9}", Reset: model.ResetDay}
-	w := &numberWorld{counterWorld: newCounterWorld(seed, wholeMechanism), shown: map[int64][]model.Segment{}}
+	w := &numberWorld{counterWorld: newCounterWorld(seed), shown: map[int64][]model.Segment{}}
 	if seed%5 == 0 {
 		numbering.Pattern, numbering.Overflow, w.width = "{yyyyMMdd}{seq:5}", model.OverflowRefuse, 99_999
 	}

@@ -110,7 +110,7 @@ func TestHeartbeatLeavesALockedRow(t *testing.T) {
 		run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - "+ms(d))
 		s.seen.mu.Lock()
 		defer s.seen.mu.Unlock()
-		s.seen.times.Beat = s.seen.times.Beat.Add(-d)
+		s.seen.Beat = s.seen.Beat.Add(-d)
 	}
 	const beat = "SELECT beat_at FROM shardid_deployment"
 	age(15 * time.Second)
@@ -146,7 +146,7 @@ func TestSeenWhileTheDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
 	s.seen.mu.Lock()
-	s.seen.changes, s.seen.times.Since = 1, s.seen.times.Since.Add(-time.Second)
+	s.seen.Changes, s.seen.Since = 1, s.seen.Since.Add(-time.Second)
 	s.seen.mu.Unlock()
 	conn, err := s.pool.Conn(t.Context())
 	check.Must(t, err)

@@ -17,40 +17,20 @@ import (
 	"shardid/scripts/simtest"
 )
 
-// simulation has a mutant for each guard that lives in the simulated stores alone; scripts/mutants leaves the others
-// out of the real code. The bounds of a jump, and who vouches for the database, have a simulation of their own, in
-// model/counter_sim_test.go.
-func simulation() simtest.Simulation[mutant] {
-	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
-		Mutants: map[mutant]uint64{
-			noHeartbeat:     262,
-			identityIgnored: 9,
-		},
-		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
-			w := newWorld(seed, m)
+// TestSimulation has no mutants: scripts/mutants leaves the guards out of the real code. The bounds of a jump, and who
+// vouches for the database, have a simulation of their own, in model/counter_sim_test.go.
+func TestSimulation(t *testing.T) {
+	simtest.Simulation[string]{
+		Worlds: 10_000, Least: map[string]float64{"IDs": 50},
+		World: func(_ *testing.T, seed uint64, _ string) (simtest.Tally, error) {
+			w := newWorld(seed)
 			if err := w.run(); err != nil {
 				return nil, fmt.Errorf("%w after %v", err, w.faults)
 			}
 			return simtest.Tally{"IDs": len(w.issued), "jumps": w.jumps}, nil
 		},
-	}
+	}.Run(t)
 }
-
-func TestSimulation(t *testing.T) { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) {
-	check.Deep(t)
-	simulation().Catches(t)
-}
-
-// mutant is a fault built into the simulated stores: a guard of the design that
-// is left out. The simulation must notice each.
-type mutant string
-
-const (
-	noHeartbeat     mutant = "no heartbeat: a copy of the database is taken for new"
-	identityIgnored mutant = "another life of the database server is taken for the one before"
-)
 
 // simKeys are the lists of the simulation: few, so that replicas meet.
 func simKeys() []model.ListKey { return []model.ListKey{{App: 1, Shard: 0}, {App: 1, Shard: 1}} }
@@ -59,9 +39,8 @@ func simKeys() []model.ListKey { return []model.ListKey{{App: 1, Shard: 0}, {App
 // scheduler that runs one step of one replica at a time, and lets a fault happen
 // between any two steps.
 type world struct {
-	rng    *rand.Rand
-	mutant mutant
-	now    time.Time
+	rng *rand.Rand
+	now time.Time
 
 	redis    *simRedis
 	database *simDatabase
@@ -96,9 +75,9 @@ const (
 	simStep     = 20 // smallest segment, in indices
 )
 
-func newWorld(seed uint64, m mutant) *world {
+func newWorld(seed uint64) *world {
 	w := &world{
-		rng: rand.New(rand.NewPCG(seed, 1)), mutant: m, now: time.Unix(1_800_000_000, 0),
+		rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_800_000_000, 0),
 		issued: map[int64]bool{}, faults: map[string]int{},
 	}
 	w.databaseGoesBack, w.forgetful = w.chance(67), w.chance(50)
@@ -604,7 +583,6 @@ const simRate = 20
 func newSimDatabase(w *world) *simDatabase {
 	d := &simDatabase{world: w, rows: map[model.ListKey]simRow{}, Database: &simtest.Database{
 		Rate: simRate, Now: func() time.Time { return w.now }, Chance: w.chance,
-		Ignores: w.mutant == identityIgnored, NoHeartbeat: w.mutant == noHeartbeat,
 	}}
 	d.Since, d.Beat = w.now, w.now
 	for _, key := range simKeys() {
@@ -656,7 +634,7 @@ func (d *simDatabase) goBack(age time.Duration, on simtest.Server) bool {
 // without it.
 func (d *simDatabase) objects() bool {
 	for _, r := range d.world.replicas {
-		if d.objector == nil && r.Last == d.Changes[len(d.Changes)-1] && !d.world.now.Before(r.Cut) {
+		if d.objector == nil && r.Saw(d.Changes[len(d.Changes)-1]) && !d.world.now.Before(r.Cut) {
 			d.objector = r
 		}
 	}
