@@ -30,7 +30,7 @@ module=$(go list -m)
 # The packages whose goroutines share memory; stores, commands and stories are other processes.
 mapfile -t races < <(go list ./service/{background,issuer,queue,segment,sequence,snowflake,uid,worker} ./repository/memstore "$module/client/...")
 # The simulations among them are slow with -race: there they run few worlds.
-worlds=(./service/{queue,segment,uid,worker})
+worlds=(./service/{queue,segment,sequence,uid,worker})
 
 # part runs a command, keeps what it prints and says how long it took.
 part() {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 )
 
