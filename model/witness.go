@@ -236,7 +236,7 @@ func (s *Seen) Note(d Database, now time.Time, restarted, vouched bool) (ServerT
 	if !vouched {
 		d.Witness, s.Hold = "", Hold{}
 	}
-	next, gap := d.ServerTimes.Note(s.ServerTimes, now, restarted, d.Lacks)
+	next, gap := d.Note(s.ServerTimes, now, restarted, d.Lacks)
 	return next, Change{Number: d.Changes + 1, Gap: gap, Rates: s.Max(d.Rates), Witness: d.Witness}
 }
 

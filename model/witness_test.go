@@ -51,21 +51,28 @@ func TestMayVouch(t *testing.T) {
 		sleep time.Duration // of the machine, from then on
 		want  bool
 	}{
-		"for 15 minutes":                {copy: on, now: 15 * time.Minute, want: true},
-		"no longer":                     {copy: on, now: 15*time.Minute + 1},
-		"while the machine sleeps":      {copy: on, sleep: 15*time.Minute + 1},
-		"while the clock is set back":   {copy: on, now: 16 * time.Minute, sleep: -16 * time.Minute},
-		"another witness":               {copy: other},
-		"another server":                {copy: later},
-		"the copy knows no change":      {func(s *model.Seen) { s.Meet(later) }, on, 0, 0, false},
-		"it met another server":         {func(s *model.Seen) { s.Meet(later) }, later, 0, 0, false},
-		"it met another witness":        {func(s *model.Seen) { s.Meet(other) }, on, 0, 0, false},
-		"it gives it up":                {func(s *model.Seen) { s.Say(model.Member{}, on, model.Duty{}) }, on, 0, 0, false},
-		"it noted that nobody vouches":  {func(s *model.Seen) { s.Note(on, noon, false, false) }, on, 0, 0, false},
-		"it noted that it vouches":      {func(s *model.Seen) { s.Note(on, noon, false, true) }, on, 0, 0, true},
-		"it is to hold what is not yet": {func(s *model.Seen) { s.Meet(other); s.Say(model.Member{}, other, hold) }, other, 0, 0, false},
-		"it met another one before the answer": {func(s *model.Seen) { s.Meet(later); s.Said(on, hold, noon) }, later, 0, 0,
-			false},
+		"for 15 minutes":              {copy: on, now: 15 * time.Minute, want: true},
+		"no longer":                   {copy: on, now: 15*time.Minute + 1},
+		"while the machine sleeps":    {copy: on, sleep: 15*time.Minute + 1},
+		"while the clock is set back": {copy: on, now: 16 * time.Minute, sleep: -16 * time.Minute},
+		"another witness":             {copy: other},
+		"another server":              {copy: later},
+		"the copy knows no change":    {func(s *model.Seen) { s.Meet(later) }, on, 0, 0, false},
+		"it met another server":       {func(s *model.Seen) { s.Meet(later) }, later, 0, 0, false},
+		"it met another witness":      {func(s *model.Seen) { s.Meet(other) }, on, 0, 0, false},
+		"it gives it up": {func(s *model.Seen) {
+			s.Say(model.Member{}, on, model.Duty{})
+		}, on, 0, 0, false},
+		"it noted that nobody vouches": {func(s *model.Seen) { s.Note(on, noon, false, false) }, on, 0, 0, false},
+		"it noted that it vouches":     {func(s *model.Seen) { s.Note(on, noon, false, true) }, on, 0, 0, true},
+		"it is to hold what is not yet": {func(s *model.Seen) {
+			s.Meet(other)
+			s.Say(model.Member{}, other, hold)
+		}, other, 0, 0, false},
+		"it met another one before the answer": {func(s *model.Seen) {
+			s.Meet(later)
+			s.Said(on, hold, noon)
+		}, later, 0, 0, false},
 	} {
 		var s model.Seen
 		now := time.Now()

@@ -152,7 +152,7 @@ func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
 	if m.apart != nil && (takes || slices.Contains(needs, toCount)) {
 		return m, m.apart
 	}
-	if wait := m.found(false).Objecting(m.now); takes && wait > 0 {
+	if wait := m.found().Objecting(m.now); takes && wait > 0 {
 		return m, fmt.Errorf("%w: %v to go, for replicas that have seen more of the database",
 			model.ErrJumping, wait.Round(time.Millisecond))
 	}
@@ -395,10 +395,10 @@ func (r deploymentRow) rates() model.Rates {
 	return model.Rates{ListRate: r.ListRate, TagRate: r.TagRate}
 }
 
-// found is what the transaction finds of the database; lacks is model.Database.Lacks.
-func (m moment) found(lacks bool) model.Database {
+// found is what the transaction finds of the database, but for whether it lacks something.
+func (m moment) found() model.Database {
 	return model.Database{
-		ServerTimes: m.times(), Rates: m.rates(), Changes: m.Changes, Witness: m.Witness, Lacks: lacks,
+		ServerTimes: m.times(), Rates: m.rates(), Changes: m.Changes, Witness: m.Witness,
 		Same: m.recorded().Is(m.server), Cluster: m.server.BootedAt.IsZero(),
 	}
 }
@@ -409,7 +409,7 @@ func (s *Store) changed(tx *gorm.DB, m moment) (changed bool, found model.Databa
 	if s.server == nil {
 		return false, found, nil
 	}
-	found = m.found(false)
+	found = m.found()
 	s.seen.mu.Lock()
 	looks, number, since := s.seen.Looks(found), s.seen.Changes, s.seen.Since
 	s.seen.mu.Unlock()

@@ -180,7 +180,7 @@ func (s *Store) membership(m moment, d model.Duty, uses string) (me model.Member
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	s.seen.vouching = Vouching{Known: true, Named: m.Witness != ""}
-	me, known := s.seen.Say(s.asMember(uses), m.found(false), d)
+	me, known := s.seen.Say(s.asMember(uses), m.found(), d)
 	return me, me != s.member.written || !known || s.membershipDue()
 }
 
@@ -207,7 +207,7 @@ func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d m
 	s.member.written, s.member.at = me, now
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	s.seen.Said(m.found(false), d, now)
+	s.seen.Said(m.found(), d, now)
 	return m, d, nil
 }
 
@@ -524,7 +524,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 	if at.witness != m.Witness || at.changes != m.Changes {
 		*at = settling{witness: m.Witness, changes: m.Changes}
 	}
-	if at.done == at.changes || m.found(false).Objecting(m.now) > 0 {
+	if at.done == at.changes || m.found().Objecting(m.now) > 0 {
 		return nil
 	}
 	for began := s.opts.Now(); ; {

@@ -40,20 +40,20 @@ type table struct {
 
 // stored is what a copy of the database has.
 type stored struct {
-	rows    map[model.SectionKey]row
+	rows    map[model.SectionKey]sectionRow
 	spaces  map[string]model.Space
 	numbers map[string]int64 // of leases, by life
-	fresh   row              // of a section without one
+	fresh   sectionRow       // of a section without one
 	deleted time.Time        // when a space was
 }
 
-type row struct {
+type sectionRow struct {
 	model.SectionRow
 	change int64 // of the server that it was written after
 }
 
 func newTable(spaces ...model.Space) *table {
-	t := &table{top: map[model.SectionKey]int64{}, stored: stored{rows: map[model.SectionKey]row{},
+	t := &table{top: map[model.SectionKey]int64{}, stored: stored{rows: map[model.SectionKey]sectionRow{},
 		spaces: map[string]model.Space{}, numbers: map[string]int64{}}}
 	for _, space := range spaces {
 		t.spaces[space.Name] = space

@@ -283,7 +283,7 @@ func (s *stored) clone() stored {
 
 // save takes a copy of the database.
 func (s *site) save() {
-	s.change(func() { s.copy, s.copied = s.stored.clone(), time.Now() })
+	s.change(func() { s.copy, s.copied = s.clone(), time.Now() })
 }
 
 // failOver lets the copy take over, if that is not too old, or one that lacks nothing. In either case what it lacks of
@@ -311,7 +311,7 @@ func (s *site) deleteSpace() {
 		for server := range ends {
 			s.numbers[server] += 1000
 		}
-		s.spaces, s.deleted, s.rows = map[string]model.Space{}, time.Now(), map[model.SectionKey]row{}
+		s.spaces, s.deleted, s.rows = map[string]model.Space{}, time.Now(), map[model.SectionKey]sectionRow{}
 	})
 }
 
@@ -321,7 +321,7 @@ func (s *site) addSpace(space model.Space) {
 		if len(s.spaces) > 0 || time.Since(s.deleted) < spaceRests {
 			return
 		}
-		s.spaces, s.fresh = map[string]model.Space{space.Name: space}, row{change: s.changes}
+		s.spaces, s.fresh = map[string]model.Space{space.Name: space}, sectionRow{change: s.changes}
 		s.since = time.Now()
 		for _, last := range s.top {
 			s.fresh.Last = max(s.fresh.Last, last)
