@@ -111,7 +111,7 @@ $(NFPM):
 simulate: export DEEP = 1
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
 	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000
-	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment
+	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/sequence
 
 prove: ## check the models of the protocols exhaustively, and that each rule is needed; installs spin, 15 minutes
 	scripts/prove/prove.sh

@@ -113,6 +113,8 @@ func TestDoubt(t *testing.T) {
 			want: 500 + 2*100*20 + 1},
 		"and again after a jump": {beat: ago(20), before: 500, jumpFrom: ago(-10),
 			want: 500 + 2*100*30 + 1},
+		"a second change does not shorten the wait": {beat: ago(20), before: 500, jumpFrom: ago(-30),
+			want: 500 + 2*100*20 + 1},
 		"a clock that is a little behind": {beat: ago(-9), want: 2*100*1 + 1},
 		"or more":                         {beat: ago(-11), want: model.UnknownDoubt},
 		"four years":                      {beat: ago(4 * 365 * 86400), want: model.UnknownDoubt},
@@ -128,6 +130,7 @@ func TestDoubt(t *testing.T) {
 		if c.same {
 			wait = 6 * time.Second
 		}
+		wait = max(wait, c.jumpFrom.Sub(noon))
 		if got := next.JumpFrom.Sub(noon); got != wait || !next.Since.Equal(noon) || !next.Beat.Equal(noon) {
 			t.Errorf("%s: a wait of %v, then %+v", name, got, next)
 		}

@@ -144,6 +144,7 @@ func TestSameServer(t *testing.T) {
 	}{
 		"itself":                         {"h", 2 * time.Second, one.Life, true, true},
 		"by an older shardid":            {"h", 0, "", true, true},
+		"restarted within ten seconds":   {"h", 10 * time.Second, "", false, true},
 		"restarted":                      {"h", time.Minute, "8a1c-02fc00000001-1", false, true},
 		"restarted, by an older shardid": {"h", time.Minute, "", false, true},
 		"restarted at once":              {"h", time.Second, "8a1c-02fc00000001-1", false, true},

@@ -10,7 +10,7 @@ with what was skipped because this machine lacks something:
 
   lint      vet, lint, known vulnerabilities
   prove     the models of the protocols, with smaller bounds than make prove
-  packages  every package with its deep tests: mutants, large worlds, servers that fail
+  packages  every package with its deep tests: all mutants, large worlds, servers that fail
   race      every package, but the stories, with -race
   stories   all stories: console, upgrade, outages, and the programs of the pages
   deploy    the files of deploy/

@@ -10,7 +10,7 @@ Runs everything that decides whether a change may land, in three steps:
   1  the packages that need no server, those whose goroutines meet with -race, and a thousand
      worlds of each simulation, while the servers of the other tests are being installed
   2  the stories (scripts/stories), which mostly wait, and beside them the packages that use
-     MariaDB, Redis, ZooKeeper and SQLite
+     MariaDB, Redis, ZooKeeper and SQLite, and three of scripts/mutants
   3  eight faults under load (scripts/faults), by a seed that is printed
 
 Nothing is run twice. What takes long or needs what few machines have says check.Deep and is
@@ -30,7 +30,7 @@ module=$(go list -m)
 # The packages whose goroutines share memory; stores, commands and stories are other processes.
 mapfile -t races < <(go list ./service/{background,issuer,queue,segment,sequence,snowflake,uid,worker} ./repository/memstore "$module/client/...")
 # The simulations among them are slow with -race: there they run few worlds.
-worlds=(./service/{queue,segment,uid,worker})
+worlds=(./service/{queue,segment,sequence,uid,worker})
 
 # part runs a command, keeps what it prints and says how long it took.
 part() {
@@ -41,11 +41,11 @@ part() {
 	[ "$verdict" = ok ] || grep -vE '^(ok|\?)[[:space:]]|^=== |^ *--- (PASS|SKIP)' "$logs/$name" || true
 }
 
-# packages prints the packages whose tests start servers, or those whose tests start none.
+# packages prints the packages whose tests start servers, if only by those of other packages, or the rest.
 packages() {
 	go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... "$module/client/..." |
 		awk -v servers="$1" '/\/scripts\/(stories|faults) / {next}
-			(/shardid\/scripts\/(testserver|rig)/ ? "yes" : "no") == servers {print $1}' |
+			(/shardid\/scripts\/(testserver|rig|mutants)/ ? "yes" : "no") == servers {print $1}' |
 		grep -vxFf <(printf '%s\n' "${races[@]}")
 }
 

@@ -254,7 +254,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A retry while the source is called has it called once more.
+// A retry while the source is called has it called once more. What Drop gives up is given up of what comes then, too.
 func TestRetryDuringACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{most: 100, delay: time.Second}
@@ -262,9 +262,10 @@ func TestRetryDuringACall(t *testing.T) {
 		p.Retry()
 		synctest.Wait()
 		p.Retry()
+		p.Drop(func(Run) Run { return Run{} })
 		time.Sleep(time.Minute)
-		if n := c.calls.Load(); n != 2 {
-			t.Errorf("%d calls", n)
+		if n := c.calls.Load(); n != 2 || p.Counts().Dropped != c.last.Load()/2 {
+			t.Errorf("%d calls, %+v of %d", n, p.Counts(), c.last.Load())
 		}
 	})
 }

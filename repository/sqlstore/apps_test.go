@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -209,6 +211,9 @@ func TestDeletedAppGoesOn(t *testing.T) {
 			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (7, 'test', 3, 5)")
 		}
+		check.Must(t, s.inTx(t.Context(), "bury", func(tx *gorm.DB) error { // as for a mark of a list without a row
+			return s.buryLists(tx, []model.AllocRequest{{Key: key(7, 3), Floor: 5}})
+		}))
 		wantSegment(t, one(s, key(7, 3), 0), 9001, 10_000)
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"), model.Shards, "tombstones")
 	})

@@ -88,16 +88,10 @@ type moment struct {
 
 // seen holds what this process last read of the row; a row that has less went back.
 type seen struct {
-	mu         sync.Mutex
-	times      model.ServerTimes
-	deployment string // see Store.Deployment
-	// changes is the number of the last change that was seen; the row that says so is of times.Since.
-	changes int64
-	rates   struct{ list, tag int64 } // the highest
-	// changedAt is when a change was met that is not noted yet; zero without one.
-	changedAt time.Time
-	hold      hold
-	vouching  Vouching // Since is that of hold
+	mu sync.Mutex
+	model.Seen
+	deployment string   // see Store.Deployment
+	vouching   Vouching // Since is that of Seen.Hold
 	// starts has what servers said when a connection was new, by deploymentRow.Connection.
 	starts map[string]serverStart
 }
@@ -158,7 +152,7 @@ func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
 	if m.apart != nil && (takes || slices.Contains(needs, toCount)) {
 		return m, m.apart
 	}
-	if wait := model.ObjectFor - m.now.Sub(m.times().Since); takes && m.Changes > 0 && wait > 0 {
+	if wait := m.found().Objecting(m.now); takes && wait > 0 {
 		return m, fmt.Errorf("%w: %v to go, for replicas that have seen more of the database",
 			model.ErrJumping, wait.Round(time.Millisecond))
 	}
@@ -286,7 +280,7 @@ func (s *Store) selectRow(tx *gorm.DB, lock string, others bool, further string)
 // server's clock does not count.
 func (s *Store) madeAt(tx *gorm.DB, m moment) (int64, error) {
 	s.seen.mu.Lock()
-	known := m.times().Since.Equal(s.seen.times.Since) && m.times().Beat.Equal(s.seen.times.Beat)
+	known := m.times().Since.Equal(s.seen.Since) && m.times().Beat.Equal(s.seen.Beat)
 	s.seen.mu.Unlock()
 	if known {
 		return 0, nil
@@ -397,37 +391,44 @@ func (r deploymentRow) times() model.ServerTimes {
 		JumpFrom: atMilli(r.JumpFrom)}
 }
 
-// changed says whether the row was written by another life of the server, or says less
-// than it has said to this process before, and whether it lacks the last change that
-// this process has seen. A cluster's node may lag a little behind another one and still misses
-// no commit of its own. What is not the witness any more is held no more.
-func (s *Store) changed(tx *gorm.DB, m moment) (changed, lacks bool, err error) {
-	if s.server == nil {
-		return false, false, nil
+func (r deploymentRow) rates() model.Rates {
+	return model.Rates{ListRate: r.ListRate, TagRate: r.TagRate}
+}
+
+// found is what the transaction finds of the database, but for whether it lacks something.
+func (m moment) found() model.Database {
+	return model.Database{
+		ServerTimes: m.times(), Rates: m.rates(), Changes: m.Changes, Witness: m.Witness,
+		Same: m.recorded().Is(m.server), Cluster: m.server.BootedAt.IsZero(),
 	}
+}
+
+// changed says whether a change of the server is to be noted (model.Seen.Changed), and what was found. What has not
+// changed this process has met.
+func (s *Store) changed(tx *gorm.DB, m moment) (changed bool, found model.Database, err error) {
+	if s.server == nil {
+		return false, found, nil
+	}
+	found = m.found()
 	s.seen.mu.Lock()
-	changes, since := s.seen.changes, s.seen.times.Since
+	looks, number, since := s.seen.Looks(found), s.seen.Changes, s.seen.Since
 	s.seen.mu.Unlock()
-	if !m.server.BootedAt.IsZero() && changes > 0 && !m.times().Since.Equal(since) {
-		found, err := query[int64](tx, "look for the last change of the server", "SELECT COUNT(*) FROM "+changeTable+
-			" WHERE number = ? AND noted_at = ?", changes, since.UnixMilli())
+	if looks {
+		n, err := query[int64](tx, "look for the last change of the server", "SELECT COUNT(*) FROM "+changeTable+
+			" WHERE number = ? AND noted_at = ?", number, since.UnixMilli())
 		if err != nil {
-			return false, false, err
+			return false, found, err
 		}
-		lacks = found == 0
+		found.Lacks = n == 0
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if lacks || !m.recorded().Is(m.server) || !m.server.BootedAt.IsZero() && m.times().Behind(s.seen.times) {
-		return true, lacks, nil
+	if s.seen.Changed(found) {
+		return true, found, nil
 	}
-	if s.seen.hold.witness != m.Witness || !s.seen.hold.since.Equal(m.times().Since) {
-		s.seen.hold = hold{}
-	}
-	s.seen.times, s.seen.changes, s.seen.changedAt = m.times(), m.Changes, time.Time{}
+	s.seen.Meet(found)
 	s.seen.deployment = m.Deployment
-	s.seen.rates.list, s.seen.rates.tag = max(s.seen.rates.list, m.ListRate), max(s.seen.rates.tag, m.TagRate)
-	return false, false, nil
+	return false, found, nil
 }
 
 // Changes is the number of the last change of the server that this process has seen; 0 before
@@ -435,7 +436,7 @@ func (s *Store) changed(tx *gorm.DB, m moment) (changed, lacks bool, err error) 
 func (s *Store) Changes() int64 {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	return s.seen.changes
+	return s.seen.Changes
 }
 
 // Deployment is the random ID of the deployment that the database belongs to, as the last transaction on a server

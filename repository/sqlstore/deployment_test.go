@@ -135,15 +135,14 @@ func waited(t *testing.T, s *Store) {
 		"UPDATE shardid_change SET noted_at = noted_at - 3000 WHERE number = (SELECT changes FROM shardid_deployment)")
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	s.seen.times.Since = s.seen.times.Since.Add(-3 * time.Second)
-	s.seen.hold.since = s.seen.hold.since.Add(-3 * time.Second)
+	s.seen.Since = s.seen.Since.Add(-3 * time.Second)
 }
 
 // waitedFor makes the store have met a change so long ago.
 func waitedFor(s *Store, d time.Duration) {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	s.seen.changedAt = time.Now().Add(-d)
+	s.seen.Met = time.Now().Add(-d)
 }
 
 func ms(d time.Duration) string {
@@ -333,7 +332,7 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	if !errors.Is(a.Err, errServerChanged) || !strings.Contains(a.Err.Error(), "waiting up to 10s for Redis") {
 		t.Errorf("while it is waited for: %v", a.Err)
 	}
-	waitedFor(s, witnessPatience)
+	waitedFor(s, 10*time.Second)
 	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "afterwards")
 	// What it says when it is back is too late, even of the same life.
 	w.err = nil
@@ -358,9 +357,9 @@ func TestHolderIsWaitedFor(t *testing.T) {
 	if seg := nextTag(t, fresh); seg.First != 1001 || seg.Jumped != 0 {
 		t.Errorf("after the holder has noted it: %+v", seg)
 	}
-	s.giveUpHold("", time.Time{}) // as a process that was killed
+	s.giveUpHold() // as a process that was killed
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-	waitedFor(fresh, holderPatience)
+	waitedFor(fresh, 4*time.Second)
 	check.Is(t, one(fresh, key(1, 0), 0).Err, model.ErrJumping, "nobody holds it")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another', witness = 'r1 x'")
 	check.Must(t, check.Err(command.ChangeTag(t.Context(), "t", model.TagChange{Step: ptr(int64(7))})))
@@ -374,7 +373,7 @@ func TestEachObjectsOnce(t *testing.T) {
 	for i, r := range replicas {
 		check.Must(t, r.Beat(t.Context()))
 		r.seen.mu.Lock()
-		r.seen.changes, r.seen.times.Since = 1, time.UnixMilli(int64(1000+i))
+		r.seen.Changes, r.seen.Since = 1, time.UnixMilli(int64(1000+i))
 		r.seen.mu.Unlock()
 	}
 	for range 3 {
@@ -402,11 +401,13 @@ func TestOneWitness(t *testing.T) {
 	x, y := aWitness(), aWitness()
 	y.life = "r9"
 	first := mariaDB(t, Options{Witness: x})
+	const names = "SELECT witness FROM shardid_deployment"
 	witness := func() string {
 		t.Helper()
-		return model.WitnessLife(text(t, first, "SELECT witness FROM shardid_deployment"))
+		return model.WitnessLife(text(t, first, names))
 	}
 	check.Equal(t, witness(), "r1", "the only one")
+	before := text(t, first, names)
 	for name, second := range map[string]*Store{"another Redis": another(t, first, y),
 		"no Redis": another(t, first, nil)} {
 		check.Must(t, second.Beat(t.Context()))
@@ -420,6 +421,7 @@ func TestOneWitness(t *testing.T) {
 		check.Must(t, second.Close())
 		check.Must(t, first.Beat(t.Context()))
 		check.Equal(t, witness(), "r1", "after "+name)
+		check.Equal(t, text(t, first, names) == before, false, "a name is given again")
 	}
 
 	// Each says at once that it has given the witness up, so that another one can retire it.
@@ -471,7 +473,7 @@ func TestMembership(t *testing.T) {
 		"INSERT INTO shardid_replica (id, uses, holds, list_rate, tag_rate, seen_at) VALUES ('gone', '', '', 1, 1, 0)",
 		"INSERT INTO shardid_fence (server, number, place, renewed_at) VALUES ('gone', 1, 'here', 0)")
 	s.seen.mu.Lock()
-	s.seen.times.Beat = s.seen.times.Beat.Add(-9500 * time.Millisecond)
+	s.seen.Beat = s.seen.Beat.Add(-9500 * time.Millisecond)
 	s.seen.mu.Unlock()
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, text(t, s, "SELECT GROUP_CONCAT(id) FROM shardid_replica"), s.id, "replicas")

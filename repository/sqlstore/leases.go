@@ -84,11 +84,8 @@ func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease mo
 		if old.GrantedAt == 0 {
 			return tx.Create(&row).Error
 		}
-		return updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, "+
-			"after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
-			" WHERE name = ? AND worker_id = ? AND secret = ? AND until_ms = ?",
-			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt, row.Name, row.WorkerID, old.Secret,
-			old.UntilMs)
+		return old.store(tx, "instance = ?, secret = ?, after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0",
+			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
 	})
 	if err != nil {
 		return model.NameLease{}, err
@@ -125,11 +122,11 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 		model.ErrNoWorkerID, count, n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
 }
 
-// lockLease reads the row of a lease under its lock. A worker ID that was never leased has none: then it
-// is zero.
-func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (r leaseRow, at moment, err error) {
-	r, err = query[leaseRow](tx, "lock the lease", "SELECT * FROM "+leaseTable+
-		" WHERE name = ? AND worker_id = ?"+s.forUpdate(), key.Name, key.WorkerID)
+// readLease reads the row of a lease without a lock: whoever writes it names what was read. A worker ID that was
+// never leased has none: then it is zero.
+func (s *Store) readLease(tx *gorm.DB, key model.LeaseKey) (r leaseRow, at moment, err error) {
+	r, err = query[leaseRow](tx, "read the lease", "SELECT * FROM "+leaseTable+" WHERE name = ? AND worker_id = ?",
+		key.Name, key.WorkerID)
 	if err == nil {
 		at, err = s.moment(tx, toCount)
 	}
@@ -159,25 +156,36 @@ func readName(tx *gorm.DB, name string) (model.Name, error) {
 
 // RenewLease makes a lease longer. Errors: model.ErrUnknownName, ErrLeaseLost, *model.StoreError; after
 // the last one the lease may be longer than its holder knows.
-func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
-	return within(ctx, s, "renew a lease", func(tx *gorm.DB) (lease model.NameLease, err error) {
-		r, at, err := s.lockLease(tx, key)
+func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (lease model.NameLease, err error) {
+	err = s.takeOne(ctx, "renew a lease", func(tx *gorm.DB) error {
+		r, at, err := s.readLease(tx, key)
 		if err != nil {
-			return lease, err
+			return err
 		}
 		n, err := readName(tx, key.Name)
 		if err != nil {
-			return lease, err
+			return err
 		}
 		if err := r.checkHeld(key, at.Now); err != nil {
-			return lease, err
+			return err
 		}
-		r.UntilMs = max(r.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds())
-		err = write(tx, "store the lease", "UPDATE "+leaseTable+" SET until_ms = ?, renewed_at = ? "+
-			"WHERE name = ? AND worker_id = ?",
-			r.UntilMs, at.Now, key.Name, key.WorkerID)
-		return r.lease(n, key.Secret, at.Now), err
+		until := max(r.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds())
+		err = r.store(tx, "until_ms = ?, renewed_at = ?", until, at.Now)
+		r.UntilMs = until
+		lease = r.lease(n, key.Secret, at.Now)
+		return err
 	})
+	if err != nil {
+		return model.NameLease{}, err
+	}
+	return lease, nil
+}
+
+// store writes the row of a lease, if it is as it was read. The error may be errRowChanged.
+func (r leaseRow) store(tx *gorm.DB, set string, values ...any) error {
+	return updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET "+set+
+		" WHERE name = ? AND worker_id = ? AND secret = ? AND until_ms = ?",
+		append(values, r.Name, r.WorkerID, r.Secret, r.UntilMs)...)
 }
 
 // ReleaseLease ends a lease whose holder issues nothing more and has used no time after
@@ -185,8 +193,8 @@ func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameL
 // at once, above that. Errors: model.ErrLeaseLost, also when the lease was released before;
 // ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
 func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
-	return s.do(ctx, "release the lease", func(tx *gorm.DB) error {
-		r, _, err := s.lockLease(tx, key)
+	return s.takeOne(ctx, "release the lease", func(tx *gorm.DB) error {
+		r, _, err := s.readLease(tx, key)
 		if err != nil {
 			return err
 		}
@@ -199,8 +207,7 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 				"not released, and ends by itself",
 				model.ErrInvalidArgument, lastUsed, low, high)
 		}
-		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? "+
-			"WHERE name = ? AND worker_id = ?", min(used, r.UntilMs), key.Name, key.WorkerID)
+		return r.store(tx, "secret = '', until_ms = ?", min(used, r.UntilMs))
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -82,6 +84,9 @@ func TestLeases(t *testing.T) {
 		if c.WorkerID != a.WorkerID || c.After != used || c.Until < c.Now+holdMs {
 			t.Errorf("after a release up to %d: %+v", used, c)
 		}
+		stale := leaseRow{Name: "orders", WorkerID: c.WorkerID, Secret: digest(a.Secret), UntilMs: again.Until}
+		overwrite := func(tx *gorm.DB) error { return stale.store(tx, "after_ms = 0") }
+		check.Is(t, s.inTx(ctx, "store", overwrite), errRowChanged)
 	})
 }
 

@@ -50,6 +50,13 @@ func TestLocks(t *testing.T) {
 		check.Equal(t, isLocked(toShare), c.alone, c.name, "locks alone", c.rows)
 		arrive(t, s)
 	}
+	check.Must(t, check.Err(s.CreateName(t.Context(), aName("n"))))
+	check.Must(t, s.inTx(t.Context(), "a name", func(tx *gorm.DB) error {
+		defer func() {
+			check.Equal(t, isLocked(tryLock(t, s, "shardid_name WHERE name = 'n'", true)), true, "a name")
+		}()
+		return check.Err(s.presentName(tx, "n"))
+	}))
 }
 
 // tryLock locks rows of a table for a moment, and waits for nobody.
@@ -103,7 +110,7 @@ func TestHeartbeatLeavesALockedRow(t *testing.T) {
 		run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - "+ms(d))
 		s.seen.mu.Lock()
 		defer s.seen.mu.Unlock()
-		s.seen.times.Beat = s.seen.times.Beat.Add(-d)
+		s.seen.Beat = s.seen.Beat.Add(-d)
 	}
 	const beat = "SELECT beat_at FROM shardid_deployment"
 	age(15 * time.Second)
@@ -139,7 +146,7 @@ func TestSeenWhileTheDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
 	s.seen.mu.Lock()
-	s.seen.changes, s.seen.times.Since = 1, s.seen.times.Since.Add(-time.Second)
+	s.seen.Changes, s.seen.Since = 1, s.seen.Since.Add(-time.Second)
 	s.seen.mu.Unlock()
 	conn, err := s.pool.Conn(t.Context())
 	check.Must(t, err)

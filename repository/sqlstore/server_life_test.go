@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -166,6 +168,22 @@ func TestJoinedSince(t *testing.T) {
 	}
 	s.seen.mu.Unlock()
 	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+}
+
+// What a server has kept for sure it has stored since its start, even if that lies too near to another one to be a
+// change.
+func TestKeptSinceTheStart(t *testing.T) {
+	t.Parallel()
+	s, booted := mariaDB(t, Options{}), time.Now().Unix()-10
+	run(t, s, fmt.Sprint("UPDATE shardid_deployment SET since = since - 60000, booted_at = ", booted))
+	for connection := range s.seen.starts {
+		s.seen.starts[connection] = serverStart{booted: time.Unix(booted, 0)}
+	}
+	check.Must(t, s.inTx(t.Context(), "read", func(tx *gorm.DB) error {
+		m, err := s.readMoment(tx, "")
+		check.Equal(t, m.kept, 1000*(booted+1), "kept since")
+		return err
+	}))
 }
 
 // Each node of a cluster may have made its tables, or have started, at another time than the others: what

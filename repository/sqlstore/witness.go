@@ -21,6 +21,8 @@ import (
 // model is scripts/prove/witness.pml. The row of the deployment names a witness, a life of Redis that has a mark of
 // each number that was taken since, or nobody. This file tells it from top to bottom:
 //
+// What is decided is told in model (Judge, Seen); here it is read and written.
+//
 //  1. What a replica says of itself. With each heartbeat (Beat) it looks at the row of the deployment and at what the
 //     other replicas use. Where the named life is the one that all of them use, it holds the witness, once it has
 //     written so (writeMembership); else it gives its hold up, first in its memory and then in the table.
@@ -50,13 +52,6 @@ var errWaitingForHolder = errors.New("waiting for a replica that can let Redis v
 const (
 	// witnessTimeout bounds one call of the witness.
 	witnessTimeout = 300 * time.Millisecond
-	// awayFor is how long it does not answer before this process counts as one without a witness.
-	awayFor = 2 * time.Second
-	// witnessPatience is how long a change of the server waits for a witness that does not answer before it is noted
-	// without.
-	witnessPatience = 10 * time.Second
-	// holderPatience is the same for a replica that holds the witness: each sends a heartbeat every second.
-	holderPatience = 4 * time.Second
 	// settleFor bounds the part of a settling that one heartbeat does.
 	settleFor = time.Second
 )
@@ -81,20 +76,6 @@ type Witness interface {
 	Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error)
 }
 
-// hold is the right of this process to let a witness vouch.
-type hold struct {
-	witness string
-	since   time.Time // when the server was noted on which that was said
-	at      time.Time // when the database heard of it last
-	began   time.Time // when this process began to hold it
-}
-
-// lasts says whether the hold has not run out: a clock that stands still while a machine
-// sleeps, and one that is set, count both.
-func (h hold) lasts(now time.Time) bool {
-	return h.witness != "" && max(now.Sub(h.at), now.Round(0).Sub(h.at.Round(0))) <= model.HoldLasts
-}
-
 // Vouching is how the last heartbeat found the witness.
 type Vouching struct {
 	Known bool      // there was a heartbeat
@@ -111,29 +92,17 @@ func (s *Store) Vouching() *Vouching {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	v := s.seen.vouching
-	if h := s.seen.hold; h.lasts(s.opts.Now()) {
-		v.Since = h.began
+	if h := s.seen.Hold; h.Lasts(s.opts.Now()) {
+		v.Since = h.Began
 	}
 	return &v
-}
-
-// mayVouch says whether this process may let the witness vouch for the copy whose row it has
-// read: that names the server on which this process has said that it holds the witness, and
-// this process knows of no later one.
-func (s *Store) mayVouch(m moment) bool {
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	h := s.seen.hold
-	return h.lasts(s.opts.Now()) && h.witness == m.Witness &&
-		h.since.Equal(m.times().Since) && h.since.Equal(s.seen.times.Since)
 }
 
 // member is what this process has said of itself, and what it knows to say it. Only Beat
 // uses it.
 type member struct {
 	mu      sync.Mutex
-	uses    string    // the life that answered last; "" once it has not for a while
-	usedAt  time.Time // when it did
+	uses    model.Using
 	written model.Member
 	at      time.Time // when that was
 	scan    settling
@@ -148,13 +117,9 @@ func (s *Store) lifeInUse(ctx context.Context) string {
 	defer cancel()
 	now := s.opts.Now()
 	life, err := s.opts.Witness.Life(ctx) // its own condition reports what fails
-	if err == nil {
-		s.member.uses, s.member.usedAt = life, now
-	} else if now.Sub(s.member.usedAt) >= awayFor {
-		s.member.uses = ""
-	}
+	s.member.uses.Hear(life, err == nil, now)
 	s.reached.Store(err == nil)
-	return s.member.uses
+	return s.member.uses.Life
 }
 
 // Beat writes a heartbeat: a copy of the database that is found later is at least that new.
@@ -174,7 +139,7 @@ func (s *Store) Beat(ctx context.Context) error {
 	if !said {
 		m, d, err = s.writeMembership(ctx, uses)
 	}
-	if err == nil && (d.needsWrite(m) || m.Witness != "" && !d.Hold && s.reachesPlaceOf(m)) {
+	if err == nil && (m.needsWrite(d) || m.Witness != "" && !d.Hold && s.reachesPlaceOf(m)) {
 		if err = s.writeDecision(ctx, m, uses); err == nil && uses != "" && !d.Hold {
 			m, d, err = s.writeMembership(ctx, uses) // who has named a witness holds it at once
 		}
@@ -187,7 +152,7 @@ func (s *Store) Beat(ctx context.Context) error {
 
 // lookAround says what this replica is to do, and whether its row has said all that it has to say. It locks and writes
 // nothing. What fails is tried again in a transaction, which also notes a change of the server.
-func (s *Store) lookAround(ctx context.Context, uses string) (m moment, d duty, said bool) {
+func (s *Store) lookAround(ctx context.Context, uses string) (m moment, d model.Duty, said bool) {
 	if s.membershipDue() {
 		return m, d, false
 	}
@@ -195,7 +160,7 @@ func (s *Store) lookAround(ctx context.Context, uses string) (m moment, d duty, 
 	if err != nil {
 		return m, d, false
 	}
-	d = s.decide(m, uses, false)
+	d = m.judge(s.asMember(uses), "")
 	_, due := s.membership(m, d, uses)
 	return m, d, !due
 }
@@ -205,21 +170,22 @@ func (s *Store) membershipDue() bool {
 	return s.opts.Now().Sub(s.member.at) >= model.MemberEvery-time.Second/2
 }
 
+// asMember is this replica, as far as its row does not depend on what the others say.
+func (s *Store) asMember(uses string) model.Member {
+	return model.Member{ID: s.id, Uses: uses, Rates: model.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}}
+}
+
 // membership is what the row of this replica is to say, and whether that is due. What it gives up it forgets at once.
-func (s *Store) membership(m moment, d duty, uses string) (me model.Member, due bool) {
-	me = model.Member{ID: s.id, Uses: uses}
-	if d.Hold {
-		me.Holds = m.Witness
-	}
-	holds := s.giveUpHold(me.Holds, m.times().Since)
+func (s *Store) membership(m moment, d model.Duty, uses string) (me model.Member, due bool) {
 	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
 	s.seen.vouching = Vouching{Known: true, Named: m.Witness != ""}
-	s.seen.mu.Unlock()
-	return me, me != s.member.written || holds != d.Hold || s.membershipDue()
+	me, known := s.seen.Say(s.asMember(uses), m.found(), d)
+	return me, me != s.member.written || !known || s.membershipDue()
 }
 
 // writeMembership writes what this replica uses and holds. What it holds it knows only once that is stored.
-func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d duty, err error) {
+func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d model.Duty, err error) {
 	now := s.opts.Now()
 	var me model.Member
 	due := false
@@ -227,13 +193,13 @@ func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d d
 		if m, err = s.moment(tx, toShare, toCount, toSeeOthers); err != nil {
 			return err
 		}
-		d = s.decide(m, uses, false)
+		d = m.judge(s.asMember(uses), "")
 		if me, due = s.membership(m, d, uses); !due {
 			return nil
 		}
 		return write(tx, "say what this replica uses", "REPLACE INTO "+replicaTable+
 			" (id, uses, holds, list_rate, tag_rate, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
-			me.ID, me.Uses, me.Holds, s.opts.ListRate, s.opts.TagRate, m.Now)
+			me.ID, me.Uses, me.Holds, me.ListRate, me.TagRate, m.Now)
 	})
 	if err != nil || !due {
 		return m, d, err
@@ -241,11 +207,7 @@ func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d d
 	s.member.written, s.member.at = me, now
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if h := &s.seen.hold; d.Hold && h.witness == m.Witness {
-		h.at = now
-	} else if d.Hold {
-		*h = hold{witness: m.Witness, since: m.times().Since, at: now, began: now}
-	}
+	s.seen.Said(m.found(), d, now)
 	return m, d, nil
 }
 
@@ -264,37 +226,22 @@ const (
 		replicaTable + ") AS r"
 )
 
-// duty is what this replica is to do, and the highest rates that any replica is configured
-// with.
-type duty struct {
-	model.Duty
-	listRate, tagRate int64
-	forget            bool // there are rows of replicas that are gone since long
-}
-
-// decide asks model.Judge, with what the others say of themselves.
-func (s *Store) decide(m moment, uses string, replaced bool) duty {
-	d := duty{listRate: s.opts.ListRate, tagRate: s.opts.TagRate}
-	var others []model.Member
+// judge asks model.Judge, with what the others say of themselves.
+func (m moment) judge(me model.Member, replaced string) model.Duty {
+	var all []model.Member
 	for _, r := range m.members {
-		if r.Member == s.id || r.Member == "" { // the latter: there is none
-			continue
+		if r.Member != "" { // else there is none
+			all = append(all, model.Member{ID: r.Member, Uses: r.Uses, Holds: r.Holds, Seen: time.UnixMilli(r.SeenAt),
+				Rates: model.Rates{ListRate: r.MaxListRate, TagRate: r.MaxTagRate}})
 		}
-		quiet := time.Duration(m.Now-r.SeenAt) * time.Millisecond
-		others = append(others, model.Member{ID: r.Member, Uses: r.Uses, Holds: r.Holds, Quiet: quiet})
-		if quiet <= model.HoldLasts {
-			d.listRate, d.tagRate = max(d.listRate, r.MaxListRate), max(d.tagRate, r.MaxTagRate)
-		}
-		d.forget = d.forget || quiet > 4*model.HoldLasts
 	}
-	d.Duty = model.Judge(m.Witness, model.Member{ID: s.id, Uses: uses}, others, replaced)
-	return d
+	return model.Judge(m.Witness, me, all, replaced, m.now)
 }
 
 // needsWrite says whether the row of the deployment has to change: a heartbeat is due, or the
 // witness or a rate is not what it should be.
-func (d duty) needsWrite(m moment) bool {
-	return m.heartbeatDue() || d.Name || d.Retire || m.ListRate != d.listRate || m.TagRate != d.tagRate
+func (m moment) needsWrite(d model.Duty) bool {
+	return m.heartbeatDue() || d.Name || d.Retire || m.rates() != d.Rates
 }
 
 func (m moment) heartbeatDue() bool {
@@ -306,28 +253,19 @@ func (s *Store) reachesPlaceOf(m moment) bool {
 	return s.opts.Witness != nil && m.WitnessPlace == s.opts.Witness.Place()
 }
 
-// giveUpHold forgets what this process held, but for one witness on the server that was noted
-// then: what it holds must be said anew on each. It says whether that is held.
-func (s *Store) giveUpHold(but string, since time.Time) bool {
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if s.seen.hold.witness != but || !s.seen.hold.since.Equal(since) {
-		s.seen.hold = hold{}
-	}
-	return s.seen.hold.witness != ""
-}
-
 // writeDecision writes the heartbeat and the witness into the row of the deployment. A place that
 // has another life than the witness is one where nobody can ask for it any more. While others use the row it leaves
 // that for the next heartbeat, but for too old ones: all who came after it would wait with it for an allocation that
 // waits for a row that somebody has locked.
 func (s *Store) writeDecision(ctx context.Context, known moment, uses string) error {
-	replaced := false
+	replaced := ""
 	if known.Witness != "" && model.WitnessLife(known.Witness) != uses && s.reachesPlaceOf(known) {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
 		life, err := s.opts.Witness.Confirm(asking)
 		cancel()
-		replaced = err == nil && life != model.WitnessLife(known.Witness)
+		if err == nil && life != model.WitnessLife(known.Witness) {
+			replaced = known.Witness
+		}
 	}
 	needs := []need{toOwnNow, toCount}
 	if known.Now-known.BeatAt > (3 * model.BeatEvery).Milliseconds() {
@@ -340,14 +278,14 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		if err != nil {
 			return err
 		}
-		d := s.decide(*m, uses, replaced && m.Witness == known.Witness)
+		d := m.judge(s.asMember(uses), replaced)
 		if d.Retire {
 			m.Witness, m.WitnessPlace = "", ""
 		}
 		if d.Name {
 			m.Witness, m.WitnessPlace = uses+" "+rand.Text()[:16], s.opts.Witness.Place()
 		}
-		if m.ListRate < d.listRate || m.TagRate < d.tagRate {
+		if m.rates() != m.rates().Max(d.Rates) {
 			m.RatesFrom = m.Now + model.RaiseDelay.Milliseconds()
 		}
 		beats := m.heartbeatDue()
@@ -356,13 +294,13 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		}
 		err = write(tx, "write the decision", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?, "+
 			"beat_at = ?, server_life = ?, rates_from = ?, list_rate = ?, tag_rate = ?",
-			m.Witness, m.WitnessPlace, m.BeatAt, m.ServerLife, m.RatesFrom, d.listRate, d.tagRate)
+			m.Witness, m.WitnessPlace, m.BeatAt, m.ServerLife, m.RatesFrom, d.ListRate, d.TagRate)
 		if err == nil && beats {
 			err = forgetFences(tx, m)
 		}
-		if err == nil && beats && d.forget {
+		if err == nil && beats && d.Forget {
 			err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?",
-				m.Now-4*model.HoldLasts.Milliseconds())
+				m.Now-model.MemberForgotten.Milliseconds())
 		}
 		return err
 	})
@@ -372,6 +310,13 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 	return err
 }
 
+// giveUpHold forgets what this process held.
+func (s *Store) giveUpHold() {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	s.seen.Hold = model.Hold{}
+}
+
 // leaveDeployment gives up what this process holds, so that nobody waits for it.
 func (s *Store) leaveDeployment() {
 	s.member.mu.Lock()
@@ -379,7 +324,7 @@ func (s *Store) leaveDeployment() {
 	if s.member.at.IsZero() {
 		return
 	}
-	s.giveUpHold("", time.Time{})
+	s.giveUpHold()
 	s.member.at = time.Time{}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -447,7 +392,7 @@ type changeRow struct {
 
 func (r changeRow) change() model.Change {
 	return model.Change{
-		Number: r.Number, ListRate: r.ListRate, TagRate: r.TagRate, Witness: r.Witness,
+		Number: r.Number, Rates: model.Rates{ListRate: r.ListRate, TagRate: r.TagRate}, Witness: r.Witness,
 		Gap: model.Gap{
 			Known: time.UnixMilli(r.KnownAt), Now: time.UnixMilli(r.NotedAt),
 			Slack: time.Duration(r.Slack) * time.Millisecond,
@@ -463,13 +408,13 @@ func (r changeRow) change() model.Change {
 func (s *Store) noteServer(ctx context.Context) error {
 	var noted moment
 	var next model.ServerTimes
-	vouched := false
+	var change model.Change
 	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
 		m, err := s.readMoment(tx, exclusive)
 		if err != nil {
 			return err
 		}
-		changed, lacks, err := s.changed(tx, m)
+		changed, found, err := s.changed(tx, m)
 		if err != nil || !changed {
 			return err
 		}
@@ -484,14 +429,15 @@ func (s *Store) noteServer(ctx context.Context) error {
 		if m.apart != nil {
 			return m.apart
 		}
-		if vouched, err = s.witnessKnows(ctx, m, lacks); err != nil {
+		vouched, err := s.witnessKnows(ctx, found)
+		if err != nil {
 			return err
 		}
 		s.seen.mu.Lock()
-		var gap model.Gap
-		next, gap = m.times().Note(s.seen.times, m.now, m.recorded().Again(m.server), lacks)
+		next, change = s.seen.Note(found, m.now, m.recorded().Again(m.server), vouched)
 		s.seen.mu.Unlock()
-		if err := s.storeChange(tx, &m, gap, vouched); err != nil {
+		m.Changes, m.Witness = change.Number, change.Witness
+		if err := storeChange(tx, change); err != nil {
 			return err
 		}
 		return storeServer(tx, m, next)
@@ -501,42 +447,36 @@ func (s *Store) noteServer(ctx context.Context) error {
 	}
 	if !next.Since.IsZero() { // others may note it too before this process reads what it wrote
 		s.seen.mu.Lock()
-		s.seen.times, s.seen.changes = next, noted.Changes+1
+		s.seen.Meet(model.Database{ServerTimes: next, Changes: change.Number, Witness: change.Witness})
 		s.seen.mu.Unlock()
 	}
 	if s.opts.OnServerChange != nil && noted.Server != "" {
-		s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouched)
+		s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), change.Witness != "")
 	}
 	return nil
 }
 
-// witnessKnows says whether the witness that the row names knows what the copy lacks: this
-// process must hold it, and the Redis at its place must still have that life. For who can
-// vouch, and for a Redis that does not answer, it waits by errors. But where another process
-// has noted the server already, which does not know the change that the database lacks, that one
-// takes numbers soon: then nobody vouches, at once.
-func (s *Store) witnessKnows(ctx context.Context, m moment, lacks bool) (bool, error) {
-	if m.Witness == "" || lacks && m.recorded().Is(m.server) {
-		return false, nil
+// witnessKnows says whether the witness that the row names knows what the copy lacks (model.Seen.Vouches). What it
+// waits for is an error.
+func (s *Store) witnessKnows(ctx context.Context, d model.Database) (bool, error) {
+	s.seen.mu.Lock()
+	holds := s.seen.MayVouch(d, s.opts.Now())
+	s.seen.mu.Unlock()
+	life, err := "", errWaitingForHolder
+	if holds {
+		life, err = s.opts.Witness.Confirm(ctx)
 	}
-	patience, err := holderPatience, errWaitingForHolder
-	if s.mayVouch(m) {
-		var life string
-		if life, err = s.opts.Witness.Confirm(ctx); err == nil {
-			return life == model.WitnessLife(m.Witness), nil
-		}
-		patience = witnessPatience
+	if err != nil {
+		life = ""
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if s.seen.changedAt.IsZero() {
-		s.seen.changedAt = s.opts.Now()
+	vouched, wait := s.seen.Vouches(d, holds, life, s.opts.Now())
+	if wait > 0 {
+		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was issued: %w", errServerChanged,
+			wait, err)
 	}
-	if s.opts.Now().Sub(s.seen.changedAt) < patience {
-		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was issued: %w",
-			errServerChanged, patience, err)
-	}
-	return false, nil
+	return vouched, nil
 }
 
 // storeServer makes the row that of the server that holds it.
@@ -548,22 +488,13 @@ func storeServer(tx *gorm.DB, m moment, t model.ServerTimes) error {
 		m.ListRate, m.TagRate, m.Changes, m.Witness)
 }
 
-// storeChange adds the change, which the row is to count. Without a witness that vouches nobody is the witness any
-// more. The rates are the highest that any process may have used, as far as is known.
-func (s *Store) storeChange(tx *gorm.DB, m *moment, gap model.Gap, vouched bool) error {
-	m.Changes++
-	if !vouched {
-		m.Witness = ""
-		s.giveUpHold("", time.Time{})
-	}
-	s.seen.mu.Lock()
-	list, tag := max(m.ListRate, s.seen.rates.list, s.opts.ListRate), max(m.TagRate, s.seen.rates.tag, s.opts.TagRate)
-	s.seen.mu.Unlock()
+// storeChange adds the change, which the row is to count.
+func storeChange(tx *gorm.DB, c model.Change) error {
 	return write(tx, "note a change of the server", "INSERT INTO "+changeTable+
 		" (number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		m.Changes, gap.Now.UnixMilli(), gap.Known.UnixMilli(), gap.Slack.Milliseconds(),
-		max(0, gap.Reach.UnixMilli()), gap.Again, list, tag, m.Witness)
+		c.Number, c.Gap.Now.UnixMilli(), c.Gap.Known.UnixMilli(), c.Gap.Slack.Milliseconds(),
+		max(0, c.Gap.Reach.UnixMilli()), c.Gap.Again, c.ListRate, c.TagRate, c.Witness)
 }
 
 // readChanges makes the moment know the changes after one that a row accounts for.
@@ -593,7 +524,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 	if at.witness != m.Witness || at.changes != m.Changes {
 		*at = settling{witness: m.Witness, changes: m.Changes}
 	}
-	if at.done == at.changes || m.now.Sub(m.times().Since) < model.ObjectFor {
+	if at.done == at.changes || m.found().Objecting(m.now) > 0 {
 		return nil
 	}
 	for began := s.opts.Now(); ; {

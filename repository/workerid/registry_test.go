@@ -89,6 +89,7 @@ func TestBounds(t *testing.T) {
 		"released, and kept for a time": {had.Released(said(10, 45, 70)), 45, 70},
 		"released before an ID":         {had.Released(said(30, 0, 0)), 30, 30},
 		"taken by the same identity":    {had.Taken(model.Owner{Identity: "me", Token: "u"}, 1), 50, 90},
+		"taken from another program":    {workerid.Record{}.OfOthers("", 50, 40, 200).Taken(model.Owner{}, 1), 90, 90},
 		"taken by another":              {had.Taken(model.Owner{Identity: "other", Token: "u"}, 1), 90, 90},
 	} {
 		check.Equal(t, c.is.Reserved, c.reserved, what, "Reserved")

@@ -5,11 +5,9 @@
    database falls behind at any moment, also a copy of a copy, and the database fails over to it at any later moment, or is put
    back to it as a dump, which names the server that it is put into and is noted by the age of its tables (NO_AGE); time
    passes; the database's clock is set.  A replica that is cut off is one that does nothing for a while.
-   A jump lands above everything ever taken and leaves a distance (gaps): its size is simulated in model/counter_sim_test.go.
-   What was left out so is used only after each living replica has met the present server: that takes longer than they need.
-   A copy may lack a hold.  Either of two rules is enough for that: no witness is retired for as long as a hold may last after a
-   change; or, with -DBY_OBJECTION, which is what shardid does, each change is known by those who have seen it, and nobody takes
-   numbers after one before each living replica had the time to object.
+   A jump lands above everything ever taken and leaves a distance: its size is simulated in model/counter_sim_test.go.
+   A copy may lack a hold.  So those who have seen a change know it, a replica vouches only for a copy that knows the changes that
+   it has seen and no others, and nobody takes numbers after a change before each living replica had the time to object.
    Promise: no number is taken twice.  -DNO_...: one rule is left out.  -DWITH_...: the world does what the promise excludes. */
 #ifndef N
 #define N 3                      /* numbers */
@@ -42,7 +40,6 @@ byte wit[3];                     /* the witness: a naming; 0: nobody vouches */
 byte jumps[3];                   /* changes that nobody vouched for, one bit for each */
 byte holds[6], age[6];           /* member row of replica i in state k: 2k+i: what it holds, ticks since it was written */
 bool noted = 1;                  /* the row names the present server */
-byte since = H + 2;              /* ticks since the last change was noted */
 bool frozen[3], skewed;
 byte fails, changes;
 /* Redis, and the namings. */
@@ -52,11 +49,9 @@ byte life[NAMES + 1], names;
 /* The replicas' memory. */
 byte hold[2], mage[2], seen[2];  /* the naming it may let vouch, ticks since it heard of the database, jumps it has seen */
 /* What the proof knows. */
-byte used, gaps, top, all;       /* numbers taken, numbers left out as distance, the highest taken, jumps ever noted */
+byte used, top, all;             /* numbers taken, the highest taken, changes ever noted */
 
-#ifdef BY_OBJECTION
 byte reg[2];                     /* the changes that the row knew when a replica wrote what it holds */
-#endif
 #define W wit[0]
 #define back(i) ((seen[i] & ~jumps[0]) != 0)
 #ifdef NO_SEEN
@@ -77,6 +72,11 @@ byte reg[2];                     /* the changes that the row knew when a replica
 #else
 #define holding (hold[me] == W)
 #endif
+#ifdef NO_SAME                   /* a replica that has seen changes vouches only for a copy that knows the same ones */
+#define same 1
+#else
+#define same (jumps[0] == seen[me] && jumps[0] == reg[me])
+#endif
 #ifdef NO_EXPIRY
 #define fresh 1
 #else
@@ -85,10 +85,8 @@ byte reg[2];                     /* the changes that the row knew when a replica
 #define silent(i) (holds[i] != W || age[i] > H + D)
 #if defined(NO_MEMBERS) || defined(WITH_TWO_AT_ONE_PLACE)      /* the latter: to one replica X seems replaced, to the other not */
 #define unheld 1
-#elif defined(NO_SINCE)
-#define unheld (silent(0) && silent(1))
 #else
-#define unheld (silent(0) && silent(1) && since > H + D)      /* a copy may lack a hold: it has ended by then */
+#define unheld (silent(0) && silent(1))
 #endif
 #ifdef WITH_NOBODY_LEFT
 #define remembered(log) 1
@@ -106,9 +104,10 @@ inline meet() {
 #ifndef NO_FORGET
   if :: hold[me] != W -> hold[me] = 0; mage[me] = 0 :: else fi;
 #endif
-#ifdef BY_OBJECTION              /* it must hold the witness anew after each change */
-  if :: reg[me] != jumps[0] -> hold[me] = 0; mage[me] = 0; reg[me] = jumps[0] :: else fi;
+#ifndef NO_SERVER                /* it must hold the witness anew after each change */
+  if :: reg[me] != jumps[0] -> hold[me] = 0; mage[me] = 0 :: else fi;
 #endif
+  reg[me] = jumps[0];
   seen[me] = seen[me] | jumps[0] }
 
 inline use() { assert((used >> max[0] & 1) == 0); used = used | (1 << max[0]); if :: top < max[0] -> top = max[0] :: else fi }
@@ -127,17 +126,13 @@ inline take(l) {                 /* l: the life whose marks count, 0 none */
   :: doubt[0] != 0 && doubt[0] != W ->
 #endif
 #ifndef NO_JUMP
-     max[0] = top + 1; gaps = gaps | (1 << max[0])
+     max[0] = top + 1
 #endif
   :: else
   fi;
   doubt[0] = 0;
   if
-#ifdef BY_OBJECTION
   :: max[0] < N && met ->        /* nobody takes before each living replica has met the server: 3 s */
-#else
-  :: max[0] < N && ((gaps >> (max[0] + 1) & 1) == 0 || met) ->
-#endif
      max[0]++;
 #ifdef NO_MARK_FIRST
      owed[me] = max[0]; to[me] = l;
@@ -158,7 +153,7 @@ inline name(l) {
 inline abandon() {               /* a change that nobody vouches for */
   due[0] = JUMP; if :: made[0] -> doubt[0] = JUMP :: else fi;
   W = 0; jumps[0] = jumps[0] | seen[me] | (1 << changes); all = all | (1 << changes); changes++;
-  noted = 1; since = 0; meet() }
+  noted = 1; meet() }
 
 #ifdef NO_MARK_FIRST
 byte owed[2], to[2];
@@ -213,16 +208,12 @@ proctype replica(byte me) {
        if :: made[0] && mark[life[W]] > max[0] -> max[0] = mark[life[W]] :: else fi;
        due[0] = 0; if :: doubt[0] == W -> doubt[0] = 0 :: else fi }
   /* notes a change: the server is another, or the row lacks a jump that this replica has seen */
-#ifdef BY_OBJECTION              /* a replica that has seen changes vouches only for a copy that knows no others */
-  :: d_step { !known && W != 0 && alive && holding && fresh && changes < 4 && jumps[0] == seen[me] && jumps[0] == reg[me] ->
+  :: d_step { !known && W != 0 && alive && holding && fresh && changes < 4 && same ->
        jumps[0] = jumps[0] | (1 << changes); all = all | (1 << changes); changes++; reg[me] = jumps[0];
-#else
-  :: d_step { !known && W != 0 && alive && holding && fresh ->
-#endif
        due[0] = (due[0] == 0 || due[0] == W -> W : JUMP);
        if :: made[0] -> doubt[0] = (doubt[0] == 0 || doubt[0] == W -> W : JUMP) :: else fi;
        hold[me] = W; mage[me] = 0; holds[me] = W; age[me] = 0;
-       jumps[0] = jumps[0] | seen[me]; noted = 1; since = 0; meet() }
+       jumps[0] = jumps[0] | seen[me]; noted = 1; meet() }
   :: d_step { (!known || EARLY) && changes < 3 -> abandon() }
   /* is killed, and starts without memory */
   :: d_step { remembered(jumps[0] | seen[1 - me]) -> hold[me] = 0; mage[me] = 0; seen[me] = 0;
@@ -239,15 +230,10 @@ proctype replica(byte me) {
 inline grow(k) {
   if :: holds[2*k] != 0 && age[2*k] < H + 2 -> age[2*k]++ :: else fi;
   if :: holds[2*k+1] != 0 && age[2*k+1] < H + 2 -> age[2*k+1]++ :: else fi }
-inline passes() { grow(0); grow(1); grow(2); if :: since < H + 2 -> since++ :: else fi }
+inline passes() { grow(0); grow(1); grow(2) }
 inline copy(a, b) {
   max[b] = max[a]; doubt[b] = doubt[a]; made[b] = made[a]; due[b] = due[a]; wit[b] = wit[a]; jumps[b] = jumps[a];
-#if defined(NO_SINCE) || defined(WITH_FAILBACK)
-  holds[2*b] = holds[2*a]; holds[2*b+1] = holds[2*a+1]; age[2*b] = age[2*a]; age[2*b+1] = age[2*a+1]
-#else  /* member rows older than the last change do not count */
-  holds[2*b] = 0; holds[2*b+1] = 0; age[2*b] = 0; age[2*b+1] = 0
-#endif
-  }
+  holds[2*b] = holds[2*a]; holds[2*b+1] = holds[2*a+1]; age[2*b] = age[2*a]; age[2*b+1] = age[2*a+1] }
 inline clear(a) {
   max[a] = 0; doubt[a] = 0; made[a] = 0; due[a] = 0; wit[a] = 0; jumps[a] = 0;
   holds[2*a] = 0; holds[2*a+1] = 0; age[2*a] = 0; age[2*a+1] = 0 }

@@ -18,13 +18,8 @@ type Copy struct {
 	Changes []model.Change
 	Witness string
 	place   int // of the witness
-	members []memberRow
+	members []model.Member
 	model.ServerTimes
-}
-
-type memberRow struct {
-	model.Member
-	seenAt time.Time
 }
 
 // settled stands, in a change, for a witness whose marks the rows have.
@@ -32,26 +27,24 @@ const settled = "settled"
 
 // Replica is what a process knows of the database, and of the witness.
 type Replica struct {
-	ID   string
-	Cut  time.Time    // it reaches no database until then
-	Last model.Change // that it has seen
+	ID  string
+	Cut time.Time // it reaches no database until then
 	// Redis is the life of the Redis that answers it, and where that is: of the server that it
 	// uses, or, to confirm, as the majority says. Without a Redis the life is "".
 	Redis  func(confirm bool) (life string, place int, answers bool)
 	Settle func() // brings the rows up to the marks of its Redis
 
-	seen model.ServerTimes
-	met  time.Time // the change that is not noted yet
-	uses string
-	used time.Time // when its Redis answered last
-	hold struct {
-		witness   string
-		since, at time.Time
-	}
+	model.Seen
+	uses model.Using
 }
 
-// Database does what sqlstore does about the servers of a database, and about the witness. Any
-// copy of it may come back, with the world's rows.
+// Saw says whether that is the last change that the replica has seen.
+func (r *Replica) Saw(c model.Change) bool {
+	return r.Changes == c.Number && r.Since.Equal(c.Gap.Now)
+}
+
+// Database stands in for the tables that sqlstore has of the servers of a database, and of the witness: what is
+// decided about them is the real code. Any copy of it may come back, with the world's rows.
 type Database struct {
 	Copy
 	Answers Server        // the server that answers
@@ -60,14 +53,6 @@ type Database struct {
 	Now     func() time.Time
 	Chance  func(percent int) bool
 
-	// Mutants.
-	Ignores     bool // another life of the server is taken for the one before
-	Forgets     bool // a jump that the copy does not know of is forgotten
-	NoHeartbeat bool // a copy is taken for new
-	NoHold      bool // whoever reaches the witness lets it vouch
-	NoAck       bool // a witness is retired while others hold it
-	NoSettle    bool // rows count as settled when the change is noted
-
 	names int
 }
 
@@ -75,114 +60,82 @@ type Database struct {
 func (d *Database) Clock() time.Time { return d.Now().Add(d.Skew) }
 
 // Unsettled says whether nobody takes numbers, as the server has changed a moment ago.
-func (d *Database) Unsettled() bool {
-	return len(d.Changes) > 0 && d.Clock().Sub(d.Since) < model.ObjectFor
-}
+func (d *Database) Unsettled() bool { return d.read().Objecting(d.Clock()) > 0 }
 
 // Changed says whether a replica that meets the database has to note a change of it.
-func (d *Database) Changed(r *Replica) bool {
-	return !d.Ignores && (d.Server != d.Answers || d.Behind(r.seen) || d.lacks(r))
+func (d *Database) Changed(r *Replica) bool { return r.Changed(d.readBy(r)) }
+
+// read is the row of the deployment.
+func (d *Database) read() model.Database {
+	return model.Database{ServerTimes: d.ServerTimes, Rates: model.Rates{ListRate: d.Rate},
+		Changes: int64(len(d.Changes)), Witness: d.Witness, Same: d.Server == d.Answers}
 }
 
-// lacks says whether the database lacks the last change that a replica has seen.
-func (d *Database) lacks(r *Replica) bool {
-	return r.Last.Number > 0 && !slices.ContainsFunc(d.Changes, func(c model.Change) bool {
-		return c.Number == r.Last.Number && c.Gap.Now.Equal(r.Last.Gap.Now)
-	})
+// readBy also looks for the last change that a replica has seen.
+func (d *Database) readBy(r *Replica) model.Database {
+	found := d.read()
+	found.Lacks = r.Looks(found) && !slices.ContainsFunc(d.Changes, r.Saw)
+	return found
 }
 
 // Meets says whether a replica reaches the database, after it has noted a change of it.
 func (d *Database) Meets(r *Replica) bool {
-	if d.Now().Before(r.Cut) {
+	if d.Now().Before(r.Cut) || d.Changed(r) && !d.note(r) {
 		return false
 	}
-	if r.hold.witness != d.Witness {
-		r.hold.witness = ""
-	}
-	if d.Changed(r) && !d.note(r) {
-		return false
-	}
-	r.seen, r.met = d.ServerTimes, time.Time{}
-	if !r.hold.since.Equal(d.Since) { // it is said anew on each server
-		r.hold.witness = ""
-	}
-	if n := len(d.Changes); n > 0 {
-		r.Last = d.Changes[n-1]
-	}
+	r.Meet(d.read())
 	return true
 }
 
 // note notes that another life of the server answers, or one that lacks what the replica has
 // seen; false means that it must try again.
 func (d *Database) note(r *Replica) bool {
-	vouched := false
-	if d.Witness != "" && (d.Server != d.Answers || !d.lacks(r)) { // who objects does not wait
-		patience := 4 * time.Second
-		if d.holds(r) || d.NoHold {
-			life, _, answers := r.Redis(true)
-			vouched = answers && life == model.WitnessLife(d.Witness)
-			if patience = 10 * time.Second; answers {
-				patience = 0
-			}
-		}
-		if r.met.IsZero() {
-			r.met = d.Now()
-		}
-		if !vouched && d.Now().Sub(r.met) < patience {
-			return false
+	found, life := d.readBy(r), ""
+	holds := r.MayVouch(found, d.Now())
+	if holds {
+		if confirmed, _, answers := r.Redis(true); answers {
+			life = confirmed
 		}
 	}
-	next, gap := d.Note(r.seen, d.Clock(), d.Server.Name == d.Answers.Name, d.lacks(r) && !d.Forgets)
-	if d.NoHeartbeat {
-		gap.Known, gap.Reach = d.Clock(), time.Time{}
+	vouched, wait := r.Vouches(found, holds, life, d.Now())
+	if wait > 0 {
+		return false
 	}
-	if !vouched {
-		d.Witness, r.hold.witness = "", ""
-	}
-	change := model.Change{Number: int64(len(d.Changes)) + 1, Gap: gap, ListRate: d.Rate, Witness: d.Witness}
-	if vouched && d.NoSettle {
-		change.Witness = settled
-	}
+	next, change := r.Note(found, d.Clock(), d.Server.Name == d.Answers.Name, vouched)
 	d.Changes = append(slices.Clip(d.Changes), change)
-	d.Server, d.ServerTimes = d.Answers, next
+	d.Server, d.ServerTimes, d.Witness = d.Answers, next, change.Witness
 	return true
-}
-
-// holds is Store.holds of sqlstore.
-func (d *Database) holds(r *Replica) bool {
-	h := r.hold
-	return h.witness != "" && h.witness == d.Witness && d.Now().Sub(h.at) <= model.HoldLasts &&
-		h.since.Equal(d.Since) && h.since.Equal(r.seen.Since)
 }
 
 // Attend is a heartbeat of a replica that meets the database, which also does its duty to the
 // witness.
 func (d *Database) Attend(r *Replica) {
 	life, place, answers := r.Redis(false)
-	if answers {
-		r.uses, r.used = life, d.Now()
-	} else if d.Now().Sub(r.used) >= 2*time.Second {
-		r.uses = ""
-	}
-	duty := d.judge(r, false)
-	if !duty.Hold {
-		r.hold.witness = ""
-	}
+	r.uses.Hear(life, answers, d.Now())
+	me := model.Member{ID: r.ID, Uses: r.uses.Life}
+	duty := d.judge(me, "")
+	says, _ := r.Say(me, d.read(), duty)
 	if d.Chance(5) {
 		return // the transaction failed
 	}
-	d.say(r, duty.Hold)
+	says.Seen = d.Clock()
+	others := slices.DeleteFunc(slices.Clone(d.members), func(m model.Member) bool { return m.ID == me.ID })
+	d.members = append(others, says)
+	r.Said(d.read(), duty, d.Now())
 	other, at, confirmed := r.Redis(true)
-	duty = d.judge(r, confirmed && d.place == at && other != model.WitnessLife(d.Witness))
-	if duty.Retire || d.NoAck && d.Witness != "" && !duty.Hold {
+	replaced := ""
+	if confirmed && d.place == at && other != model.WitnessLife(d.Witness) {
+		replaced = d.Witness
+	}
+	duty = d.judge(me, replaced)
+	if duty.Retire {
 		d.Witness = ""
-		duty.Name = duty.Name || d.judge(r, false).Name
 	}
 	if duty.Name && answers {
 		d.names++
-		d.Witness, d.place = fmt.Sprint(r.uses, " ", d.names), place
+		d.Witness, d.place = fmt.Sprint(me.Uses, " ", d.names), place
 	}
-	if r.hold.witness != "" && answers && life == r.uses && len(d.Changes) > 0 && !d.Unsettled() && d.Chance(25) {
+	if r.Hold.Witness != "" && answers && life == me.Uses && len(d.Changes) > 0 && !d.Unsettled() && d.Chance(25) {
 		r.Settle()
 		d.Changes = slices.Clone(d.Changes)
 		for i, c := range d.Changes {
@@ -193,34 +146,8 @@ func (d *Database) Attend(r *Replica) {
 	}
 }
 
-// say stores what a replica uses and holds.
-func (d *Database) say(r *Replica, hold bool) {
-	me := model.Member{ID: r.ID, Uses: r.uses}
-	if hold {
-		me.Holds = d.Witness
-		if r.hold.witness != d.Witness {
-			r.hold.witness, r.hold.since = d.Witness, d.Since
-		}
-		r.hold.at = d.Now()
-	}
-	members := []memberRow{{me, d.Clock()}}
-	for _, m := range d.members {
-		if m.ID != r.ID && d.Clock().Sub(m.seenAt) < 4*model.HoldLasts {
-			members = append(members, m)
-		}
-	}
-	d.members = members
-}
-
-func (d *Database) judge(r *Replica, replaced bool) model.Duty {
-	var others []model.Member
-	for _, m := range d.members {
-		if m.ID != r.ID {
-			m.Quiet = d.Clock().Sub(m.seenAt)
-			others = append(others, m.Member)
-		}
-	}
-	return model.Judge(d.Witness, model.Member{ID: r.ID, Uses: r.uses}, others, replaced)
+func (d *Database) judge(me model.Member, replaced string) model.Duty {
+	return model.Judge(d.Witness, me, d.members, replaced, d.Clock())
 }
 
 // Doubt is what a row may lack that accounts for so many changes, and for an earlier doubt, and

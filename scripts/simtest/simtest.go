@@ -31,8 +31,8 @@ type Simulation[M ~string] struct {
 	World func(t *testing.T, seed uint64, mutant M) (Tally, error)
 }
 
-// Run runs the worlds without a mutant, on all cores, until one fails; without DEEP=1 a thousand of them, and a
-// hundred under the race detector.
+// Run runs the worlds without a mutant, on all cores, until one fails; without DEEP=1 a thousand of them and those that
+// notice the mutants, under the race detector a hundred.
 // With -sim.seed it runs that one, a hundred times, and ends the test: where a world has
 // goroutines, the seed does not say which of them comes first.
 func (s Simulation[M]) Run(t *testing.T) {
@@ -59,6 +59,17 @@ func (s Simulation[M]) Run(t *testing.T) {
 	for what, least := range s.Least {
 		if least *= float64(s.Worlds); float64(done[what]) < least {
 			t.Errorf("%d %s in %d worlds, want %v: the simulation stands still", done[what], what, s.Worlds, least)
+		}
+	}
+	for m, recorded := range s.Mutants {
+		if check.Race() {
+			break
+		}
+		if _, err := s.World(t, recorded, ""); err != nil {
+			t.Errorf("seed %d: %v", recorded, err)
+		}
+		if _, err := s.World(t, recorded, m); err == nil {
+			t.Errorf("record the seed that make simulate names, as %d does not notice: %s", recorded, m)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"shardid/model"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/uid"
 	"shardid/service/worker"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -189,7 +190,8 @@ func rows() []row {
 		}},
 		{"ShardidConditionFailing", Warning, func(s *sight) message {
 			other := s.failing(func(name string) bool {
-				return !isStore(name) && !isRefill(name) && name != worker.Condition // see ShardidWorkerID
+				held := !isUID(name) || s.sum("shardid_uid_worker_id") >= 0
+				return !isStore(name) && !isRefill(name) && name != worker.Condition && held // see ShardidWorkerID
 			})
 			return when(other != nil && s.failing(isStore) == nil,
 				"this fails each time that it is tried: %s", strings.Join(other, "; "))
@@ -209,6 +211,11 @@ func rows() []row {
 			w := s.Worker
 			return when(w.State == worker.StateWaiting, "snowflake issues nothing, because this replica holds no "+
 				"worker ID: %s", cmp.Or(w.Error, "none has been acquired yet"))
+		}},
+		{"ShardidWorkerID", Critical, func(s *sight) message {
+			node := s.failing(isUID)
+			return when(node != nil && s.sum("shardid_uid_worker_id") < 0 && s.failing(isStore) == nil,
+				"UIDs are not issued, because this replica holds no worker ID: %s", strings.Join(node, "; "))
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
 			return when(s.rose(starves, "shardid_leases_none_free_total"), "stop holders that are not needed, or "+
@@ -231,14 +238,14 @@ func rows() []row {
 			return when(offset.Abs() > s.MaxOffset/2, "set the clocks (NTP). This one is %s from the registry's, at "+
 				"most %s are allowed", offset.Round(time.Millisecond), s.MaxOffset)
 		}},
+		{"ShardidLifetime", Critical, func(s *sight) message {
+			ended := s.lives(func(left float64) bool { return left <= 0 })
+			return when(ended != nil, "use a layout with more time bits, or a later epoch and another column for its "+
+				"IDs; docs/uid.md says which layouts may follow. The time bits have ended, and no ID is issued, %s",
+				some(ended))
+		}},
 		{"ShardidLifetime", Warning, func(s *sight) message {
-			var end []string
-			for _, kind := range [][2]string{{"snowflakes", "shardid_snowflake_lifetime_seconds"},
-				{"UIDs", "shardid_uid_lifetime_seconds"}} {
-				if left := s.metrics[kind[1]]; s.has(kind[1]) && left < shortLife.Seconds() {
-					end = append(end, fmt.Sprintf("%s: %d d", kind[0], int(left/(24*3600))))
-				}
-			}
+			end := s.lives(func(left float64) bool { return left > 0 && left < shortLife.Seconds() })
 			return when(end != nil, "plan a layout with more time bits, or a later epoch and another column for its "+
 				"IDs; docs/uid.md says which layouts may follow. The time bits end soon, %s", some(end))
 		}},
@@ -396,4 +403,18 @@ func (m *Monitor) Collect(metrics chan<- prometheus.Metric) {
 	for _, a := range m.Raised() {
 		metrics <- prometheus.MustNewConstMetric(alarm, prometheus.GaugeValue, 1, a.Name, string(a.Severity))
 	}
+}
+
+// isUID says whether a condition is that of the worker ID of UIDs.
+func isUID(name string) bool { return name == uid.Condition }
+
+// lives are the kinds of IDs whose time bits last for so long, in seconds.
+func (s *sight) lives(isSo func(left float64) bool) (kinds []string) {
+	for _, kind := range [][2]string{{"snowflakes", "shardid_snowflake_lifetime_seconds"},
+		{"UIDs", "shardid_uid_lifetime_seconds"}} {
+		if left := s.metrics[kind[1]]; s.has(kind[1]) && isSo(left) {
+			kinds = append(kinds, fmt.Sprintf("%s: %d d", kind[0], max(0, int(left/(24*3600)))))
+		}
+	}
+	return kinds
 }

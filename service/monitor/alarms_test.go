@@ -142,6 +142,10 @@ func TestRows(t *testing.T) {
 
 		"none free": {func(r *watched) { rose("shardid_leases_none_free_total")(r); r.seen.NoneFreeOf = "carts" },
 			"ShardidWorkerID", Critical, `the name "carts" is leased`},
+		"no worker ID of UIDs": {func(r *watched) {
+			fails("uid node")(r)
+			r.counters.values["shardid_uid_worker_id"] = -1
+		}, "ShardidWorkerID", Critical, "uid node: refused"},
 		"no worker ID yet": {leased(func(s *worker.Status) { *s = worker.Status{State: worker.StateWaiting} }),
 			"ShardidWorkerID", Critical, "none has been acquired yet"},
 		"lease lost": {leased(func(s *worker.Status) { s.State, s.Error = worker.StateWaiting, "not renewed in time" }),
@@ -155,6 +159,9 @@ func TestRows(t *testing.T) {
 			Warning, "2.501s"},
 		"end of snowflakes": {counts(map[string]float64{"shardid_snowflake_lifetime_seconds": 364 * 86400}),
 			"ShardidLifetime", Warning, "snowflakes: 364 d"},
+		"ended": {counts(map[string]float64{"shardid_snowflake_lifetime_seconds": 0,
+			"shardid_uid_lifetime_seconds": -1}),
+			"ShardidLifetime", Critical, "no ID is issued, snowflakes: 0 d"},
 		"end of UIDs": {counts(map[string]float64{"shardid_uid_lifetime_seconds": 86400}), "ShardidLifetime", Warning,
 			"UIDs: 1 d"},
 		"slow": {func(r *watched) {

@@ -1,8 +1,10 @@
 package queue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +213,36 @@ func TestTheTripwire(t *testing.T) {
 	got.check(t, 50)
 	if n := r.counted("repeated_indices_total"); n < 2 || r.wasted("history") == 0 || got.seen[16385] {
 		t.Errorf("%d indices were refused, %+v", n, r.Status())
+	}
+}
+
+// A row that went back repeats no segment: the database is told what this replica knows to be issued, and what
+// Redis does.
+func TestTheFloor(t *testing.T) {
+	for name, next := range map[string]func(*testing.T, *lists, *table, replica) replica{
+		"known here": func(_ *testing.T, l *lists, _ *table, r replica) replica {
+			l.restart()
+			return r
+		},
+		"known to Redis": func(t *testing.T, l *lists, db *table, r replica) replica {
+			stop(t, r.Service)
+			check.Must(t, l.Delete(t.Context(), []model.ListKey{aliceKey()}))
+			return ready(t, l, db)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, db := newLists(), newTable(1)
+			r, got := ready(t, l, db), newCollector()
+			got.take(t, r, 150)
+			db.edit(aliceKey(), func(row *model.AllocState) { row.Last, row.LastMaxID = 0, 0 })
+			got.take(t, next(t, l, db, r), 150)
+			got.check(t, 300)
+			db.set(func(db *table) {
+				check.Equal(t, slices.IsSortedFunc(db.taken[aliceKey()], func(a, b model.Segment) int {
+					return cmp.Compare(a.First, b.Last)
+				}), true, db.taken[aliceKey()])
+			})
+		})
 	}
 }
 

@@ -119,11 +119,10 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	if pool != nil {
 		folded := wrapped || cfg.Limit.Policy == model.LimitWrap // such IDs do not tell what is allowed
 		pool.Drop(func(r hold.Run) hold.Run {
-			switch most := cfg.Limit.MaxID; {
-			case folded || most != 0 && r.First > most:
+			if folded {
 				r.Count = 0
-			case most != 0:
-				r.Count = min(r.Count, (most-r.First)/r.Stride+1)
+			} else if most := cfg.Limit.MaxID; most != 0 {
+				r.Count = min(r.Count, max(0, most-r.First+r.Stride)/r.Stride)
 			}
 			return r
 		})

@@ -13,69 +13,23 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 )
 
-// simulation has a mutant for each guard: left out, it must let an ID repeat in some world. The
-// bounds of a jump, and who vouches for the database, have a simulation of their own, in
-// model/counter_sim_test.go, which catches what is left out of them.
-func simulation() simtest.Simulation[mutant] {
-	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Seeds: 30_000, Least: map[string]float64{"IDs": 50},
-		Mutants: map[mutant]uint64{
-			noHistoryCheck:  11,
-			runIDForHistory: 40,
-			pushRetries:     321,
-			noHighWater:     23,
-			noHeartbeat:     262,
-			noWait:          3567,
-			identityIgnored: 9,
-			unclearCommit:   16,
-			noRowLock:       4,
-			partsUnmarked:   104,
-			gapsOverlooked:  50,
-			noFloor:         1277,
-			noName:          1334,
-			lateMark:        35,
-		},
-		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
-			w := newWorld(seed, m)
+// TestSimulation has no mutants: scripts/mutants leaves the guards out of the real code. The bounds of a jump, and who
+// vouches for the database, have a simulation of their own, in model/counter_sim_test.go.
+func TestSimulation(t *testing.T) {
+	simtest.Simulation[string]{
+		Worlds: 10_000, Least: map[string]float64{"IDs": 50},
+		World: func(_ *testing.T, seed uint64, _ string) (simtest.Tally, error) {
+			w := newWorld(seed)
 			if err := w.run(); err != nil {
 				return nil, fmt.Errorf("%w after %v", err, w.faults)
 			}
 			return simtest.Tally{"IDs": len(w.issued), "jumps": w.jumps}, nil
 		},
-	}
+	}.Run(t)
 }
-
-func TestSimulation(t *testing.T) { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) {
-	check.Deep(t)
-	simulation().Catches(t)
-}
-
-// mutant is a fault built into the simulated stores: a guard of the design that
-// is left out. The simulation must notice each.
-type mutant string
-
-const (
-	noMutant        mutant = ""
-	noHistoryCheck  mutant = "lists are served whatever their life"
-	runIDForHistory mutant = "run_id instead of master_replid"
-	pushRetries     mutant = "a push without an answer is sent again, in any life"
-	noHighWater     mutant = "no high-water mark"
-	noFloor         mutant = "max_id is not lifted"
-	noHeartbeat     mutant = "no heartbeat: a copy of the database is taken for new"
-	noWait          mutant = "no wait before a jump"
-	identityIgnored mutant = "another life of the database server is taken for the one before"
-	noName          mutant = "whoever has a Redis takes numbers under it, named or not"
-	lateMark        mutant = "marks are raised after the segment is used"
-	unclearCommit   mutant = "an unclear COMMIT counts as committed"
-	noRowLock       mutant = "two allocations read the same row"
-	partsUnmarked   mutant = "only the first part of a segment raises the high-water mark"
-	gapsOverlooked  mutant = "a pop takes every list to be without gaps"
-)
 
 // simKeys are the lists of the simulation: few, so that replicas meet.
 func simKeys() []model.ListKey { return []model.ListKey{{App: 1, Shard: 0}, {App: 1, Shard: 1}} }
@@ -84,9 +38,8 @@ func simKeys() []model.ListKey { return []model.ListKey{{App: 1, Shard: 0}, {App
 // scheduler that runs one step of one replica at a time, and lets a fault happen
 // between any two steps.
 type world struct {
-	rng    *rand.Rand
-	mutant mutant
-	now    time.Time
+	rng *rand.Rand
+	now time.Time
 
 	redis    *simRedis
 	database *simDatabase
@@ -121,9 +74,9 @@ const (
 	simStep     = 20 // smallest segment, in indices
 )
 
-func newWorld(seed uint64, m mutant) *world {
+func newWorld(seed uint64) *world {
 	w := &world{
-		rng: rand.New(rand.NewPCG(seed, 1)), mutant: m, now: time.Unix(1_800_000_000, 0),
+		rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_800_000_000, 0),
 		issued: map[int64]bool{}, faults: map[string]int{},
 	}
 	w.databaseGoesBack, w.forgetful = w.chance(67), w.chance(50)
@@ -404,37 +357,25 @@ func (d simData) clone() simData {
 // simNode is one Redis server; its methods are the scripts of the real store.
 type simNode struct {
 	simData
-	mutant   mutant
 	name     func() string
 	slave    bool // a replica of the other: it refuses to write
 	replID   string
-	runID    string
 	snapshot simData
 }
 
-func (n *simNode) replicationID() string {
-	if n.mutant == runIDForHistory {
-		return n.runID
-	}
-	return n.replID
-}
-
 // life is that of one list.
-func (n *simNode) life(key model.ListKey) string { return n.replicationID() + "-" + n.e[key] }
+func (n *simNode) life(key model.ListKey) string { return n.replID + "-" + n.e[key] }
 
 // guard drops what another life left.
 func (n *simNode) guard(key model.ListKey) (purged int64) {
-	if n.mutant == noHistoryCheck {
-		return 0
-	}
 	_, marked := n.w[key]
-	if n.h[key] == n.replicationID() && marked {
+	if n.h[key] == n.replID && marked {
 		return 0
 	}
 	purged = int64(len(n.lists[key]))
 	delete(n.lists, key)
-	if n.h[key] != n.replicationID() || n.e[key] == "" {
-		n.h[key], n.e[key] = n.replicationID(), n.name()
+	if n.h[key] != n.replID || n.e[key] == "" {
+		n.h[key], n.e[key] = n.replID, n.name()
 	}
 	return purged
 }
@@ -456,22 +397,18 @@ func (n *simNode) pop(key model.ListKey, count int) model.Popped {
 // isRun says whether a list has no gap.
 func (n *simNode) isRun(key model.ListKey) bool {
 	list := n.lists[key]
-	return n.mutant == gapsOverlooked || int64(len(list)) == n.w[key]-list[0]+1
+	return int64(len(list)) == n.w[key]-list[0]+1
 }
 
 func (n *simNode) state(key model.ListKey) model.ListState {
 	purged := n.guard(key)
-	highWater := n.w[key]
-	if n.mutant == noHighWater {
-		highWater = min(highWater, 1) // marked, but nothing remembered
-	}
-	return model.ListState{Life: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
+	return model.ListState{Life: n.life(key), Len: int64(len(n.lists[key])), HighWater: n.w[key], Purged: purged}
 }
 
 // witness is the life of the marks: another one begins without any.
 func (n *simNode) witness() string {
-	if n.marks.h != n.replicationID() {
-		n.marks = simMarks{h: n.replicationID(), e: n.name()}
+	if n.marks.h != n.replID {
+		n.marks = simMarks{h: n.replID, e: n.name()}
 	}
 	return n.marks.h + "-" + n.marks.e
 }
@@ -486,19 +423,17 @@ func (n *simNode) raise(key model.ListKey, index int64) {
 }
 
 // push appends a part of a segment.
-func (n *simNode) push(r model.PushRequest, first bool) error {
+func (n *simNode) push(r model.PushRequest) error {
 	n.guard(r.Key)
 	switch {
-	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.life(r.Key) != r.Life:
+	case n.life(r.Key) != r.Life:
 		return model.ErrLifeChanged
-	case n.mutant != noHighWater && r.Segment.First <= n.w[r.Key]:
+	case r.Segment.First <= n.w[r.Key]:
 		return model.ErrNotAboveHighWater
 	case int64(len(n.lists[r.Key])) >= r.Cap:
 		return model.ErrListFull
 	}
-	if first || n.mutant != partsUnmarked {
-		n.w[r.Key] = r.Segment.Last
-	}
+	n.w[r.Key] = r.Segment.Last
 	for i := r.Segment.First; i <= r.Segment.Last; i++ {
 		n.lists[r.Key] = append(n.lists[r.Key], i)
 	}
@@ -521,8 +456,7 @@ func newSimRedis(w *world) *simRedis {
 	for i := range 2 * len(r.nodes) {
 		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{},
 			map[model.ListKey]int64{}, simMarks{}}
-		n := &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(),
-			runID: r.name()}
+		n := &simNode{simData: empty, name: r.name, snapshot: empty.clone(), replID: r.name()}
 		if i < len(r.nodes) {
 			r.nodes[i] = n
 		} else {
@@ -545,7 +479,7 @@ func (r *simRedis) save() bool {
 func (r *simRedis) restart() bool {
 	n := r.nodes[r.master]
 	n.simData = n.snapshot.clone()
-	n.replID, n.runID = r.name(), r.name()
+	n.replID = r.name()
 	return true
 }
 
@@ -648,7 +582,6 @@ const simRate = 20
 func newSimDatabase(w *world) *simDatabase {
 	d := &simDatabase{world: w, rows: map[model.ListKey]simRow{}, Database: &simtest.Database{
 		Rate: simRate, Now: func() time.Time { return w.now }, Chance: w.chance,
-		Ignores: w.mutant == identityIgnored, NoHeartbeat: w.mutant == noHeartbeat,
 	}}
 	d.Since, d.Beat = w.now, w.now
 	for _, key := range simKeys() {
@@ -700,7 +633,7 @@ func (d *simDatabase) goBack(age time.Duration, on simtest.Server) bool {
 // without it.
 func (d *simDatabase) objects() bool {
 	for _, r := range d.world.replicas {
-		if d.objector == nil && r.Last == d.Changes[len(d.Changes)-1] && !d.world.now.Before(r.Cut) {
+		if d.objector == nil && r.Saw(d.Changes[len(d.Changes)-1]) && !d.world.now.Before(r.Cut) {
 			d.objector = r
 		}
 	}
@@ -765,17 +698,11 @@ func (d *simDatabase) settle(redis *simNode) {
 func (d *simDatabase) doubt(row simRow) int64 { return d.Doubt(row.accounts, row.At, row.Doubt) }
 
 // row is the row as the store reads it.
-func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
-	if d.world.mutant == noFloor {
-		req.Floor = 0
-	}
-	row := d.rows[req.Key]
+func (d *simDatabase) row(key model.ListKey) model.AllocState {
+	row := d.rows[key]
 	row.Doubt, row.Rate, row.JumpFrom = d.doubt(row), simRate, d.JumpFrom
 	if !d.world.databaseGoesBack {
 		row.Rate = 0
-	}
-	if d.world.mutant == noWait {
-		row.JumpFrom = time.Time{}
 	}
 	return row.AllocState
 }
@@ -788,22 +715,21 @@ func (d *simDatabase) allocate(by *simReplica, req model.AllocRequest) model.All
 	if d.Unsettled() {
 		return model.Allocation{Err: model.ErrJumping}
 	}
-	redis, marked := by.on(), d.Witness != "" && d.world.mutant != noName
+	redis, marked := by.on(), d.Witness != ""
 	if marked {
 		if redis.slave || redis.witness() != model.WitnessLife(d.Witness) {
 			return model.Allocation{Err: errLost}
 		}
 		req.Floor = max(req.Floor, redis.marks.of[req.Key])
 	}
-	a, next, err := d.row(&req).Next(req, d.Clock())
+	a, next, err := d.row(req.Key).Next(req, d.Clock())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	if a.Jumped > 0 {
 		d.world.jumps++
 	}
-	if (marked || d.world.mutant == noName && !redis.slave) && (d.world.mutant != lateMark || d.world.chance(50)) {
-		redis.witness()
+	if marked {
 		redis.raise(req.Key, next.Last)
 	}
 	if d.world.chance(2) {
@@ -913,13 +839,9 @@ func (r *simReplica) pushPart(req model.PushRequest, offset int64) error {
 	req.Segment.Last = min(req.Segment.Last, req.Segment.First+simPart-1)
 	req.Cap += offset
 	var answer error
-	push := func(node *simNode) { answer = node.push(req, offset == 0) }
-	err := r.script(push)
+	err := r.script(func(node *simNode) { answer = node.push(req) })
 	if r.world.now.Before(r.world.pushesFail) {
 		err = errors.Join(err, errLost)
-	}
-	if err != nil && r.world.mutant == pushRetries {
-		err = r.script(push) // perhaps to the new master
 	}
 	if err == nil {
 		err = answer
@@ -953,24 +875,8 @@ func (r *simReplica) Allocate(_ context.Context, reqs []model.AllocRequest) []mo
 }
 
 func (r *simReplica) allocate(req model.AllocRequest) (a model.Allocation) {
-	before := r.world.database.rows
-	if r.world.mutant == noRowLock {
-		before = maps.Clone(before)
-		if !r.pause() {
-			return model.Allocation{Err: errLost}
-		}
-	}
-	err := r.call(func() {
-		if r.world.mutant == noRowLock {
-			r.world.database.rows[req.Key] = before[req.Key]
-		}
-		a = r.world.database.allocate(r, req)
-	})
+	err := r.call(func() { a = r.world.database.allocate(r, req) })
 	if err == nil && !r.world.now.Before(r.world.commitsFail) {
-		return a
-	}
-	if r.world.mutant == unclearCommit {
-		a, _, _ := r.world.database.row(&req).Next(req, r.world.database.Clock())
 		return a
 	}
 	return model.Allocation{Err: errLost}

@@ -12,54 +12,27 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 	"shardid/service/segment"
 )
 
-// simulation has a mutant for each promise of the table: one that it breaks must be noticed in
-// some world, or the simulation proves nothing. What a database may lack after a failover is simulated with the
-// counter that all modes have, in model/counter_sim_test.go.
-func simulation() simtest.Simulation[mutant] {
-	return simtest.Simulation[mutant]{
-		Worlds: 2000, Seeds: 20_000, World: simulate,
-		Least: map[string]float64{"IDs": 500, "lifts": 0.3, "wasted": 20},
-		Mutants: map[mutant]uint64{
-			ignoresFloor:     3,
-			rereadsStep:      1,
-			reusesRolledBack: 1,
-			sharesRange:      1,
-			staleClock:       2,
-		},
-	}
-}
-
-func TestSimulation(t *testing.T) { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) {
-	check.Deep(t)
-	simulation().Catches(t)
+// What a database may lack after a failover is simulated with the counter that all modes have, in
+// model/counter_sim_test.go.
+func TestSimulation(t *testing.T) {
+	simtest.Simulation[string]{
+		Worlds: 2000, World: simulate, Least: map[string]float64{"IDs": 500, "lifts": 0.3, "wasted": 20},
+	}.Run(t)
 }
 
 // simulate runs one world and says how many IDs it issued, and what was wrong.
-func simulate(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
+func simulate(t *testing.T, seed uint64, _ string) (did simtest.Tally, err error) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(seed, m)
+		w := newWorld(seed)
 		w.run(t)
 		did, err = w.check()
 	})
 	return did, err
 }
-
-// mutant is a promise of the table that a world breaks on purpose.
-type mutant string
-
-const (
-	ignoresFloor     mutant = "the floor is ignored"
-	rereadsStep      mutant = "the range is computed from a step that was read again"
-	reusesRolledBack mutant = "a segment is used although its transaction was rolled back"
-	sharesRange      mutant = "two processes get one segment"
-	staleClock       mutant = "numbers of a day that is over are used"
-)
 
 const (
 	simTime    = 1500 * time.Millisecond // of faults; then the world heals
@@ -72,7 +45,6 @@ const (
 // these the tag has business numbers, it is nearly midnight and the processes' clocks step: no number has a date
 // that is past.
 type world struct {
-	mutant  mutant
 	rng     *rand.Rand
 	db      *simTable
 	procs   []*process
@@ -96,15 +68,15 @@ type caller struct {
 	final error // of the call after the world has healed
 }
 
-func newWorld(seed uint64, m mutant) *world {
-	w := &world{mutant: m, rng: rand.New(rand.NewPCG(seed, 1))}
+func newWorld(seed uint64) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1))}
 	row := model.Tag{Name: "orders", MaxID: 1, Step: 1 + w.rng.Int64N(40)}
 	if seed%3 == 2 {
 		time.Sleep(24*time.Hour - 700*time.Millisecond)
 		row.Numbering = daily
 		w.numbers, _ = daily.Numbers()
 	}
-	w.db = &simTable{table: newTable(row.Step), mutant: m, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db = &simTable{table: newTable(row.Step), latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
 	w.db.rows["orders"] = row
 	for range 1 + min(1, seed%3) {
 		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2))}})
@@ -120,9 +92,6 @@ func (w *world) run(t *testing.T) {
 		p.replica = ready(t, p.view, func(o *segment.Options) {
 			o.MaxStep, o.Runway, o.Reload, o.Timeout = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond
 			o.Now = p.view.now
-			if w.mutant == staleClock {
-				o.Now = func() time.Time { return p.view.now().Add(-time.Second) }
-			}
 		})
 		for range simCallers {
 			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)),
@@ -277,11 +246,9 @@ func (c *caller) check(p *process, seen map[int64]bool) error {
 // simTable is a table with the row of one tag, and with the faults of a database.
 type simTable struct {
 	*table
-	mutant  mutant
 	latency time.Duration
 	trouble string
 	gone    bool // the row
-	last    model.TagSegment
 }
 
 // simView is the table as one process sees it, and what was committed for that.
@@ -345,9 +312,6 @@ func (v *simView) AllocateTag(ctx context.Context, req model.TagRequest) (model.
 	if late := v.pause(ctx); late != nil { // committed, and the answer is lost
 		return s, late
 	}
-	if v.db.mutant == rereadsStep && err == nil {
-		v.db.set(func(t *table) { s.End = s.First + max(req.Step, t.rows["orders"].Step) })
-	}
 	return s, err
 }
 
@@ -360,9 +324,6 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	if db.gone {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
-	if db.mutant == ignoresFloor {
-		req.Floor = 0
-	}
 	row := db.rows["orders"]
 	s, err := db.allocate(req, v.now())
 	if db.trouble == "fails" || db.trouble == "rolls back" {
@@ -371,14 +332,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway
-	case db.trouble == "rolls back" && db.mutant == reusesRolledBack:
-		return s, nil
-	case db.trouble == "rolls back":
-		return s, errLost
-	case db.mutant == sharesRange && db.last.End > 0 && v.rng.IntN(50) == 0:
-		return db.last, nil
-	}
-	if db.last = s; db.trouble == "loses" {
+	case db.trouble == "rolls back", db.trouble == "loses":
 		return s, errLost
 	}
 	v.mine = append(v.mine, s)

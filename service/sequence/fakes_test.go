@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -27,19 +28,33 @@ var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: erro
 
 // table is a database in memory: the real rules of a section, no SQL.
 type table struct {
-	mu      sync.Mutex
-	rows    map[model.SectionKey]model.SectionRow
+	mu sync.Mutex
+	stored
+	changes int64                      // of its server
+	changed time.Time                  // when the last one was
+	top     map[model.SectionKey]int64 // the highest numbers that were handed out, whatever a copy knows
+	doubts  bool                       // nobody vouches for a copy: its rows may lack what they lack
+	alone   bool
+	err     error // every call fails with it
+}
+
+// stored is what a copy of the database has.
+type stored struct {
+	rows    map[model.SectionKey]sectionRow
 	spaces  map[string]model.Space
 	numbers map[string]int64 // of leases, by life
-	changes int64
-	alone   bool
-	err     error         // every call fails with it
-	slow    time.Duration // for which the answer to a renewal is under way
+	fresh   sectionRow       // of a section without one
+	deleted time.Time        // when a space was
+}
+
+type sectionRow struct {
+	model.SectionRow
+	change int64 // of the server that it was written after
 }
 
 func newTable(spaces ...model.Space) *table {
-	t := &table{rows: map[model.SectionKey]model.SectionRow{}, spaces: map[string]model.Space{},
-		numbers: map[string]int64{}}
+	t := &table{top: map[model.SectionKey]int64{}, stored: stored{rows: map[model.SectionKey]sectionRow{},
+		spaces: map[string]model.Space{}, numbers: map[string]int64{}}}
 	for _, space := range spaces {
 		t.spaces[space.Name] = space
 	}
@@ -72,42 +87,55 @@ func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest,
 	if t.err != nil {
 		return slices.Repeat([]model.SectionGrant{{Err: t.err}}, len(reqs))
 	}
-	out := make([]model.SectionGrant, len(reqs))
+	out, lost := make([]model.SectionGrant, len(reqs)), map[string]bool{}
 	for i, req := range reqs {
-		space, found := t.spaces[req.Key.Space]
-		if !found {
-			out[i].Err = model.ErrUnknownSpace
-			continue
-		}
-		row := t.rows[req.Key]
-		grant, next, err := row.Next(req, req.Bound, space.Step, model.MaxSequence, !t.alone, time.Now())
-		if out[i], out[i].Err = grant, err; err == nil {
-			if next.Life != row.Life && row.Life != "" {
-				t.numbers[model.ServerOf(row.Life)] += 1000
-			}
-			t.rows[req.Key] = next
-		}
+		out[i] = t.allocate(req, lost)
+	}
+	for i, req := range reqs {
 		out[i].Number, out[i].Changes = t.numbers[model.ServerOf(req.Life)], t.changes
 	}
 	return out
 }
 
+// allocate answers a request, under the mark of a witness unless nobody vouches. It ends the leases of the life that
+// loses the section.
+func (t *table) allocate(req model.SectionRequest, lost map[string]bool) model.SectionGrant {
+	space, found := t.spaces[req.Key.Space]
+	if !found || req.Key.Section >= space.Sections {
+		return model.SectionGrant{Err: model.ErrUnknownSpace}
+	}
+	row, found := t.rows[req.Key]
+	if !found {
+		row = t.fresh
+	}
+	floor := req.Bound
+	if row.Unsure = row.change < t.changes; row.Unsure && t.doubts {
+		row.Doubt = max(t.top[req.Key]-row.Last, 0)
+	} else {
+		floor = max(floor, t.top[req.Key])
+	}
+	grant, next, err := row.Next(req, floor, space.Step, model.MaxSequence, !t.alone, time.Now())
+	if grant.Err = err; err != nil || next == row.SectionRow {
+		return grant
+	}
+	if server := model.ServerOf(row.Life); next.Life != row.Life && !lost[server] {
+		lost[server] = true
+		t.numbers[server] += 1000
+	}
+	row.SectionRow, row.change = next, t.changes
+	t.rows[req.Key], t.top[req.Key] = row, next.Last
+	return grant
+}
+
 func (t *table) RenewFence(_ context.Context, servers []string, _ string) (model.Fence, error) {
 	t.mu.Lock()
-	slow := t.slow
-	defer func() {
-		t.mu.Unlock()
-		time.Sleep(slow)
-	}()
-	f := model.Fence{Changes: t.changes, Numbers: map[string]int64{}}
+	defer t.mu.Unlock()
+	f := model.Fence{Changes: t.changes, Numbers: map[string]int64{}, Spaces: slices.Collect(maps.Values(t.spaces))}
 	for _, server := range servers {
 		if t.numbers[server] == 0 {
 			t.numbers[server] = int64(len(t.numbers) + 1)
 		}
 		f.Numbers[server] = t.numbers[server]
-	}
-	for _, space := range t.spaces {
-		f.Spaces = append(f.Spaces, space)
 	}
 	return f, t.err
 }

@@ -26,28 +26,36 @@ const (
 
 // serverLease is the right to ask a life of Redis for numbers.
 type serverLease struct {
-	number  int64     // of the lease in the database
-	changes int64     // of the database server that it was had from
-	began   time.Time // the call that renewed it last
-	used    time.Time // when numbers were asked for last
+	number  int64         // of the lease in the database
+	changes int64         // of the database server that it was had from
+	began   moment        // the call that renewed it last
+	used    time.Duration // when numbers were asked for last, by the monotonic clock
 }
 
-// valid reports whether the lease still holds. It uses the larger of monotonic and wall-clock age, so
-// neither a suspended machine nor a changed clock extends it.
-func (l serverLease) valid(now time.Time) bool {
-	return max(now.Sub(l.began), now.Round(0).Sub(l.began.Round(0)).Abs()) < leaseLasts
+// moment is a time by both clocks.
+type moment struct{ wall, mono time.Duration }
+
+func (s *Service) now() moment {
+	wall, mono := s.opts.Now()
+	return moment{time.Duration(wall), mono}
+}
+
+// valid reports whether the lease lasts for longer than left. It uses the larger of monotonic and wall-clock age,
+// so neither a suspended machine nor a changed clock extends it.
+func (l serverLease) valid(now moment, left time.Duration) bool {
+	return max(now.mono-l.began.mono, (now.wall-l.began.wall).Abs()) < leaseLasts-left
 }
 
 // mayAsk says whether numbers may be asked for now. Callers hold mu.
-func (l *lane) mayAsk(g grant, now time.Time) bool {
+func (l *lane) mayAsk(g grant, now moment) bool {
 	if g.term == 0 || l.svc.opts.Alone {
 		return g.term != 0
 	}
 	lease := l.leases[g.server]
-	if lease == nil || lease.number != g.number || lease.changes != g.changes || !lease.valid(now) {
+	if lease == nil || lease.number != g.number || lease.changes != g.changes || !lease.valid(now, 0) {
 		return false
 	}
-	lease.used = now
+	lease.used = now.mono
 	return true
 }
 
@@ -55,10 +63,10 @@ func (l *lane) mayAsk(g grant, now time.Time) bool {
 // spaces there are. Sections of those that are gone, or are others by now, are forgotten before a
 // lease is longer: so a lease that lasts knows no space that was gone when it began.
 func (s *Service) renewLeases(more map[string]bool) error {
-	l, began := &s.lane, time.Now()
+	l, began := &s.lane, s.now()
 	servers := slices.Collect(maps.Keys(more))
 	l.mu.Lock()
-	maps.DeleteFunc(l.leases, func(_ string, lease *serverLease) bool { return began.Sub(lease.used) >= idleAfter })
+	maps.DeleteFunc(l.leases, func(_ string, lease *serverLease) bool { return began.mono-lease.used >= idleAfter })
 	for server := range l.leases {
 		if !more[server] {
 			servers = append(servers, server)
@@ -73,7 +81,7 @@ func (s *Service) renewLeases(more map[string]bool) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.takeSpaces(f.Spaces, began)
+	l.takeSpaces(f.Spaces, began.mono)
 	for server, number := range f.Numbers {
 		lease := l.leases[server]
 		if lease == nil {
@@ -81,9 +89,9 @@ func (s *Service) renewLeases(more map[string]bool) error {
 			l.leases[server] = lease
 		}
 		if more[server] {
-			lease.used = began
+			lease.used = began.mono
 		}
-		if !began.Before(lease.began) { // another renewal may have begun later, and been faster
+		if began.mono >= lease.began.mono { // another renewal may have begun later, and been faster
 			lease.number, lease.changes, lease.began = number, f.Changes, began
 		}
 	}
@@ -94,8 +102,8 @@ func (s *Service) renewLeases(more map[string]bool) error {
 // was faster. It drops the sections of spaces that are gone, or have another number of sections: what
 // waits for these is grouped again. A space that was added again with as many sections keeps them
 // here, since their leases ended with its deletion. Callers hold mu.
-func (l *lane) takeSpaces(found []model.Space, began time.Time) {
-	if began.Before(l.spacesAt) {
+func (l *lane) takeSpaces(found []model.Space, began time.Duration) {
+	if began < l.spacesAt {
 		return
 	}
 	l.spacesAt = began

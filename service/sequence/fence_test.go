@@ -134,9 +134,7 @@ func TestStrayRedis(t *testing.T) {
 		for range 20 {
 			r.wantNone("a", model.ErrFence)
 		}
-		row := model.SectionRow{}
-		r.table.change(func() { row = r.table.rows[sectionOf("a")] })
-		check.Equal(t, row.Term, 1, "term")
+		r.table.change(func() { check.Equal(t, r.table.rows[sectionOf("a")].Term, 1, "term") })
 		r.redis.change(func() { r.redis.strays = false })
 		time.Sleep(15 * time.Second)
 		check.OK(t, check.Err(r.ask("a", 1)))

@@ -80,10 +80,10 @@ func (s *Service) ensureLeases(jobs []*job) []*job {
 	if s.opts.Alone {
 		return jobs
 	}
-	missing, now := map[string]bool{}, time.Now()
+	missing, now := map[string]bool{}, s.now()
 	s.lane.mu.Lock()
 	for _, j := range jobs {
-		if lease := s.lane.leases[j.state.Server]; lease == nil || !lease.valid(now.Add(leaseLasts/2)) {
+		if lease := s.lane.leases[j.state.Server]; lease == nil || !lease.valid(now, leaseLasts/2) {
 			missing[j.state.Server] = true
 		}
 	}

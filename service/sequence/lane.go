@@ -28,7 +28,7 @@ type lane struct {
 	queue    []*item
 	sections map[model.SectionKey]*section
 	leases   map[string]*serverLease // of this replica, by the life of the server
-	spacesAt time.Time               // when the renewal began that found the spaces of the service
+	spacesAt time.Duration           // when the renewal began that found the spaces of the service
 	answers  bool                    // a goroutine answers what has come
 	closed   bool
 }
@@ -141,7 +141,7 @@ type batch struct {
 // spaces and the lease are looked at here, after all of them have come. Callers hold mu.
 func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk) {
 	found := map[*section]int{}
-	now, spaces := time.Now(), *l.svc.spaces.Load()
+	now, spaces := l.svc.now(), *l.svc.spaces.Load()
 	for _, i := range items {
 		space, there := spaces[i.key.Space]
 		if !there {

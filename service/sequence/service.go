@@ -57,7 +57,7 @@ type Allocator interface {
 	RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error)
 }
 
-// Options are what a Service is made of. All fields but Alone and Registry are required.
+// Options are what a Service is made of. All fields but Alone, Registry and Now are required.
 type Options struct {
 	Store     Store
 	Allocator Allocator
@@ -71,6 +71,8 @@ type Options struct {
 	Registry prometheus.Registerer
 	// Prepare gates the start.
 	Prepare func(context.Context) error
+	// Now is the wall clock in Unix nanoseconds and the monotonic clock; nil: the machine's.
+	Now func() (wall int64, mono time.Duration)
 }
 
 // Service issues numbers. Safe for concurrent use.
@@ -88,6 +90,12 @@ type Service struct {
 
 // New starts nothing.
 func New(opts Options) *Service {
+	if start := time.Now(); opts.Now == nil {
+		opts.Now = func() (int64, time.Duration) {
+			now := time.Now()
+			return now.UnixNano(), now.Sub(start)
+		}
+	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("sequence service"),
 		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},

@@ -166,7 +166,7 @@ func otherThan(key string) string {
 func TestNoneAreLeft(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
 		r.table.change(func() {
-			r.table.rows[sectionOf("a")] = model.SectionRow{Counter: model.Counter{Last: model.MaxSequence - 2}}
+			r.table.fresh.Last = model.MaxSequence - 2
 		})
 		r.want("a", model.MaxSequence-1)
 		r.want("a", model.MaxSequence)
@@ -176,51 +176,6 @@ func TestNoneAreLeft(t *testing.T) {
 			t.Errorf("told after %v", took)
 		}
 		check.OK(t, r.reports.Of(sequence.Condition), "an answer is no failure: the condition")
-	})
-}
-
-// remake has the space deleted and added again with one section, above 5000.
-func (t *table) remake() {
-	t.change(func() {
-		t.spaces["s"] = model.Space{Name: "s", Sections: 1, Step: 10}
-		t.rows = map[model.SectionKey]model.SectionRow{{Space: "s"}: {Counter: model.Counter{Last: 5000}}}
-	})
-}
-
-// A key goes by the sections of a space that was added again, also where it was asked for before, or
-// a renewal that found the ones of before comes late: two sections would give a key one number.
-func TestOtherSections(t *testing.T) {
-	key := keyNo(0)
-	for i := 0; sectionOf(key).Section == 0; i++ { // it moves to section 0
-		key = keyNo(i)
-	}
-	minute := func(o *sequence.Options, _ *table) { o.Timeout = time.Minute }
-	t.Run("asked before", func(t *testing.T) {
-		within(t, func(t *testing.T, r *rig) {
-			r.want(key, 1)
-			r.redis.change(func() { r.redis.took = 5 * time.Second })
-			var asks sync.WaitGroup
-			asks.Go(func() { r.want(key, 2) })
-			time.Sleep(time.Millisecond)
-			asks.Go(func() { r.want(key, 5001) }) // it waits for the call before
-			time.Sleep(time.Millisecond)
-			r.table.remake()
-			asks.Wait()
-		}, minute)
-	})
-	t.Run("told late", func(t *testing.T) {
-		within(t, func(t *testing.T, r *rig) {
-			r.want(key, 1)
-			r.table.change(func() { r.table.slow = 2 * time.Second })
-			time.Sleep(4 * time.Second) // a renewal is under way since 3 s
-			r.table.change(func() { r.table.slow = 0 })
-			r.table.remake()
-			none := &model.SequenceAsk{Space: "none", Key: "a", Count: 1}
-			r.Ask(t.Context(), []*model.SequenceAsk{none}) // another renewal is faster
-			check.Is(t, none.Err, model.ErrUnknownSpace)
-			time.Sleep(1500 * time.Millisecond) // the first has come, and the lease lasts
-			r.want(key, 5001)
-		})
 	})
 }
 

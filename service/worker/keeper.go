@@ -40,7 +40,7 @@ const Condition = "snowflake worker ID"
 const (
 	// every is the pause between two renewals: Leaf reports every 3 s.
 	every = 3 * time.Second
-	// retry is the pause after a failure, so that a store that is back is noticed
+	// retry is the longest pause after a failure, so that a store that is back is noticed
 	// soon.
 	retry = time.Second
 	// callTimeout bounds each call of the registry.

@@ -180,7 +180,7 @@ func TestALapsedLeaseCountsOnlyIfTheRegistryForgotNothing(t *testing.T) {
 		m.registry.keptSince = someday - 3_600_000
 		_, l := m.serving()
 		m.registry.fail(errAway)
-		l.goesOn(testExpiry + 3*time.Second)
+		m.clock.pass(time.Duration(l.lease.Expires-m.clock.server.Load()) * time.Millisecond) // this moment
 		m.registry.fail(nil)
 		if forgot {
 			m.registry.keptSince = m.clock.server.Load() - 10_000

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"time"
 
@@ -35,9 +36,16 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 		k.answer.Do(func() { close(k.answered) })
 	}
 	if err != nil {
-		return retry
+		return k.retryPause()
 	}
 	return every
+}
+
+// retryPause is the pause after a failure, from half of retry on. It differs between processes, so that many that start
+// at once do not ask in step.
+func (k *Keeper) retryPause() time.Duration {
+	part := crc32.ChecksumIEEE([]byte(k.owner.Token)) % 1000
+	return retry/2 + retry/2*time.Duration(part)/1000
 }
 
 // advance brings the lease forward: file, layout, acquire, renew. With an error the

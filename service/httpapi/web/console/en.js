@@ -61,7 +61,7 @@ export const text = {
       (what, error) => (error ? `${capital(error)} (IDs last another ${what})` : capital(what))],
     ShardidClockOffset: ['Clock offset', "Set the clocks (NTP). This machine's clock and the registry's differ too much.",
       (offset, most) => `The offset is ${offset}; at most ${most} is allowed.`],
-    ShardidLifetime: ['Time bits end soon', 'Plan a layout with more time bits, or a later epoch and another column for its IDs.', capital],
+    ShardidLifetime: ['Time bits end', 'Use a layout with more time bits, or a later epoch and another column for its IDs.', capital],
     ShardidInternalErrors: ['Internal errors', 'Report what the log says. Callers got -11, which is a fault of shardid.'],
     ShardidSlow: ['Slow answers', 'Look at how long refills take, and at the CPU. For over five of the last ten minutes, one in a hundred requests of a mode took more than 250 ms.',
       (_, modes) => `Modes: ${modes}.`],

@@ -67,7 +67,7 @@ export const text = {
       (what, error) => (error ? `${error}（还可支撑 ${what}）` : fact(what))],
     ShardidClockOffset: ['时钟偏差过大', '本机时钟与注册中心的时钟相差过大。请检查 NTP 校时。',
       (offset, most) => `偏差 ${offset}，最多允许 ${most}。`],
-    ShardidLifetime: ['时间位即将用尽', '雪花 ID 或 UID 的时间位不足一年。请规划在新库上增加时间位宽，或使用更晚的起始时间。'],
+    ShardidLifetime: ['时间位用尽', '雪花 ID 或 UID 的时间位不足一年，或已经用尽而停发。请规划在新库上增加时间位宽，或使用更晚的起始时间。'],
     ShardidInternalErrors: ['内部错误', '有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
     ShardidSlow: ['响应变慢', '最近十分钟里有五分钟以上，某种模式百分之一的请求超过 250 毫秒。请检查补号耗时与本机 CPU。',
       (_, modes) => `模式：${modes}`],
