@@ -2,6 +2,11 @@ package idtext
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -43,4 +48,41 @@ func FuzzShardKey(f *testing.F) {
 			t.Errorf("%q: %d, read as %d", text, key>>1, again)
 		}
 	})
+}
+
+// Each table gets its share of the keys that people have: numbers as they are, and texts by their CRC-32.
+func TestSpread(t *testing.T) {
+	const keys = 1 << 16
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, key := range map[string]func(n int) string{
+		"consecutive users": func(n int) string { return strconv.Itoa(100_000 + n) },
+		"random 8 digits":   func(int) string { return strconv.Itoa(10_000_000 + rng.IntN(90_000_000)) },
+		"phone numbers":     func(int) string { return "138" + strconv.Itoa(10_000_000+rng.IntN(90_000_000)) },
+		"tenant-N":          func(n int) string { return "tenant-" + strconv.Itoa(n) },
+		"UUIDs":             func(int) string { return fmt.Sprintf("%016x-%016x", rng.Uint64(), rng.Uint64()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			shares := make([]int, 1024)
+			for n := range keys {
+				k, err := ShardKey(key(n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				shares[k%1024]++
+			}
+			for tables := 1024; tables >= 16; tables /= 2 {
+				shares = shares[:tables]
+				fair := float64(keys) / float64(tables)
+				// Chance alone is five standard deviations at most.
+				least, most := float64(slices.Min(shares))/fair, float64(slices.Max(shares))/fair
+				if bound := 1 + 5/math.Sqrt(fair); most > bound || least < 2-bound {
+					t.Errorf("%d tables: shares of %.3f to %.3f, want %.3f at most", tables, least, most, bound)
+				}
+				t.Logf("%4d tables: %.3f to %.3f of a fair share", tables, least, most)
+				for i := range tables / 2 {
+					shares[i] += shares[i+tables/2]
+				}
+			}
+		})
+	}
 }
