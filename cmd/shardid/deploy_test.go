@@ -124,7 +124,8 @@ func TestDeployConfigs(t *testing.T) {
 func TestDeployNames(t *testing.T) {
 	known, sections := map[string]bool{}, map[string]bool{}
 	for _, name := range []string{
-		"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS", "SHARDID_URLS",
+		"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS",
+		"SHARDID_SHARD_BITS", "SHARDID_URLS",
 		"SHARDID_TOKEN", "SHARDID_TEST_DATA",
 	} {
 		known[name] = true

@@ -42,7 +42,7 @@ func (c *cli) lease() *cobra.Command {
 		Use:   "lease --name NAME [--url URL] -- COMMAND [ARG…]",
 		Short: "Run a command with a worker ID that nobody else has",
 		Long: `Run a command with a worker ID that nobody else has, in SHARDID_WORKER_ID, with
-SHARDID_EPOCH (Unix ms), SHARDID_WORKER_BITS and SHARDID_SEQ_BITS of the name beside it.
+SHARDID_EPOCH (Unix ms), SHARDID_WORKER_BITS, SHARDID_SEQ_BITS and SHARDID_SHARD_BITS of the name beside it.
 
 The lease is renewed while the command runs, and released when it has ended. Signals that
 end a program, and SIGUSR1 and SIGUSR2, go to the command. The exit status is the command's,

@@ -9,7 +9,7 @@ import { AnswerError, ask } from './net.js';
 
 const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
 const some = (value) => ({ ...number, value });
-const bits = { inputmode: 'numeric', 'data-kind': 'number', of: 'shardBits' };
+const bits = { inputmode: 'numeric', 'data-kind': 'number' };
 const name = { maxlength: 128, required: true };
 
 /**
@@ -178,7 +178,7 @@ export class Admin {
       let { value } = $('admin-form').elements[name];
       if (attributes['data-kind'] === 'number') {
         value = value.replace(/[\s,_]/g, '');
-        if (!/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, text.admin.wholeNumber(text.admin.fields[label], value));
+        if ((value !== '' || attributes.required) && !/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, text.admin.wholeNumber(text.admin.fields[label], value));
       }
       if (attributes.of && $('admin-form').elements[attributes.of].value === '') continue;
       if (this.#task.does === 'create' && value === '' && !attributes.required) continue;
