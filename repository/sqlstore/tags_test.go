@@ -374,6 +374,19 @@ func TestNumbersSettleWithTheirPeriod(t *testing.T) {
 	}
 }
 
+// The clock of a server that was replaced may have been ahead when it gave the last segment. The bucket then fills from
+// when the present server was noted, and one of that server's own segments stays as it is.
+func TestTheClockOfTheServerBefore(t *testing.T) {
+	noted := time.Now().UnixMilli()
+	m := &moment{deploymentRow: deploymentRow{Changes: 1, Since: noted}, changes: []changeRow{{Number: 1}}}
+	for lastChange, want := range map[int64]int64{0: noted, 1: noted + 7_200_000} {
+		row := m.listCounted(counterRow{LastChange: lastChange, TakenAt: noted + 7_200_000}, 5, "l:1_0")
+		check.Equal(t, row.counter(m).At.UnixMilli(), want, "after change", lastChange)
+	}
+	row := m.listCounted(counterRow{TakenAt: noted - 1000}, 5, "l:1_0")
+	check.Equal(t, row.counter(m).At.UnixMilli(), noted-1000, "a clock that was right")
+}
+
 // What an operator confirms is as high as its mark from then on, so that Redis may be lost.
 func TestConfirmationReachesTheMark(t *testing.T) {
 	s, w := witnessed(t)

@@ -68,10 +68,14 @@ func (r countedRow) counter(m *moment) model.Counter {
 			since = append(since, c.change())
 		}
 	}
-	return model.Counter{
+	c := model.Counter{
 		Last: r.last, Rate: r.rate, Tokens: r.Tokens, At: at, JumpFrom: atMilli(m.JumpFrom),
 		Doubt: model.Doubt(since, witness, r.rateBefore, at, r.Doubt), PeriodBits: r.periodBits,
 	}
+	if served := m.times().Since; len(since) > 0 && at.After(served) { // the clock of a server before was ahead
+		c.At = served
+	}
+	return c
 }
 
 // readCounters gives what locked rows say, and their marks at the witness, 0 for none.

@@ -253,10 +253,10 @@ func bothRestored(w *world) {
 		w.command("apps", "set", "--app", "1", "--min-index", fmt.Sprint(highest+jumps/5))
 		w.note("a row was raised")
 	case 1:
-		w.exec("UPDATE id_alloc SET taken_at = taken_at + 7200000 WHERE taken_at > 0")
+		w.exec("UPDATE id_alloc SET taken_at = taken_at + 7200000, tokens = 0 WHERE taken_at > 0")
 		w.note("a clock was ahead")
 	}
-	n.do("SAVE")
+	n.save(w)
 	restore := w.copyDatabase()
 	w.issue(10 * lag)
 	w.rest()

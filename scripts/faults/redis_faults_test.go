@@ -33,7 +33,7 @@ func (w *world) somePair() *pair {
 // oldRDB: Redis is killed and comes back from a snapshot.
 func oldRDB(w *world) {
 	n := w.somePair().leader()
-	n.do("SAVE")
+	n.save(w)
 	w.issue(lag)
 	n.Kill()
 	w.linger(300 * time.Millisecond)

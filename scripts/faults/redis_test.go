@@ -51,6 +51,12 @@ func (n *node) do(args ...any) any {
 	return reply
 }
 
+// save writes a snapshot, once no other one is being written, as for a replica that joins.
+func (n *node) save(w *world) {
+	n.t.Helper()
+	w.until("a snapshot of Redis", func() error { return n.c.Save(context.Background()).Err() })
+}
+
 // keys are the names of the keys that match pattern.
 func (n *node) keys(pattern string) []string {
 	n.t.Helper()
