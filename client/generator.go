@@ -124,8 +124,8 @@ func (g *Generator) awaitTime(ctx context.Context, l lease) error {
 // with shard bits, for which NextFor is.
 func (g *Generator) Next() (int64, error) {
 	if g.layout.ShardBits > 0 {
-		return 0, fmt.Errorf("shardid: ask with NextFor: the last %d bits of the IDs of the name %q are those of a shard "+
-			"key", g.layout.ShardBits, g.name)
+		return 0, fmt.Errorf("shardid: ask with NextFor: the last %d bits of the IDs of the name %q are those of a "+
+			"shard key", g.layout.ShardBits, g.name)
 	}
 	return g.next()
 }

@@ -343,7 +343,8 @@ func TestLeaseIsChecked(t *testing.T) {
 		func(l *lease) { l.Name = "other" }, func(l *lease) { l.Secret = "" }, func(l *lease) { l.RenewMs = 0 },
 		func(l *lease) { l.WorkerID = 1024 }, func(l *lease) { l.WorkerID = -1 },
 		func(l *lease) { l.WorkerBits = 0 }, func(l *lease) { l.WorkerBits = 1 << 40 },
-		func(l *lease) { l.SeqBits = 0 }, func(l *lease) { l.SeqBits = 15 }, func(l *lease) { l.ShardBits = 12 }, func(l *lease) { l.Epoch = -1 },
+		func(l *lease) { l.SeqBits = 0 }, func(l *lease) { l.SeqBits = 15 },
+		func(l *lease) { l.ShardBits = 12 }, func(l *lease) { l.Epoch = -1 },
 		func(l *lease) { l.After = -1 }, func(l *lease) { l.After = testEpoch + 1<<41 },
 	} {
 		l := good

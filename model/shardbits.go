@@ -10,8 +10,8 @@ import (
 
 // A tag with shard bits has IDs whose low bits are those of a shard key, which each caller gives: number<<bits | k.
 // A number is issued once, whatever the key, so an ID is. Two widths would repeat IDs, so a tag gets its shard bits
-// when it is made, and they never change. They are kept as a numbering is, in place of a pattern: a version that does not
-// know them refuses the tag.
+// when it is made, and they never change. They are kept as a numbering is, in place of a pattern: a version that does
+// not know them refuses the tag.
 
 // shardField is the pattern of a tag with shard bits, with their number behind it.
 const shardField = "{shard:"
