@@ -1,7 +1,8 @@
 // Package mutants has patches of the real code, each of which leaves out one rule, with the test that
 // must notice.
 //
-// A patch begins with a sentence that says what it leaves out. A line follows with the arguments of go test,
+// Each file has those of one part of the code. A patch begins with its name behind two equals signs, and a sentence
+// that says what it leaves out. A line follows with the arguments of go test,
 //
 //	test: ./repository/sqlstore -run 'TestOneWitness$'
 //
@@ -9,6 +10,7 @@
 package mutants
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -26,6 +28,7 @@ import (
 var always = []string{"redisstore-push-life", "sqlstore-mark-late", "idgen-until"}
 
 var (
+	nameLine   = regexp.MustCompile(`(?m)^== (\S+)$`)
 	testLine   = regexp.MustCompile(`(?m)^test: (deep )?(.+)$`)
 	fileLine   = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)
 	failedTest = regexp.MustCompile(`(?m)^ *--- FAIL: \S+ .*\n +\S+\.go:\d+: .*`)
@@ -35,26 +38,36 @@ func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs the servers of make test")
 	}
-	patches, err := filepath.Glob("*.patch")
-	check.Must(t, err)
-	for _, patch := range patches {
-		name := strings.TrimSuffix(patch, ".patch")
+	var all []byte
+	files, _ := filepath.Glob("*.patch") // the pattern is right
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		check.Must(t, err)
+		all = append(all, text...)
+	}
+	begins := nameLine.FindAllSubmatchIndex(all, -1)
+	check.Equal(t, len(begins), bytes.Count(all, []byte("\ntest: ")), "a name for each patch")
+	for i, at := range begins {
+		name, end := string(all[at[2]:at[3]]), len(all)
+		if i+1 < len(begins) {
+			end = begins[i+1][0]
+		}
+		text := all[at[1]:end]
 		if os.Getenv("DEEP") == "" && !slices.Contains(always, name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			test, noticed := run(t, patch)
+			test, noticed := run(t, name, text)
 			t.Logf("%.0f s, %s: %.200s", time.Since(began).Seconds(), test, noticed)
 		})
 	}
 }
 
 // run gives the test that a patch names, and what it says of the mutant.
-func run(t *testing.T, patch string) (test, noticed string) {
-	text, err := os.ReadFile(patch)
-	check.Must(t, err)
+func run(t *testing.T, patch string, text []byte) (test, noticed string) {
+	t.Helper()
 	named, files := testLine.FindSubmatch(text), fileLine.FindAllSubmatch(text, -1)
 	if named == nil || files == nil {
 		t.Fatalf("give %s a line \"test: PACKAGE -run 'TEST$'\", and a diff", patch)
@@ -70,8 +83,8 @@ func run(t *testing.T, patch string) (test, noticed string) {
 		check.Must(t, os.MkdirAll(filepath.Dir(mutated), 0o700))
 		check.Must(t, os.WriteFile(mutated, source, 0o600))
 	}
-	apply := exec.CommandContext(t.Context(), "git", "apply", filepath.Join(root, "scripts/mutants", patch))
-	apply.Dir = folder
+	apply := exec.CommandContext(t.Context(), "git", "apply", "-")
+	apply.Dir, apply.Stdin = folder, bytes.NewReader(text)
 	if said, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("write %s anew for the code as it is now: %s", patch, said)
 	}
