@@ -47,6 +47,12 @@ test-stores: ## contracts, stories and faults on MySQL 9.7, MariaDB 10.11 and 11
 test-clients: ## the programs of docs/clients.md and docs/examples, and other clients; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
+test-java: export DEEP = 1
+test-java: export SHARDID_TEST_JAVA = 1
+test-java: ## the Java client and its starter beside Spring Boot 3 and 4, MyBatis-Plus, Hibernate and ShardingSphere; needs Maven
+	@command -v mvn >/dev/null || echo "NOT RUN: the tests of Java, as there is no mvn"
+	go test -count=1 -timeout 60m -v -run '^TestJava' ./scripts/stories
+
 test-deploy: export DEEP = 1
 test-deploy: $(VALIDATE) $(OPERATOR) $(HELM) $(COMPOSE) ## the files of deploy/ by what reads them, and on stores; builds Helm and others, once: 10 minutes
 	scripts/fetch-test-server.sh $(OTHERS) || true

@@ -13,6 +13,7 @@ with what was skipped because this machine lacks something:
   packages  every package with its deep tests: all mutants, large worlds, servers that fail
   race      every package, but the stories, with -race
   stories   all stories: console, upgrade, outages, and the programs of the pages
+  java      the Java client and its starter beside their frameworks
   deploy    the files of deploy/
   faults    each fault once on each topology
   stores    contracts, stories and faults on MySQL 9.7 and Valkey 9.1
@@ -25,7 +26,7 @@ case "${1:-}" in
 -h | --help) usage; exit 0 ;;
 -*) usage >&2; exit 2 ;;
 esac
-[ $# -gt 0 ] || set -- lint prove packages race stories deploy faults stores bench
+[ $# -gt 0 ] || set -- lint prove packages race stories java deploy faults stores bench
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 export DEEP=1
@@ -40,6 +41,7 @@ run() {
 	packages) "${test[@]}" -v "${all[@]}" ;;
 	race) DEEP='' "${test[@]}" -race "${all[@]}" ;;
 	stories) scripts/test-clients.sh . ;;
+	java) make --no-print-directory test-java ;;
 	deploy) make --no-print-directory test-deploy ;;
 	faults) "${test[@]}" -v ./scripts/faults ;;
 	stores) DEEP='' scripts/test-stores.sh mysql-9.7+valkey-9.1 ;;

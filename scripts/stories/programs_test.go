@@ -26,11 +26,11 @@ import (
 	"shardid/scripts/rig"
 )
 
-// Programs of docs/clients.md and of docs/examples/java, and clients that generators make, as far as their languages
-// and libraries are here: make test-clients installs them.
+// Programs of docs/clients.md, and clients that generators make, as far as their languages and libraries are here: make
+// test-clients installs them.
 
 // program is a block of a page that is written to a file and run. In its environment are the URL of a server, its
-// PORT for Redis clients, this FOLDER, and the CLASSES of client/java.
+// PORT for Redis clients, this FOLDER, and the CLASSES of the Java client.
 type program struct {
 	file, needs, run string            // needs is a command that succeeds where all is installed
 	more             map[string]string // other files: their text, or "BLOCK: " and a block
@@ -39,29 +39,12 @@ type program struct {
 // programsPage has those that stand on no page of docs/.
 const programsPage = "testdata/programs.md"
 
-// programs are by the marks of their blocks, or by their paths in docs/examples; what has no file stands beside the
-// page.
+// programs are by the marks of their blocks.
 func programs() map[string]program {
 	generated := func(file, generator string) program {
 		needs := `test -n "$SHARDID_TEST_CLIENTS"` // as the generator is fetched
 		return program{file, needs, "sh -eu follow.sh", map[string]string{"follow.sh": "BLOCK: sh " + generator}}
 	}
-	javac := func(class, jars, statement string) program {
-		path := `.:$CLASSES`
-		for _, jar := range strings.Fields(jars) {
-			path += ":/usr/share/java/" + jar + ".jar"
-		}
-		return program{
-			class + ".java", "javac -version" + strings.ReplaceAll(path[len(".:$CLASSES"):], ":", " && ls "),
-			"javac --release 8 -encoding UTF-8 -Xlint:-options -d . -cp " + path + " *.java && " +
-				"SHARDID_URLS=$URL java -Dshardid.urls=$URL -cp " + path + " Run $URL",
-			map[string]string{"Run.java": "class Run { public static void main(String[] args) { " + statement + " } }"},
-		}
-	}
-	mybatis := javac("ShardidGenerator", "", `System.out.println(new ShardidGenerator(
-		shardid.Shardid.connect(args[0], null).snowflakes("demo")).nextId(null));`)
-	mybatis.more["IdentifierGenerator.java"] = `package com.baomidou.mybatisplus.core.incrementer;
-		public interface IdentifierGenerator { Number nextId(Object entity); }` // Debian lacks it
 	const python = "/usr/bin/python3"
 	return map[string]program{
 		"python redis-py": {"ids.py", python + " -c 'import redis'", python + " ids.py", nil},
@@ -70,40 +53,91 @@ func programs() map[string]program {
 		"js HTTP":         {"ids.js", "node -e fetch", "node ids.js $URL fetch", nil},
 		"axios": {"", `node -e "require('axios')"`, "node ids.js $URL axios",
 			map[string]string{"ids.js": "BLOCK: js HTTP"}},
+		"python django": {
+			"models.py", "$PYTHON -c 'import django, redis'",
+			"mkdir shop && mv models.py shop && $PYTHON run.py", map[string]string{"run.py": djangoRun},
+		},
+		"python sqlalchemy": {
+			"orders.py", "$PYTHON -c 'import sqlalchemy, redis'", "$PYTHON run.py",
+			map[string]string{"run.py": sqlAlchemyRun},
+		},
+		"ts typeorm": {
+			"order.ts", `node -e "require('typeorm'), require('tsx')"`,
+			"ln -s $NODE_PATH node_modules && node_modules/.bin/tsx run.ts",
+			map[string]string{
+				"run.ts": typeORMRun, "tsconfig.json": `{"compilerOptions": {"experimentalDecorators": true}}`,
+			},
+		},
+		"rust sqlx": {
+			"main.rs", "test -d $CARGO_TARGET_DIR",
+			"mkdir src && mv main.rs src && cp $FOLDER/testdata/rust/Cargo.toml . && cargo run -q", nil,
+		},
+
 		"go client": {"main.go", "go version", "go run -C $FOLDER $PWD/main.go", nil},
 
 		"go oapi-codegen":       generated("main.go", "oapi-codegen"),
 		"ts openapi-typescript": generated("ids.mts", "openapi-typescript"),
 
-		"java client": javac("Ids", "", "Ids.main(args);"),
-
-		"java/mybatis-plus/ShardidGenerator.java": mybatis,
-		"java/hibernate/ShardidGenerator.java": javac("ShardidGenerator", "hibernate-core",
-			"System.out.println(new ShardidGenerator().generate(null, null));"),
-		"java/spring/Ids.java": javac("Ids",
-			"spring3-context spring3-beans spring3-core spring3-expression spring3-aop commons-logging",
-			`try (org.springframework.context.annotation.AnnotationConfigApplicationContext c =
-				new org.springframework.context.annotation.AnnotationConfigApplicationContext(Ids.class)) {
-				System.out.println(c.getBean(shardid.Snowflakes.class).next());
-			}`),
+		"java client": {"Ids.java", "javac -version", "java -cp $CLASSES Ids.java", nil},
 	}
 }
+
+// What stores a hundred rows by a framework's recipe, and prints an ID when all have the remainders of their keys.
+const (
+	djangoRun = `import django
+from django.conf import settings
+memory = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+settings.configure(DATABASES={"default": memory}, INSTALLED_APPS=["shop"])
+django.setup()
+from django.db import connection
+from shop.models import Order
+with connection.schema_editor() as schema:
+    schema.create_model(Order)
+for buyer in range(100):
+    Order.objects.create(buyer_id=buyer)
+assert all(o.id % 1024 == o.buyer_id for o in Order.objects.all())
+print(Order.objects.last().id)
+`
+	sqlAlchemyRun = `from orders import Base, Order
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+engine = create_engine("sqlite://")
+Base.metadata.create_all(engine)
+with Session(engine) as session:
+    session.add_all(Order(buyer_id=buyer) for buyer in range(100))
+    session.commit()
+    assert all(o.id % 1024 == o.buyer_id for o in session.query(Order))
+    print(session.query(Order).first().id)
+`
+	typeORMRun = `import "reflect-metadata";
+import { DataSource } from "typeorm";
+import { Order } from "./order.ts";
+(async () => {
+  const db = await new DataSource({ type: "sqljs", entities: [Order], synchronize: true }).initialize();
+  const orders = db.getRepository(Order);
+  for (let buyer = 0; buyer < 100; buyer++) await orders.save(orders.create({ buyerId: String(buyer) }));
+  for (const o of await orders.find()) if (BigInt(o.id) % 1024n !== BigInt(o.buyerId)) throw new Error(o.id);
+  console.log((await orders.find())[0].id);
+  process.exit();
+})();
+`
+)
 
 // TestPrograms: each program ends well, and the last that it prints are IDs.
 func TestPrograms(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
+	data := t.TempDir()
+	for _, args := range [][]string{{"migrate"}, {"tags", "add", "--tag", "carts", "--shard-bits", "10"}} {
+		check.Equal(t, shardidIn(t, data, nil, args...).exit, 0, args)
+	}
+	d := serveIn(t, data, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
 	d.ready()
 	_, port, _ := net.SplitHostPort(d.respAddr())
 	folder, err := filepath.Abs(".")
 	check.Must(t, err)
 	env := append(os.Environ(), "URL="+d.url, "PORT="+port, "FOLDER="+folder, "CLASSES="+javaClasses(t))
-	// Debian's Hibernate has another name for the session, and its Spring cannot make the subclass of a @Configuration,
-	// which the page does not need.
-	const session = "SharedSessionContractImplementor"
-	here := strings.NewReplacer("http://127.0.0.1:8080", d.url, "6380", port, "@Configuration\n", "",
-		"org.hibernate.engine.spi."+session, "org.hibernate.engine.SessionImplementor", session, "SessionImplementor")
+	here := strings.NewReplacer("http://127.0.0.1:8080", d.url, "6380", port)
 	blocks := map[string]string{}
 	for _, b := range append(blocksOf(t, docs+"clients.md"), blocksOf(t, programsPage)...) {
 		mark := strings.TrimSpace(b.kind + " " + b.name)
@@ -111,11 +145,6 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("nobody runs the block %s", mark)
 		}
 		blocks[mark] = here.Replace(b.text)
-	}
-	for mark := range programs() {
-		if strings.HasPrefix(mark, "java/") {
-			blocks[mark] = here.Replace(readPage(t, docs+"examples/"+mark))
-		}
 	}
 	for mark, p := range programs() {
 		t.Run(mark, func(t *testing.T) {
@@ -153,13 +182,13 @@ func shell(t *testing.T, dir string, env []string, command string) (string, erro
 	return string(out), err
 }
 
-// javaClasses compiles client/java and its test for Java 8, and gives the folder of the classes, "" without a compiler.
+// javaClasses compiles the Java client for Java 8, and gives the folder of the classes, "" without a compiler.
 func javaClasses(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("javac"); err != nil {
 		return ""
 	}
-	sources, err := filepath.Glob("../../client/java/src/*/java/shardid/*.java")
+	sources, err := filepath.Glob("../../client/java/shardid-client/src/main/java/shardid/*.java")
 	if err != nil || len(sources) == 0 {
 		t.Fatal("client/java has no sources:", err)
 	}
@@ -170,26 +199,6 @@ func javaClasses(t *testing.T) string {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return classes
-}
-
-// TestJavaClient runs the test of client/java, against its fakes and against a server.
-func TestJavaClient(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	classes := javaClasses(t)
-	if classes == "" {
-		t.Skip("not installed: javac")
-	}
-	d := serve(t, nil, "--demo")
-	d.ready()
-	out, err := exec.CommandContext(t.Context(), "java", "-cp", classes, "shardid.ShardidTest", d.url).CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "ok\n") {
-		t.Errorf("%v: %s", err, out)
-	}
-	granted, released := len(d.Lines(`"msg":"lease granted"`)), len(d.Lines(`"msg":"lease released"`))
-	if granted != 3 || released != 3 {
-		t.Errorf("%d leases were granted and %d released, want 3", granted, released)
-	}
 }
 
 // What comes of INCR, which is more than 2^53, by clients of Node.
@@ -283,13 +292,12 @@ func TestExamples(t *testing.T) {
 	target, err := url.Parse(d.url)
 	check.Must(t, err)
 	pass := httputil.NewSingleHostReverseProxy(target)
-	env := append(os.Environ(), "CLASSES="+javaClasses(t))
+	env := os.Environ()
 	examples, err := filepath.Abs(docs + "examples")
 	check.Must(t, err)
 	for name, c := range map[string]struct{ needs, run string }{
 		"python": {"python3 --version", "python3 " + examples + "/python/orders.py"},
 		"node":   {"node --version", "node " + examples + "/node/orders.mjs"},
-		"java":   {"javac -version", "java -cp $CLASSES " + examples + "/java/Orders.java"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

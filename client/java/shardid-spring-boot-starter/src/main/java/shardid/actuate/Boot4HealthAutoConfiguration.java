@@ -1,0 +1,26 @@
+package shardid.actuate;
+
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.*;
+import org.springframework.boot.health.contributor.*;
+import org.springframework.context.annotation.Bean;
+import shardid.spring.*;
+
+/** Health in the Actuator of Spring Boot 4: DOWN when no replica answers, or a lease has ended. */
+@AutoConfiguration(after = ShardidAutoConfiguration.class)
+@ConditionalOnClass(HealthIndicator.class)
+@ConditionalOnBean(ShardidIds.class)
+@ConditionalOnProperty(name = "management.health.shardid.enabled", matchIfMissing = true)
+public class Boot4HealthAutoConfiguration {
+
+    @Bean
+    HealthIndicator shardidHealthIndicator(ShardidIds ids) {
+        return () -> {
+            try {
+                return Health.up().withDetail("leaseMs", ids.check()).build();
+            } catch (RuntimeException e) {
+                return Health.down(e).build();
+            }
+        };
+    }
+}

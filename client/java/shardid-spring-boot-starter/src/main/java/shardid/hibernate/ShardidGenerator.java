@@ -1,0 +1,51 @@
+package shardid.hibernate;
+
+import java.lang.reflect.Member;
+import java.util.EnumSet;
+import org.hibernate.MappingException;
+import org.hibernate.engine.config.spi.ConfigurationService;
+import org.hibernate.engine.spi.SharedSessionContractImplementor;
+import org.hibernate.generator.*;
+import shardid.spring.ShardidIds;
+
+/** Fills IDs with {@link ShardidId}; Hibernate makes one for each such property. An ID that is set stays. */
+public class ShardidGenerator implements BeforeExecutionGenerator, AnnotationBasedGenerator<ShardidId> {
+    private static final long serialVersionUID = 1;
+
+    /** The setting of Hibernate that has the {@link ShardidIds}. */
+    static final String IDS = "shardid.ids";
+
+    private transient ShardidIds ids;
+    private transient ShardidId at;
+    private transient boolean asText;
+
+    @Override
+    public void initialize(ShardidId annotation, Member member, GeneratorCreationContext context) {
+        ConfigurationService configuration = context.getServiceRegistry().requireService(ConfigurationService.class);
+        ids = (ShardidIds) configuration.getSettings().get(IDS);
+        if (ids == null) {
+            throw new MappingException("set shardid.urls, such as http://ids-1:8080: " + member + " has @ShardidId");
+        }
+        at = annotation;
+        asText = context.getProperty().getType().getReturnedClass() == String.class;
+    }
+
+    @Override
+    public Object generate(SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
+        if (current != null) {
+            return current;
+        }
+        long id = ids.next(at.value(), owner, at.shardKey());
+        return asText ? (Object) Long.toString(id) : id;
+    }
+
+    @Override
+    public boolean allowAssignedIdentifiers() {
+        return true;
+    }
+
+    @Override
+    public EnumSet<EventType> getEventTypes() {
+        return EventTypeSets.INSERT_ONLY;
+    }
+}

@@ -1,0 +1,47 @@
+package shardid.mybatisplus;
+
+import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
+import java.lang.reflect.Field;
+import java.util.Optional;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.*;
+import org.springframework.context.annotation.Bean;
+import org.springframework.util.ReflectionUtils;
+import shardid.spring.*;
+
+/** Fills the fields that MyBatis-Plus assigns IDs to. */
+@AutoConfiguration(after = ShardidAutoConfiguration.class)
+@ConditionalOnClass(IdentifierGenerator.class)
+@ConditionalOnBean(ShardidIds.class)
+public class MybatisPlusAutoConfiguration {
+
+    @Bean
+    @ConditionalOnMissingBean
+    IdentifierGenerator shardidIdentifierGenerator(ShardidIds ids) {
+        return new Generator(ids);
+    }
+
+    private static final class Generator implements IdentifierGenerator {
+        private static final ClassValue<Optional<ShardidId>> ANNOTATED = new ClassValue<>() {
+            @Override
+            protected Optional<ShardidId> computeValue(Class<?> entity) {
+                Field[] found = new Field[1];
+                ReflectionUtils.doWithFields(entity, field -> found[0] = field,
+                        field -> field.isAnnotationPresent(ShardidId.class));
+                return Optional.ofNullable(found[0]).map(field -> field.getAnnotation(ShardidId.class));
+            }
+        };
+
+        private final ShardidIds ids;
+
+        Generator(ShardidIds ids) {
+            this.ids = ids;
+        }
+
+        @Override
+        public Number nextId(Object entity) {
+            Optional<ShardidId> at = entity == null ? Optional.empty() : ANNOTATED.get(entity.getClass());
+            return at.isEmpty() ? ids.next("", null) : ids.next(at.get().value(), entity, at.get().shardKey());
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package shardid.spring;
+
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.*;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.context.properties.bind.*;
+import org.springframework.boot.diagnostics.*;
+import org.springframework.context.annotation.*;
+import org.springframework.core.type.AnnotatedTypeMetadata;
+import shardid.*;
+
+/** A client of shardid, closed with the context, where shardid.urls is set. The frameworks' packages build on it. */
+@AutoConfiguration
+@Conditional(ShardidAutoConfiguration.WithUrls.class)
+@EnableConfigurationProperties(ShardidProperties.class)
+public class ShardidAutoConfiguration {
+
+    @Bean
+    @ConditionalOnMissingBean
+    Shardid shardid(ShardidProperties set) {
+        String token = set.token() == null || set.token().isEmpty() ? null : set.token();
+        return Shardid.connect(String.join(",", set.urls()), token, Math.toIntExact(set.timeout().toMillis()));
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    ShardidIds shardidIds(Shardid client, ShardidProperties set) {
+        String name = set.snowflake().name();
+        String source = set.source() == null && name != null ? "snowflake:" + name : set.source();
+        return new ShardidIds(client, source, set.instance()).asCurrent();
+    }
+
+    /** Has a worker ID when it is made, which is before the application serves. */
+    @Bean
+    @ConditionalOnMissingBean
+    @ConditionalOnProperty("shardid.snowflake.name")
+    Snowflakes shardidSnowflakes(Shardid client, ShardidProperties set) {
+        String name = set.snowflake().name();
+        Snowflakes ids = set.instance() == null ? client.snowflakes(name) : client.snowflakes(name, set.instance());
+        ids.awaitWorkerId();
+        return ids;
+    }
+
+    /** Whether shardid.urls is set, be it a text or a list. */
+    static class WithUrls implements Condition {
+        @Override
+        public boolean matches(ConditionContext context, AnnotatedTypeMetadata of) {
+            return Binder.get(context.getEnvironment()).bind("shardid.urls", Bindable.listOf(String.class)).isBound();
+        }
+    }
+
+    /** Says in a sentence why a start failed for want of an ID. */
+    static class Failed extends AbstractFailureAnalyzer<ShardidException> {
+        @Override
+        protected FailureAnalysis analyze(Throwable root, ShardidException e) {
+            String remedy = e.code() != 0 ? "Do as shardid says: it refused."
+                    : "Start shardid, or correct shardid.urls.";
+            return new FailureAnalysis(e.getMessage(), remedy, e);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+package shardid.spring;
+
+import java.time.Duration;
+import java.util.List;
+import org.springframework.boot.context.properties.ConfigurationProperties;
+import org.springframework.boot.context.properties.bind.*;
+
+/**
+ * What the application's configuration says of shardid.
+ *
+ * @param urls the replicas, such as http://ids-1:8080,http://ids-2:8080. Without them the starter does nothing
+ * @param token the token that the replicas require, if they do
+ * @param timeout how long a call that has no ID at hand waits for one, and the start for a worker ID
+ * @param source where IDs come from that name no source, such as segment:orders or snowflake:demo; without it from
+ *     the name of shardid.snowflake.name
+ * @param snowflake IDs that are made in this process
+ * @param instance what this process calls itself when it asks for a worker ID, so that it gets its last one back; the
+ *     environment's HOSTNAME without it
+ */
+@ConfigurationProperties("shardid")
+public record ShardidProperties(
+        List<String> urls,
+        String token,
+        @DefaultValue("3s") Duration timeout,
+        @Name("default") String source,
+        @DefaultValue Snowflake snowflake,
+        String instance) {
+
+    /**
+     * IDs that are made in this process.
+     *
+     * @param name the name of leases whose worker ID is taken before the application serves; a start without one fails
+     */
+    public record Snowflake(String name) {}
+}
