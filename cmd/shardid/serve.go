@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,10 +60,8 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
 
-	// Go's default lets the heap double, which for the few MiB that shardid holds means a garbage collection for every
-	// few thousand requests, and a tenth of the CPU time of one core. GOMEMLIMIT holds beside this.
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200)
+		keepHeapGoal()
 	}
 	app, err := NewApp(cfg, log, level)
 	if err != nil {
@@ -90,6 +90,26 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 		log.Info("stopped")
 	}
 	return err
+}
+
+// keepHeapGoal lets the heap grow to 48 MiB, or to three times what lives, before it is collected. Go's default lets it
+// double, which for the 3 MiB that live in most replicas means five collections a second at 12,000 requests a second,
+// each of 5 ms: the p99 of a request. GOMEMLIMIT holds beside this.
+func keepHeapGoal() {
+	const goal, smallest, least = 48 << 20, 4 << 20, 200 // Go takes no heap for smaller than 4 MiB
+	type collected struct{ _ *byte }
+	live, set := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, 0
+	var adjust func(*collected)
+	adjust = func(c *collected) {
+		metrics.Read(live)
+		percent := max(least, goal*100/int(max(live[0].Value.Uint64(), smallest))-100)
+		if percent < set-set/8 || percent > set+set/8 { // as it stops the world
+			set = percent
+			debug.SetGCPercent(set)
+		}
+		runtime.SetFinalizer(c, adjust) // which runs after the next collection
+	}
+	adjust(&collected{})
 }
 
 // keysHelp lists the keys of the configuration with their defaults.

@@ -15,12 +15,17 @@ import (
 const (
 	// roundAsks bounds the asks of one call.
 	roundAsks = 4096
+	// gatherAsks are worth a call, which costs Redis as much as five of them, and this process as much as one.
+	gatherAsks = 4
+	// gatherFor is how long a call waits for as many.
+	gatherFor = time.Millisecond
 	// callTimeout bounds a call of a store.
 	callTimeout = 2 * time.Second
 )
 
 // lane gathers the asks of all sections: what comes while a call of Redis is under way goes with
-// the next. So asks stay in order, and the more there are, the less each costs.
+// the next, which waits for a few more while calls follow each other closely. So asks stay in order, and the more there
+// are, the less each costs.
 type lane struct {
 	svc *Service
 
@@ -31,6 +36,9 @@ type lane struct {
 	spacesAt time.Duration           // when the renewal began that found the spaces of the service
 	answers  bool                    // a goroutine answers what has come
 	closed   bool
+
+	gathering bool          // that goroutine waits for more
+	gathered  chan struct{} // which have come
 }
 
 // section is what this replica knows of a section. The lane's mu guards it.
@@ -48,6 +56,7 @@ type section struct {
 	claimed int64
 	since   time.Time
 	server  string // the life that gave its numbers last
+	batch   *batch // of the call that is being gathered; nil: it is not asked yet
 }
 
 // grant is the right to ask a life of Redis for numbers under a term, while a lease lasts.
@@ -62,7 +71,36 @@ func (l *lane) add(items []*item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, items...)
+	if l.gathering && len(l.queue) >= gatherAsks {
+		l.gathering = false
+		l.gathered <- struct{}{}
+	}
 	l.begin()
+}
+
+// gather waits until as many asks have come as are worth a call, for a while. It follows a call that carried as many: so
+// a lone caller never waits for others.
+func (l *lane) gather() {
+	l.mu.Lock()
+	l.gathering = len(l.queue) < gatherAsks
+	waits := l.gathering
+	l.mu.Unlock()
+	if !waits {
+		return
+	}
+	late := time.NewTimer(gatherFor)
+	defer late.Stop()
+	select {
+	case <-l.gathered:
+		return
+	case <-late.C:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.gathering {
+		<-l.gathered // it came with the timer
+	}
+	l.gathering = false
 }
 
 // begin has what has come answered. Callers hold mu.
@@ -104,7 +142,11 @@ func (l *lane) fail() {
 
 // answerQueue answers what has come, a call of Redis at a time, until nothing has.
 func (l *lane) answerQueue() {
+	last := 0 // asks of the call before
 	for {
+		if last >= gatherAsks {
+			l.gather()
+		}
 		l.mu.Lock()
 		if len(l.queue) == 0 || l.closed {
 			l.answers = false
@@ -120,6 +162,7 @@ func (l *lane) answerQueue() {
 		if len(asks) == 0 {
 			continue
 		}
+		last = len(items)
 		ctx, cancel := context.WithTimeout(l.svc.background.Context(), callTimeout)
 		answers := l.svc.opts.Store.Next(ctx, asks)
 		cancel()
@@ -134,13 +177,13 @@ func (l *lane) answerQueue() {
 // batch is what one call asks a section.
 type batch struct {
 	*section
+	at    int // in the asks of the call
 	items []*item
 }
 
 // groupAsks gathers items by section; those whose section cannot be asked wait for a filling. The
 // spaces and the lease are looked at here, after all of them have come. Callers hold mu.
 func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk) {
-	found := map[*section]int{}
 	now, spaces := l.svc.now(), *l.svc.spaces.Load()
 	for _, i := range items {
 		space, there := spaces[i.key.Space]
@@ -154,19 +197,20 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 			s = &section{key: i.key, space: space}
 			l.sections[i.key] = s
 		}
-		at, known := found[s]
-		if !known {
+		if s.batch == nil {
 			if s.filling || !l.mayAsk(s.grant, now) {
 				l.waitForFill(s, i)
 				continue
 			}
-			at = len(asked)
-			found[s] = at
-			asked = append(asked, &batch{section: s})
+			s.batch = &batch{section: s, at: len(asked)}
+			asked = append(asked, s.batch)
 			asks = append(asks, model.SectionAsk{Key: s.key, Server: s.grant.server, Term: s.grant.term})
 		}
-		asked[at].items = append(asked[at].items, i)
-		asks[at].Asks = append(asks[at].Asks, i.what)
+		s.batch.items = append(s.batch.items, i)
+		asks[s.batch.at].Asks = append(asks[s.batch.at].Asks, i.what)
+	}
+	for _, b := range asked {
+		b.section.batch = nil
 	}
 	return asked, asks
 }

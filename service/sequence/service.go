@@ -104,6 +104,7 @@ func New(opts Options) *Service {
 	}
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
+	s.lane.gathered = make(chan struct{}, 1)
 	s.lane.svc, s.lane.sections, s.lane.leases = s, map[model.SectionKey]*section{}, map[string]*serverLease{}
 	return s
 }

@@ -84,6 +84,32 @@ func TestCallersShareCalls(t *testing.T) {
 	})
 }
 
+// Calls follow each other closely: each waits for four asks. A lone caller waits for nobody.
+func TestCallsWaitForMore(t *testing.T) {
+	const took = 100 * time.Microsecond
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.redis.change(func() { r.redis.took, r.redis.calls = took, 0 })
+		begun := time.Now()
+		for range 100 {
+			check.Equal(t, check.Err(r.ask("a", 1)), nil)
+		}
+		check.Equal(t, time.Since(begun), 100*took, "what a lone caller waited")
+		r.redis.change(func() { r.redis.calls = 0 })
+		var callers sync.WaitGroup
+		for n := range 408 {
+			callers.Go(func() { check.OK(t, check.Err(r.ask("a", 1))) })
+			if n >= 8 { // the first come together
+				time.Sleep(took)
+			}
+		}
+		callers.Wait()
+		if r.redis.calls > 110 {
+			t.Errorf("%d calls for 408 asks, one each %v", r.redis.calls, took)
+		}
+	})
+}
+
 // A space that is not known is looked for, and others of the call are answered.
 func TestUnknownSpace(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
