@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"testing"
 	"time"
 
 	"shardid/client"
@@ -150,7 +151,7 @@ func (c *comparison) servers() {
 	}
 	c.contest("servers", rounds, contenders)
 	slow := rig.Settings{"QUEUE_MAX_LIST_RATE": strconv.Itoa(smallStep)}
-	c.latencies(own, bare, c.serveShardid(d.settings.With(slow)))
+	c.latencies(d, own, bare, plain, c.serveShardid(d.settings.With(slow)))
 }
 
 const warmup = 200 * time.Millisecond
@@ -183,6 +184,17 @@ func (c *comparison) cpu(p *rig.Process) float64 {
 	stat, err := proc.Stat()
 	check.Must(c.t, err)
 	return stat.CPUTime()
+}
+
+// cpuOfRedis is the time that Redis has used, in seconds.
+func (d deployment) cpuOfRedis(t *testing.T) float64 {
+	t.Helper()
+	used, err := d.redis.Client().InfoMap(t.Context(), "cpu").Result()
+	check.Must(t, err)
+	var system, user float64
+	_, err = fmt.Sscan(used["CPU"]["used_cpu_sys"]+" "+used["CPU"]["used_cpu_user"], &system, &user)
+	check.Must(t, err)
+	return system + user
 }
 
 // countingCalls adds how many IDs a call to Redis brought. Each call of shardid is a script; those of the plain service
@@ -229,13 +241,16 @@ func (c *comparison) drawByClient(p *rig.Process) figures {
 // latencies are those of a load at one rate for all, far below what /get can do: what is seen is what happens inside a
 // server, and not the queue before a busy one. The lists that are often refilled are asked for at most three quarters
 // of the rate that they are allowed: above it they are empty.
-func (c *comparison) latencies(own, bare, refilled *rig.Process) {
+func (c *comparison) latencies(d deployment, own, bare, plain, refilled *rig.Process) {
 	speeds := c.of(goal{figure: "/get req/s"})
 	rate := int(0.4*speeds[len(speeds)/2]) / 100 * 100
 	c.found["rate req/s"] = []float64{float64(rate)}
 	at := func(name string, p *rig.Process, path string, rate int) contender {
 		return contender{name + " at the rate", func() figures {
-			return newLoad(p.Listens(), path, 1, rate).run(c.t, time.Second, 5*c.load)
+			before := c.cpu(p) + d.cpuOfRedis(c.t)
+			got := newLoad(p.Listens(), path, 1, rate).run(c.t, time.Second, 5*c.load)
+			got["CPU"] = (c.cpu(p) + d.cpuOfRedis(c.t) - before) / got["req/s"]
+			return got
 		}}
 	}
 	c.contest("at a rate", c.rounds, []contender{
@@ -243,6 +258,7 @@ func (c *comparison) latencies(own, bare, refilled *rig.Process) {
 		at("/get", own, getPath, rate),
 		at("refilled", refilled, refilledPath, min(rate, 64*smallStep*3/4)),
 		at("sequence", own, chatPath, rate),
+		at("plain INCR", plain, chatPath, rate),
 	})
 	if n := c.refills(refilled); n < 128 {
 		c.t.Errorf("%d refills of 64 lists, want two of each: the latency beside them says nothing", n)

@@ -78,8 +78,8 @@ func (l *lane) add(items []*item) {
 	l.begin()
 }
 
-// gather waits until as many asks have come as are worth a call, for a while. It follows a call that carried as many: so
-// a lone caller never waits for others.
+// gather waits until as many asks have come as are worth a call, for a while. It follows a call that carried as many:
+// so a lone caller never waits for others.
 func (l *lane) gather() {
 	l.mu.Lock()
 	l.gathering = len(l.queue) < gatherAsks
@@ -210,7 +210,7 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 		asks[s.batch.at].Asks = append(asks[s.batch.at].Asks, i.what)
 	}
 	for _, b := range asked {
-		b.section.batch = nil
+		b.batch = nil
 	}
 	return asked, asks
 }
