@@ -355,12 +355,16 @@ func TestJavaHundred(t *testing.T) {
 	check.Equal(t, repeated["shardid"], 0, "IDs of shardid that repeat")
 }
 
-// TestJavaBench runs each benchmark once.
+// TestJavaBench runs each benchmark once, against an embedded service: segment.max_rate does not bound its tags.
 func TestJavaBench(t *testing.T) {
 	check.Deep(t)
 	javaStory(t)
 	maven(t, "testdata/java", "package", "-DskipTests", "-q", "-pl", "bench", "-am")
-	d := forJava(t, 1)[0]
+	d := prepared(t, nil,
+		[]string{"tags", "add", "--tag", "carts", "--step", "1000000", "--shard-bits", "10"},
+		[]string{"tags", "add", "--tag", "leaf-segment-test", "--step", "1000000"},
+		[]string{"names", "add", "--name", "demo"})
+	d.ready()
 	for _, threads := range []string{"1", "2"} {
 		cmd := exec.CommandContext(t.Context(), "java", "-Dshardid.url="+d.url, "-cp", benchClasses(t),
 			"org.openjdk.jmh.Main", "-foe", "true", "-t", threads,
