@@ -20,11 +20,12 @@ final class Replicas {
 
     Replicas(String urls, String token, int timeoutMs) {
         for (String url : (urls == null ? "" : urls).split(",")) {
-            check(url.trim().matches("https?://[^/@?#]+(/[^@?#]*)?"), "an address is not http://host:port or https://host:port");
+            check(url.trim().matches("https?://[^/@?#]+(/[^@?#]*)?"),
+                    "write each address as http://host:port or https://host:port, and a token apart from it");
             downTill.put(url.trim().replaceAll("/+$", ""), System.nanoTime());
         }
-        check(token == null || token.matches("[!-~]+"), "the token is empty or has a character that no token has: null is for none");
-        check(timeoutMs > 0, "the timeout is not 1 ms or more");
+        check(token == null || token.matches("[!-~]+"), "pass null where no token is required: this one is empty, or has a character that none has");
+        check(timeoutMs > 0, "set a timeout of 1 ms or more, not of " + timeoutMs);
         this.token = token;
         this.timeoutMs = downTill.size() > 1 ? timeoutMs / 2 + 1 : timeoutMs; // one that hangs leaves time to ask another
     }

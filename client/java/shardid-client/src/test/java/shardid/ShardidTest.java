@@ -77,7 +77,7 @@ final class ShardidTest {
             long count = Long.parseLong(request.replaceAll(".*count=", ""));
             return "200 {\"code\":0,\"ranges\":[{\"first\":\"" + ((last.getAndAdd(count) + 1) << 10) + "\",\"count\":" + count
                     + ",\"stride\":\"1024\"}]" + (request.contains("sharded=true") ? ",\"shardBits\":10}" : "}");
-        }); Shardid client = Shardid.connect(fake.url, null, 300)) {
+        }); Shardid client = Shardid.connect(fake.url, null, 3000)) {
             Source orders = client.segment("orders");
             Set<Long> numbers = new HashSet<>();
             for (long key = 0; key < 3000; key++) {
@@ -107,7 +107,7 @@ final class ShardidTest {
         try (Fake fake = new Fake(r -> r.startsWith("GET /readyz") ? "200 {\"status\":\"ok\"}"
                 : r.contains("/leases/") ? leases.apply(r) : r.contains("/none/")
                         ? "404 {\"code\":-2,\"message\":\"add it\"}" : numbers.apply(r));
-                Shardid client = Shardid.connect(fake.url, null, 300)) {
+                Shardid client = Shardid.connect(fake.url, null, 3000)) {
             List<String> told = new CopyOnWriteArrayList<>();
             client.listen((source, nanos, error) -> told.add(source + (error == null ? " ok" : " " + error.code())
                     + (nanos > 0 ? "" : " 0 ns")));

@@ -53,8 +53,8 @@ public class ShardidAutoConfiguration {
     static class Failed extends AbstractFailureAnalyzer<ShardidException> {
         @Override
         protected FailureAnalysis analyze(Throwable root, ShardidException e) {
-            String remedy = e.code() != 0 ? "Do as shardid says: it refused."
-                    : "Start shardid, or correct shardid.urls.";
+            boolean unheard = e.code() == 0 && e.getCause() != null;
+            String remedy = unheard ? "Start shardid, or correct shardid.urls." : "Do as the description says.";
             return new FailureAnalysis(e.getMessage(), remedy, e);
         }
     }
