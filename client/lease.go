@@ -98,8 +98,8 @@ func (c *Client) askLease(ctx context.Context, q question, name string) (l lease
 func (c *Client) release(ctx context.Context, l lease, lastUsed int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
 	defer cancel()
-	query := url.Values{"secret": {l.Secret}, "lastUsed": {strconv.FormatInt(lastUsed, 10)}}
-	q := question{method: http.MethodDelete, path: l.path() + "?" + query.Encode()}
+	form := url.Values{"secret": {l.Secret}, "lastUsed": {strconv.FormatInt(lastUsed, 10)}}
+	q := question{method: http.MethodDelete, path: l.path(), form: form.Encode()}
 	err := c.askInTurn(ctx, q, func(answer) error { return nil })
 	if isLost(err) { // it has ended, perhaps by this request, whose answer was lost
 		return nil
