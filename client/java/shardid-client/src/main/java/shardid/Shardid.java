@@ -31,7 +31,7 @@ public final class Shardid implements AutoCloseable {
     private final List<Listener> listeners = new CopyOnWriteArrayList<>();
     private volatile boolean closed;
 
-    /** Is told of each fetch, by the thread that fetched; so it returns at once, and throws nothing. */
+    /** Is told of each fetch, by the thread that fetched; so it returns at once. What it throws is ignored. */
     public interface Listener {
         /**
          * IDs were fetched, or a lease granted or renewed, or neither.
@@ -139,7 +139,14 @@ public final class Shardid implements AutoCloseable {
 
     /** Tells the listeners how a fetch ended that began at an instant of System.nanoTime. */
     void told(String source, long began, ShardidException error) {
-        listeners.forEach(listener -> listener.fetched(source, System.nanoTime() - began, error));
+        long nanos = System.nanoTime() - began;
+        for (Listener listener : listeners) {
+            try {
+                listener.fetched(source, nanos, error);
+            } catch (RuntimeException e) {
+                // the thread that is here renews leases, too
+            }
+        }
     }
 
     void checkOpen() {

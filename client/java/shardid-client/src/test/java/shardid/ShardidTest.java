@@ -111,6 +111,9 @@ final class ShardidTest {
             List<String> told = new CopyOnWriteArrayList<>();
             client.listen((source, nanos, error) -> told.add(source + (error == null ? " ok" : " " + error.code())
                     + (nanos > 0 ? "" : " 0 ns")));
+            client.listen((source, nanos, error) -> {
+                throw new IllegalStateException("a listener is wrong");
+            });
             client.ping();
             client.segment("orders").next();
             client.queue(1).next("alice");
@@ -122,6 +125,7 @@ final class ShardidTest {
             check(client.held().get("segment:orders") == 15 && client.held().get("queue:1") == 15 && client.held()
                     .get("segment:none") == 0, client.held());
             check(client.leases().get("orders") > 50_000, client.leases());
+            eventually("it is renewed: " + told, () -> Collections.frequency(told, "snowflake:orders ok") > 1);
             fake.answer = r -> "503 {\"status\":\"not ready\",\"message\":\"no store answers\"}";
             check(refused(0, () -> {
                 client.ping();
