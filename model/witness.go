@@ -260,3 +260,30 @@ func Doubt(changes []Change, witness string, rate func(Change) int64, at time.Ti
 	}
 	return before
 }
+
+// The states of Vouching.
+const (
+	WitnessNamed   = "named"   // the database names a Redis, which knows all numbers that were taken
+	WitnessNone    = "none"    // numbers are skipped should the database go back
+	WitnessUnknown = "unknown" // the database has not answered yet
+)
+
+// Vouching is who vouches for the database should it go back, as of the last heartbeat.
+type Vouching struct {
+	State string `json:"state"`
+	// HeldSince is since when this replica may let the witness vouch; zero while it may not.
+	HeldSince time.Time `json:"heldSince,omitzero"`
+}
+
+// Meaning is the state in words.
+func (v Vouching) Meaning() string {
+	switch {
+	case v.State == WitnessNone:
+		return "nobody vouches for the database"
+	case v.State == WitnessNamed && v.HeldSince.IsZero():
+		return "this replica does not hold it"
+	case v.State == WitnessNamed:
+		return "Redis vouches for the database"
+	}
+	return "the database has not answered yet"
+}

@@ -15,7 +15,6 @@ import (
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
-	"shardid/service/background"
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -38,9 +37,8 @@ type App struct {
 	services
 	watching
 	fronts
-	startedAt time.Time
-	changes   int64     // of the database server, that the queue knows of; of the database's probe
-	checked   time.Time // when the tables of the database were looked at last; of the same probe
+	changes int64     // of the database server, that the queue knows of; of the database's probe
+	checked time.Time // when the tables of the database were looked at last; of the same probe
 
 	failed   chan error // what the service cannot continue after
 	teardown []step     // what Stop does, the last first
@@ -68,7 +66,6 @@ type watching struct {
 	monitor  *monitor.Monitor
 	watch    *settingsWatch // of the stores' settings
 	replicas *monitor.Replicas
-	looks    *background.Group // looks at the modes
 }
 
 // fronts are the servers of callers.
@@ -91,8 +88,8 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *httpapi.LogLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now().UTC(), failed: make(chan error, 3),
-		watching: watching{registry: prometheus.NewRegistry(), looks: background.NewGroup("looks")}}
+	a := &App{cfg: cfg, log: log, level: level, failed: make(chan error, 3),
+		watching: watching{registry: prometheus.NewRegistry()}}
 	a.guard = guard.New(limits(cfg), log, a.registry)
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
@@ -163,7 +160,6 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return err
 	}
 	a.onStop("http", a.stopHTTP)
-	a.onStop("looks", func(ctx context.Context) error { return a.looks.Stop(ctx, nil) })
 	err = ownSchema(ctx, a.cfg, a.db)
 	if err == nil {
 		err = a.checkLayouts(ctx)
@@ -174,8 +170,8 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	a.url = consoleURL(a.cfg, listener.Addr())
 	a.monitor.Start()
-	a.looks.Start(func() { a.looks.Every(time.Second, a.api.Watch) })
 	a.access.Start()
 	if a.certificates != nil {
 		a.certificates.Start()
@@ -187,7 +183,6 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err := a.startRESP(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
 	a.serveCommands()
 	a.serveOn(listener, "HTTP", a.server.Serve)
@@ -279,8 +274,8 @@ func (a *App) onStop(name string, run func(context.Context) error) {
 func (a *App) Stop(delay time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Server.ShutdownTimeout)
 	defer cancel()
-	if a.api != nil {
-		a.api.Drain()
+	if a.monitor != nil {
+		a.monitor.Draining.Store(true)
 	}
 	if delay > 0 {
 		a.log.Info("draining: /readyz answers not ready", "for", delay.String())

@@ -307,7 +307,7 @@ With --wait, a script that has started the server continues as soon as that is r
 }
 
 // status gives the answer of a server's status page, as it was and as it is read.
-func (a asking) status(ctx context.Context, cfg Config) (s httpapi.Status, body []byte, err error) {
+func (a asking) status(ctx context.Context, cfg Config) (s monitor.Status, body []byte, err error) {
 	body, err = a.send(ctx, cfg, http.MethodGet, "/api/status", nil)
 	if err == nil && (json.Unmarshal(body, &s) != nil || s.Version == "") {
 		err = errNotShardid
@@ -316,7 +316,7 @@ func (a asking) status(ctx context.Context, cfg Config) (s httpapi.Status, body 
 }
 
 // trouble is an error for a server that is not ready, or has a critical alarm.
-func trouble(s httpapi.Status) error {
+func trouble(s monitor.Status) error {
 	var critical []string
 	for _, a := range s.Alarms {
 		if a.Severity == monitor.Critical {
@@ -334,7 +334,7 @@ func trouble(s httpapi.Status) error {
 }
 
 // summary is how a server is doing in a few words: a replica that is ready may have modes that are not.
-func summary(s httpapi.Status) string {
+func summary(s monitor.Status) string {
 	switch {
 	case !s.Ready:
 		return "not ready"
@@ -344,7 +344,7 @@ func summary(s httpapi.Status) string {
 	return "ready"
 }
 
-func statusTable(w io.Writer, s httpapi.Status) {
+func statusTable(w io.Writer, s monitor.Status) {
 	ready := map[bool]string{true: "ready", false: "not ready"}
 	fmt.Fprintf(w, "shardid %s is %s, started at %s\t%s\n", s.Version, summary(s), instant(s.StartedAt), s.Message)
 	fmt.Fprintln(w, "\nWHAT\tSTATE\tSINCE\tWHY")

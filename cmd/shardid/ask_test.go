@@ -13,7 +13,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/httpapi"
 	"shardid/service/monitor"
 )
 
@@ -111,9 +110,9 @@ func TestAskHealth(t *testing.T) {
 // A critical alarm is a failure of `shardid status` and `shardid doctor`, another one is none.
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
-	s := httpapi.Status{Version: "1.2.3", StartedAt: at, Ready: true,
-		Witness: &httpapi.WitnessStatus{State: httpapi.WitnessNone},
-		Modes:   map[string]httpapi.ModeStatus{"queue": {Enabled: true, Ready: true, Since: at}},
+	s := monitor.Status{Version: "1.2.3", StartedAt: at, Ready: true,
+		Witness: &model.Vouching{State: model.WitnessNone},
+		Modes:   map[string]monitor.ModeStatus{"queue": {Enabled: true, Ready: true, Since: at}},
 		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
 	}
 	check.OK(t, trouble(s), "a warning")
@@ -133,13 +132,13 @@ func TestStatusCommand(t *testing.T) {
 	if err := trouble(s); err == nil || !strings.Contains(err.Error(), "not ready: shutting down") {
 		t.Errorf("not ready: %v", err)
 	}
-	for want, s := range map[string]httpapi.Status{
+	for want, s := range map[string]monitor.Status{
 		"ready":    {Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Warning}}},
 		"degraded": {Ready: true, Message: "uid: no worker ID"},
 	} {
 		check.Equal(t, summary(s), want)
 	}
-	check.Equal(t, summary(httpapi.Status{Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Critical}}}),
+	check.Equal(t, summary(monitor.Status{Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Critical}}}),
 		"degraded", "a critical alarm")
 	var out strings.Builder
 	statusTable(&out, s)

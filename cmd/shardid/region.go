@@ -67,10 +67,7 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 			found = append(found, f)
 			continue
 		}
-		theirs := model.Region{}
-		if status.Region != nil {
-			theirs = *status.Region
-		}
+		theirs := status.Region
 		f.Value = regionText(theirs)
 		switch {
 		case own.Bits == 0 || theirs.Bits == 0:

@@ -16,7 +16,6 @@ import (
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
 	"shardid/service/access"
-	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
@@ -104,7 +103,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	}
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake, a.issuer.Snowflake = m, m.service
-	a.addMode(httpapi.ModeSnowflake, access.Snowflake, m.keeper.Ready, func(listens net.Addr) {
+	a.addMode(access.Snowflake, m.keeper.Ready, func(listens net.Addr) {
 		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
 	}, m.keeper.Stop)
 	return nil

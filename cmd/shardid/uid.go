@@ -13,7 +13,6 @@ import (
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/httpapi"
 	"shardid/service/uid"
 	"shardid/service/worker"
 )
@@ -72,7 +71,7 @@ func (a *App) wireUID() error {
 	})
 	a.issuer.UID = a.uid
 	begin := func(net.Addr) {} // it begins with the first ID
-	a.addMode(httpapi.ModeUID, access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
+	a.addMode(access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
 		return errors.Join(keeper.Stop(ctx), a.uid.Stop(ctx))
 	})
 	return nil

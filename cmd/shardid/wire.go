@@ -97,7 +97,7 @@ func (a *App) wire() (err error) {
 	if client != nil {
 		records = client.Replicas()
 	}
-	a.replicas = monitor.NewReplicas(records, a.record)
+	a.replicas = monitor.NewReplicas(records, a.monitor.Record)
 	a.onStop("replicas", a.replicas.Stop)
 	a.api = httpapi.New(a.apiOptions())
 	return nil
@@ -151,7 +151,7 @@ func (a *App) wireQueue() (err error) {
 		return err
 	}
 	a.issuer = &issuer.Issuer{Queue: a.queue, Region: region(a.cfg)}
-	a.addMode(httpapi.ModeQueue, access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() }, a.queue.Stop)
+	a.addMode(access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() }, a.queue.Stop)
 	return nil
 }
 
@@ -187,33 +187,30 @@ func openAccess(
 	return tokens, certificates, errors.Join(err, failed)
 }
 
-// mode is a way of issuing IDs that is enabled, as the front ends and the start see it.
+// mode is a way of issuing IDs that is enabled, as the counters and the start see it.
 type mode struct {
-	httpapi.Mode
 	bit   access.Modes
 	start func(listens net.Addr)
 }
 
 // addMode adds a mode to those that are started and served, in this order, and stopped in the reverse one.
 func (a *App) addMode(
-	name string, bit access.Modes, ready func() error, start func(net.Addr), stop func(context.Context) error,
+	bit access.Modes, ready func() error, start func(net.Addr), stop func(context.Context) error,
 ) {
-	a.modes = append(a.modes, mode{httpapi.Mode{Name: name, Ready: ready}, bit, start})
-	a.onStop(name, stop)
+	a.modes = append(a.modes, mode{bit, start})
+	a.monitor.AddMode(bit.String(), ready)
+	a.onStop(bit.String(), stop)
 }
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() httpapi.Options {
 	o := httpapi.Options{
-		Issuer: a.issuer, Leases: a.db, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
+		Issuer: a.issuer, Leases: a.db, Decoder: decoder(a.cfg), Monitor: a.monitor, Log: a.log,
 		Registry: a.registry,
-		Reads: httpapi.Reads{
-			Metrics: a.metrics(), Status: a.status, History: a.monitor.History, Replicas: a.replicas.View,
-		},
-		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+		Reads:    httpapi.Reads{Metrics: observe.Gatherer(a.registry, a.state), Replicas: a.replicas.View},
+		Access:   a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 		OwnHosts: ownHosts(a.cfg.Server),
 	}
-	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"
 	things := a.admin()
 	o.Admin, o.Names, o.Spaces = things.Resources(), things.Names().List, things.Spaces().List
@@ -224,7 +221,6 @@ func (a *App) apiOptions() httpapi.Options {
 	}
 	counted := access.Lease
 	for _, m := range a.modes {
-		o.Modes = append(o.Modes, m.Mode)
 		counted |= m.bit
 	}
 	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted)
@@ -284,8 +280,7 @@ func (a *App) wireSegment() {
 		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg), Registry: a.registry,
 	})
 	a.issuer.Segment = a.segment
-	a.addMode(httpapi.ModeSegment, access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() },
-		a.segment.Stop)
+	a.addMode(access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() }, a.segment.Stop)
 }
 
 // errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
@@ -314,8 +309,7 @@ func (a *App) wireSequence() {
 	}
 	a.sequence = sequence.New(o)
 	a.issuer.Sequence = a.sequence
-	a.addMode(httpapi.ModeSequence, access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() },
-		a.sequence.Stop)
+	a.addMode(access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() }, a.sequence.Stop)
 }
 
 // admin is the administration over HTTP. It has this replica's modes take changes over,

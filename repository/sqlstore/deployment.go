@@ -90,8 +90,8 @@ type moment struct {
 type seen struct {
 	mu sync.Mutex
 	model.Seen
-	deployment string   // see Store.Deployment
-	vouching   Vouching // Since is that of Seen.Hold
+	deployment string // see Store.Deployment
+	witness    string // a state of model.Vouching, "" before the first heartbeat
 	// starts has what servers said when a connection was new, by deploymentRow.Connection.
 	starts map[string]serverStart
 }

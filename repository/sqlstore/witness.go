@@ -76,24 +76,17 @@ type Witness interface {
 	Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error)
 }
 
-// Vouching is how the last heartbeat found the witness.
-type Vouching struct {
-	Known bool      // there was a heartbeat
-	Named bool      // the database names a witness
-	Since time.Time // when this process began to hold it; zero while it does not
-}
-
 // Vouching says who vouches for the database. It asks no store, and is nil for SQLite, which
 // needs nobody to.
-func (s *Store) Vouching() *Vouching {
+func (s *Store) Vouching() *model.Vouching {
 	if s.server == nil {
 		return nil
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	v := s.seen.vouching
+	v := model.Vouching{State: cmp.Or(s.seen.witness, model.WitnessUnknown)}
 	if h := s.seen.Hold; h.Lasts(s.opts.Now()) {
-		v.Since = h.Began
+		v.HeldSince = h.Began.UTC()
 	}
 	return &v
 }
@@ -179,7 +172,9 @@ func (s *Store) asMember(uses string) model.Member {
 func (s *Store) membership(m moment, d model.Duty, uses string) (me model.Member, due bool) {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	s.seen.vouching = Vouching{Known: true, Named: m.Witness != ""}
+	if s.seen.witness = model.WitnessNamed; m.Witness == "" {
+		s.seen.witness = model.WitnessNone
+	}
 	me, known := s.seen.Say(s.asMember(uses), m.found(), d)
 	return me, me != s.member.written || !known || s.membershipDue()
 }

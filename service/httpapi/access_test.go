@@ -196,13 +196,14 @@ func adminAccess() (all []exchange) {
 // reads it all in the health pages.
 func TestProtectedMonitoringHidesStores(t *testing.T) {
 	const address = "10.9.8.7:3306"
-	away := &model.StoreError{Store: "database", Op: "allocate", Err: errors.New("dial tcp " + address + ": refused")}
-	empty := fakes.Broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
+	refused := &model.StoreError{Store: "database", Op: "allocate",
+		Err: errors.New("dial tcp " + address + ": refused")}
+	empty := fakes.Broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, refused))
 	change := func(o *Options) {
 		o.Access, o.ProtectMonitoring = closedGuard(), true
-		o.Conditions = conditions("redis")
-		o.Modes[0].Ready = func() error { return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away) }
-		failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
+		waits := fmt.Errorf("%w: waiting for %w", model.ErrNotReady, refused)
+		watched(map[string]error{"redis": errAway, "queue": waits}, allModes...)(o)
+		failModes(fmt.Errorf("%w: %w", model.ErrNoLease, refused))(o)
 	}
 	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
 		for _, token := range []string{"", "root"} {

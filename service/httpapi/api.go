@@ -26,42 +26,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Mode is a way to make IDs whose readiness is looked at.
-type Mode struct {
-	Name string // ModeQueue, ModeSegment, ModeSnowflake or ModeUID
-	// Ready is nil while the mode can serve anything, or says what is missing. It must
-	// not block.
-	Ready func() error
-}
-
-// Names of the modes, as they are in the configuration and in the paths.
-const (
-	ModeQueue     = "queue"
-	ModeSegment   = "segment"
-	ModeSnowflake = "snowflake"
-	ModeUID       = "uid"
-	ModeSequence  = "sequence"
-)
-
 // Segments is what the segment mode holds. Safe for concurrent use.
 type Segments interface {
 	Used() []segment.View            // of the tags that are used, by name
 	View(row model.Tag) segment.View // of a tag that the table has, used or not
 }
 
-// Options are what the API is made of. Issuer.Queue, Leases, Decoder, Conditions, Log and Reads but for Segments and
-// Tags are required.
+// Options are what the API is made of. Issuer.Queue, Leases, Decoder, Monitor, Log and Reads but for Segments and Tags
+// are required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Reads
-	Leases     Leases // of worker IDs of names
-	Decoder    model.Decoder
-	Modes      []Mode                   // those that are enabled, the queue first, for readiness
-	Conditions func() []model.Condition // how what the service depends on is doing
-	// OldSchema says whether the database lacks tables of this version; nil: it never does.
-	OldSchema func() bool
-	Log       *slog.Logger
-	LogLevel  *LogLevel // is changed by PATCH /admin/log; nil: there is no such path
+	Leases   Leases // of worker IDs of names
+	Decoder  model.Decoder
+	Monitor  *monitor.Monitor // knows how this replica is doing
+	Log      *slog.Logger
+	LogLevel *LogLevel // is changed by PATCH /admin/log; nil: there is no such path
 	// LogRequests gives each request a line of level info in the log.
 	LogRequests bool
 	Traced      bool                  // requests have spans in their contexts, see IsTraced
@@ -87,33 +67,22 @@ type Reads struct {
 	Tags     func(ctx context.Context, search string, limit int) (tags []model.Tag, total int, err error)
 	// Names are the names of worker IDs, for /api/names; Spaces are those of sequences, for /api/sequences.
 	Names, Spaces admin.Lister
-	// Status fills what only the services know of /api/status.
-	Status func(context.Context) Status
-	// History is what happened in the last minutes, for /api/history.
-	History func() monitor.Chart
 	// Replicas is the deployment as this replica sees it, for /api/replicas.
 	Replicas func(context.Context) monitor.View
 }
 
 // API serves HTTP. Safe for concurrent use.
 type API struct {
-	opts      Options
-	engine    *gin.Engine
-	reading   time.Duration // how long an answer waits for what it reads from a store
-	now       func() time.Time
-	hostname  string      // of this machine, in lower case; "" when the system does not tell
-	startedAt time.Time   // when New was called
-	complete  atomic.Bool // every mode was seen ready at once
-	draining  atomic.Bool
-	changes   atomic.Int64 // by administration
-	faults    background.RateLimitedLog
-	buffers   sync.Pool // of *buffer, for the ID routes
+	opts     Options
+	engine   *gin.Engine
+	reading  time.Duration // how long an answer waits for what it reads from a store
+	hostname string        // of this machine, in lower case; "" when the system does not tell
+	changes  atomic.Int64  // by administration
+	faults   background.RateLimitedLog
+	buffers  sync.Pool // of *buffer, for the ID routes
 
 	noneFree   prometheus.Counter
 	noneFreeOf atomic.Pointer[string] // a name of worker IDs
-
-	mu   sync.Mutex        // guards the rest
-	seen []model.Condition // what was last seen of each of Options.Modes
 }
 
 // maxURL is the longest request target, in bytes. What is longer fits into the body of a POST.
@@ -123,7 +92,6 @@ const maxURL = 8192
 func New(opts Options) *API {
 	a := newBare(opts)
 	a.buffers.New = func() any { return new(buffer) }
-	a.seen = make([]model.Condition, len(opts.Modes))
 	a.engine = a.route()
 	return a
 }
@@ -132,9 +100,7 @@ func New(opts Options) *API {
 func newBare(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
 	hostname, _ := os.Hostname()
-	a := &API{opts: opts, reading: readTimeout, hostname: strings.ToLower(hostname),
-		now: func() time.Time { return time.Now().UTC() }}
-	a.startedAt = a.now()
+	a := &API{opts: opts, reading: readTimeout, hostname: strings.ToLower(hostname)}
 	a.noneFree = metric.Counter(opts.Registry, "shardid_leases_none_free_total",
 		"Leases that were refused because every worker ID of the name was leased.")
 	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
@@ -167,7 +133,7 @@ func (a *API) route() *gin.Engine {
 		"/docs/*file":         a.document,
 		"/metrics":            a.monitoring(a.metrics()),
 		"/api/status":         page(readOnce(a, a.readStatus)),
-		"/api/history":        page(func(context.Context, *gin.Context) (any, error) { return a.opts.History(), nil }),
+		"/api/history":        page(a.readHistory),
 		"/api/replicas":       page(readOnce(a, a.opts.Replicas)),
 		"/api/names":          page(listed(a, "names", a.opts.Names)),
 		"/api/sequences":      page(listed(a, "spaces", a.opts.Spaces)),
@@ -214,10 +180,6 @@ func (a *API) routeIDs(e *gin.Engine) {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
-
-// Drain makes /readyz answer that the process goes away; requests are still
-// served, and their answers close the connections.
-func (a *API) Drain() { a.draining.Store(true) }
 
 // noRoute and noMethod answer below /admin/ only to those who may administrate: others
 // do not learn which paths exist.

@@ -20,6 +20,7 @@ import (
 	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/metric"
+	"shardid/service/monitor"
 	"shardid/service/segment"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -34,17 +35,26 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// conditions are those of two stores, of which some fail.
-func conditions(failing ...string) func() []model.Condition {
-	var all []model.Condition
-	for _, name := range []string{"database", "redis"} {
-		c := model.Condition{Name: name, OK: true, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-		if slices.Contains(failing, name) {
-			c.OK, c.Error = false, "read 10.0.0.1:1->10.0.0.2:2: connection reset"
-		}
-		all = append(all, c)
+// errAway is what a store says that is unreachable.
+var errAway = errors.New("read 10.0.0.1:1->10.0.0.2:2: connection reset")
+
+// allModes are those whose readiness is looked at.
+var allModes = []string{"queue", "segment", "snowflake", "uid"}
+
+// watched has those modes and two stores watched, of which some fail: the modes also later, as failing changes.
+func watched(failing map[string]error, modes ...string) func(*Options) {
+	return func(o *Options) { o.Monitor = newMonitor(fullState, failing, modes...) }
+}
+
+func newMonitor(state func() monitor.State, failing map[string]error, modes ...string) *monitor.Monitor {
+	m := monitor.New(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), state)
+	for _, store := range []string{"database", "redis"} {
+		m.Report(store, failing[store])
 	}
-	return func() []model.Condition { return slices.Clone(all) }
+	for _, mode := range modes {
+		m.AddMode(mode, func() error { return failing[mode] })
+	}
+	return m
 }
 
 // fakeModes are what the modes of one API count.
@@ -68,7 +78,8 @@ func failModes(err error) func(*Options) {
 
 // disableModes is what the configuration does that has only the queue mode.
 func disableModes(o *Options) {
-	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, o.Modes[:1], nil, nil
+	o.Segment, o.Snowflake, o.UID, o.Segments, o.Tags = nil, nil, nil, nil, nil
+	watched(nil, "queue")(o)
 }
 
 // newAPI is the API with everything well.
@@ -98,22 +109,17 @@ func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fak
 			Snowflake: fakes.Generator{Mode: &modes.snowflake, First: 1169786042799259000},
 			UID:       fakes.Generator{Mode: &modes.uid, First: 3200169789968523265},
 			Sequence:  &fakes.Sequence{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, everyMode)},
-		Leases: &fakeLeases{}, Conditions: conditions(),
+		Leases: &fakeLeases{}, Monitor: newMonitor(fullState, nil, allModes...),
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,
 				Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
-		Log:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Modes: []Mode{{ModeQueue, well}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Reads: Reads{Metrics: metrics, Names: things.Names().List, Spaces: things.Spaces().List,
-			Segments: heldOf(fakeViews()...), Tags: fakeTags, Status: fullStatus, Replicas: fakeReplicas,
-			History: fakeHistory},
+			Segments: heldOf(fakeViews()...), Tags: fakeTags, Replicas: fakeReplicas},
 	}, modes
 }
-
-// well is the readiness of a mode that works.
-func well() error { return nil }
 
 var loaded = time.Date(2026, 11, 20, 0, 18, 0, 0, time.UTC)
 

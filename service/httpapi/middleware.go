@@ -158,7 +158,7 @@ func (a *API) recover(c *gin.Context) {
 // screen refuses, before anything else looks at it, a request target that is too long,
 // and requests that their sender may not have meant.
 func (a *API) screen(c *gin.Context) {
-	if a.draining.Load() {
+	if a.opts.Monitor.Draining.Load() {
 		c.Header("Connection", "close") // its next request finds another replica
 	}
 	refuse := func(row issuer.Row, message string) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/access"
 	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
@@ -246,7 +247,7 @@ func monitorPage(a *API, name string, list admin.Lister) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		switch {
 		case a.opts.Tags == nil:
-			a.fail(c, issuer.Disabled(ModeSegment))
+			a.fail(c, issuer.Disabled(access.Segment.String()))
 			return
 		case wantsJSON(c.Request):
 			program(c)

@@ -14,6 +14,7 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/monitor"
 	"shardid/service/segment"
 )
 
@@ -58,8 +59,7 @@ func pageExchanges() []exchange {
 		{name: "more tags than it shows", target: "/api/status", change: manyTags, says: `"total":1001`},
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: replicasJSON},
-		{target: "/api/history", body: `{"periodSeconds":5,"times":[1795192496,1795192501],` +
-			`"series":{"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]}}`},
+		{target: "/api/history", body: `{"periodSeconds":5,"times":[],"series":{}}`},
 	}
 	// What is listed is in the order of the bytes of its names.
 	item := func(name string) string { return "{" + strings.Replace(nameJSON, "orders", name, 1) + "}" }
@@ -95,9 +95,9 @@ func pageExchanges() []exchange {
 
 // manyTags has a tag in use more than /api/status shows.
 func manyTags(o *Options) {
-	o.Status = func(context.Context) Status {
-		return Status{Segment: &segment.Status{Tags: make([]segment.View, thingsShown+1)}}
-	}
+	state := fullState()
+	state.Tags = func() segment.Status { return segment.Status{Tags: make([]segment.View, thingsShown+1)} }
+	o.Monitor = newMonitor(func() monitor.State { return state }, nil, allModes...)
 }
 
 func threeNames(o *Options) { o.Names = (&fakeAdmin{three: true}).service().Names().List }
@@ -110,7 +110,8 @@ func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
 		time.Sleep(took)
 	}
 	return newAPIOf(func(o *Options) {
-		o.Status = func(context.Context) Status { read(); return Status{} }
+		state := monitor.State{Tags: func() (none segment.Status) { read(); return none }}
+		o.Monitor = newMonitor(func() monitor.State { return state }, nil, allModes...)
 		o.Tags = func(context.Context, string, int) ([]model.Tag, int, error) { read(); return nil, 0, *err }
 	}), &reads
 }

@@ -7,7 +7,9 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/model"
@@ -18,33 +20,35 @@ import (
 	"shardid/service/uid"
 )
 
-// fullStatus has every field.
-func fullStatus(context.Context) Status {
+// fullState has every field, and an alarm.
+func fullState() monitor.State {
 	const lifetime = 1_000_000_000
 	app := queue.View{App: 1, Name: "test", Step: 1000, Limit: model.Limit{MaxID: math.MaxInt64,
 		Policy: model.LimitReject}, Issued: 5, Refills: 64, Held: 2, PerSecond: 0.5, Highest: 2000, Left: 0.25,
 		Exhausted: 3, Unconfirmed: 4, Unused: []int{7}}
 	app.Depths[0] = -1
-	return Status{
-		Version: "1.2.3", StartedAt: loaded,
-		Alarms: []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4",
-			Facts: []string{"a"}, Since: loaded}},
-		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
-		Queue:   &queue.Status{Issued: 7, Held: 3, Apps: []queue.View{app}},
-		Segment: &segment.Status{Issued: 8, Tags: heldOf(fakeViews()...).Used()},
-		Snowflake: &SnowflakeStatus{Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving",
-			ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: lifetime,
-			Error: "away"},
+	s := monitor.State{
+		Settings: []model.Finding{{Store: "redis", Setting: "appendonly", Value: "no", Level: model.LevelUnsafe}},
+		Tags:     func() segment.Status { return segment.Status{Issued: 8, Tags: heldOf(fakeViews()...).Used()} },
+	}
+	s.Status = monitor.Status{
+		Version: "1.2.3", Region: model.Region{ID: 1, Bits: 2},
+		Witness: &model.Vouching{State: model.WitnessNamed, HeldSince: loaded},
+		Queue:   queue.Status{Issued: 7, Held: 3, Apps: []queue.View{app}},
+		Snowflake: &monitor.SnowflakeStatus{Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080",
+			State: "serving", ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25,
+			RemainingLifetimeSeconds: lifetime, Error: "away"},
 		UID: &uid.Status{Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000,
 			AheadSeconds: 7, LastSecond: loaded, MarkedUntil: loaded.Add(time.Hour),
 			RemainingSeconds: lifetime},
 	}
+	return s
 }
 
 func fakeReplicas(context.Context) monitor.View {
 	return monitor.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []monitor.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,
-		Modes:    map[string]monitor.ModeRecord{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
+		Modes:    map[string]monitor.ModeRecord{"queue": {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
 		WorkerID: -1, Alarms: map[string]int{"critical": 1}, AgeSeconds: 2.5,
 	}}}
 }
@@ -54,21 +58,15 @@ const replicasJSON = `{"self":"a","shared":true,"message":"redis: away","replica
 	`"modes":{"queue":{"enabled":true,"ready":true,"idsPerSecond":0.5}},"workerId":-1,"alarms":{"critical":1},` +
 	`"ageSeconds":2.5}]}`
 
-// fakeHistory has two samples.
-func fakeHistory() monitor.Chart {
-	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: map[string][]*float64{
-		"queue.issued": {new(0.123), new(2.0)}, "queue.p99Ms": {nil, new(1e6)},
-	}}
-}
-
 // healthExchanges are the statuses of the endpoints that take no parameters.
 func healthExchanges() []exchange {
-	away := func(o *Options) { o.Modes[1].Ready = func() error { return wrap(model.ErrNotReady) } }
+	failing := map[string]error{"segment": wrap(model.ErrNotReady)}
+	away := watched(failing, allModes...)
 	return []exchange{
 		{target: "/openapi.yaml", status: 200},
 		{target: "/livez", status: 200},
 		{target: "/readyz", status: 200},
-		{name: "no mode", target: "/readyz", change: func(o *Options) { away(o); o.Modes = o.Modes[1:2] }, status: 503},
+		{name: "no mode", target: "/readyz", change: watched(failing, "segment"), status: 503},
 		{target: "/readyz/segment", status: 200},
 		{name: "the mode is unreachable", target: "/readyz/segment", change: away, status: 503},
 		{name: "another is", target: "/readyz/uid", change: away, status: 200},
@@ -89,11 +87,11 @@ func TestReadiness(t *testing.T) {
 		away     = "database: read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		starting = "next: not initialised yet"
 	)
-	database, lost, young := []string{"database"}, fmt.Errorf("%w: lost", model.ErrNoLease),
+	database, lost, young := errAway, fmt.Errorf("%w: lost", model.ErrNoLease),
 		wrap(model.ErrNotReady)
 	for _, c := range []struct {
 		name                         string
-		failing                      []string
+		database                     error
 		queue, snowflake, uid        error
 		drain, young                 bool
 		readyz, readyzOfUID, healthz string // status, then what the body begins with
@@ -115,78 +113,102 @@ func TestReadiness(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			opts, _ := testOptions(nil, io.Discard)
-			opts.Conditions = conditions(c.failing...)
-			opts.Segment, opts.Sequence = nil, nil
-			opts.Modes = []Mode{{ModeQueue, func() error { return c.queue }},
-				{ModeSnowflake, func() error { return c.snowflake }}, {ModeUID, func() error { return c.uid }}}
-			api := New(opts)
-			if c.drain {
-				api.Drain()
-			}
-			if !c.young {
-				api.startedAt = api.startedAt.Add(-startPatience)
-			}
-			for path, want := range map[string]string{"/readyz": c.readyz, "/readyz/uid": c.readyzOfUID,
-				"/healthz": c.healthz, "/livez": `200 {"status":"ok"}`, "/readyz/segment": `404 {"code":-9,`,
-				"/readyz/sequence": `404 {"code":-9,`} {
-				wantHealth(t, api, path, want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				opts, _ := testOptions(nil, io.Discard)
+				opts.Segment, opts.Sequence = nil, nil
+				watched(map[string]error{"database": c.database, "queue": c.queue, "snowflake": c.snowflake,
+					"uid": c.uid}, "queue", "snowflake", "uid")(&opts)
+				opts.Monitor.Draining.Store(c.drain)
+				if !c.young {
+					time.Sleep(startPatience)
+				}
+				api := New(opts)
+				for path, want := range map[string]string{"/readyz": c.readyz, "/readyz/uid": c.readyzOfUID,
+					"/healthz": c.healthz, "/livez": `200 {"status":"ok"}`, "/readyz/segment": `404 {"code":-9,`,
+					"/readyz/sequence": `404 {"code":-9,`} {
+					wantHealth(t, api, path, want)
+				}
+			})
 		})
 	}
 }
 
+// startPatience is how long a replica waits for all of its modes.
+const startPatience = 5 * time.Second
+
 // A replica that has just started waits for all of its modes once, and not for long.
 func TestReadinessAtTheStart(t *testing.T) {
-	uid := model.ErrNoLease
-	api := newAPIOf(func(o *Options) { o.Modes[3].Ready = func() error { return uid } })
-	now := api.startedAt
-	api.now = func() time.Time { return now }
-	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`)
-	now = now.Add(startPatience)
-	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
-	now = now.Add(-startPatience)
-	uid = nil
-	wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
-	uid = model.ErrNoLease
-	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+	const starting = `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`
+	synctest.Test(t, func(t *testing.T) {
+		failing := map[string]error{"uid": model.ErrNoLease}
+		api := newAPIOf(watched(failing, allModes...))
+		wantHealth(t, api, "/readyz", starting)
+		time.Sleep(startPatience)
+		wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+		api = newAPIOf(watched(failing, allModes...))
+		delete(failing, "uid")
+		wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
+		failing["uid"] = model.ErrNoLease
+		wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
 
-	old := true // migrations were forgotten: the replica waits for them, unless it was complete before
-	api = newAPIOf(func(o *Options) {
-		o.Modes[3].Ready, o.OldSchema = func() error { return uid }, func() bool { return old }
+		old := true // migrations were forgotten: the replica waits for them, unless it was complete before
+		api = newAPIOf(func(o *Options) {
+			o.Monitor = newMonitor(func() monitor.State { return monitor.State{OldSchema: old} }, failing, allModes...)
+		})
+		time.Sleep(time.Hour)
+		wantHealth(t, api, "/readyz", starting)
+		old = false
+		wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+		delete(failing, "uid")
+		wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
+		old, failing["uid"] = true, model.ErrNoLease
+		wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
 	})
-	api.now = func() time.Time { return now.Add(time.Hour) }
-	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`)
-	old = false
-	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
-	uid = nil
-	wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
-	old, uid = true, model.ErrNoLease
-	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
 }
 
 // A check says since when its mode is as it is: whoever asks first learns when it changed, not when they asked.
 func TestReadinessSince(t *testing.T) {
-	var snowflake error
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	api := newAPIOf(func(o *Options) { o.Modes[2].Ready = func() error { return snowflake } })
-	api.now = func() time.Time { return now }
-	for _, step := range []struct {
-		ready error
-		want  string
-	}{
-		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"}`},
-		{model.ErrNoLease,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
-		{model.ErrClockBack,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
-	} {
-		snowflake = step.ready
-		api.Watch()
-		now = now.Add(time.Minute)
-		check.Has(t, ask(api, "GET", "/readyz").Body.String(), step.want)
-		now = now.Add(time.Hour - time.Minute)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var snowflake atomic.Pointer[error]
+		snowflake.Store(new(error))
+		api := newAPIOf(watched(nil))
+		api.opts.Monitor.AddMode("snowflake", func() error { return *snowflake.Load() })
+		api.opts.Monitor.Start()
+		defer func() { check.OK(t, api.opts.Monitor.Stop(t.Context())) }()
+		for _, step := range []struct {
+			ready error
+			want  string
+		}{
+			{nil, `{"name":"snowflake","ok":true,"since":"2000-01-01T00:00:00Z"}`},
+			{model.ErrNoLease,
+				`{"name":"snowflake","ok":false,"since":"2000-01-01T01:00:01Z","error":"no worker ID is held"}`},
+			{model.ErrClockBack,
+				`{"name":"snowflake","ok":false,"since":"2000-01-01T01:00:01Z","error":"the clock went back"}`},
+		} {
+			synctest.Wait()
+			snowflake.Store(&step.ready)
+			time.Sleep(time.Minute)
+			check.Has(t, ask(api, "GET", "/readyz").Body.String(), step.want)
+			time.Sleep(time.Hour - time.Minute)
+		}
+	})
+}
+
+// The history has a value for each period, and null for what is not known of it.
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newAPI()
+		api.opts.Monitor.Start()
+		defer func() { check.OK(t, api.opts.Monitor.Stop(t.Context())) }()
+		time.Sleep(6 * time.Second)
+		x := exchange{target: "/api/history", status: 200}
+		got := x.ask(api)
+		doc := loadDocument(t)
+		route, params := routeOf(doc, x)
+		checkDocumented(t, x, served{ResponseRecorder: got}, route, params)
+		check.Has(t, got.Body.String(), `{"periodSeconds":5,"times":[946684805],"series":{`)
+		check.Has(t, got.Body.String(), `"queue.issued":[null]`)
+	})
 }
 
 func wantHealth(t *testing.T, api *API, path, want string) {
@@ -209,6 +231,6 @@ func TestDrainClosesConnections(t *testing.T) {
 				t.Errorf("%.20s: closes: %t, draining: %t", target, got, draining)
 			}
 		}
-		api.Drain()
+		api.opts.Monitor.Draining.Store(true)
 	}
 }

@@ -338,8 +338,8 @@ func decodeExchanges() (all []exchange) {
 // nowhereExchanges reach no mode: it is disabled, there is no such path or method, or the path is too long.
 func nowhereExchanges() (all []exchange) {
 	for mode, targets := range map[string][]string{
-		ModeSegment: {segmentURL, segmentV1, "/api/segment/get/?count=0", "/cache", "/db"},
-		ModeUID:     {uidURL, uidV1}, ModeSnowflake: {snowflakeURL, snowflakeV1},
+		"segment": {segmentURL, segmentV1, "/api/segment/get/?count=0", "/cache", "/db"},
+		"uid":     {uidURL, uidV1}, "snowflake": {snowflakeURL, snowflakeV1},
 	} {
 		for _, target := range targets {
 			all = append(all, exchange{name: "off", target: target, accept: "text/plain", change: disableModes,

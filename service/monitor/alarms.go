@@ -43,16 +43,22 @@ const (
 	Info     Severity = "info"     // it is as configured, and should be known
 )
 
-// State is what the alarms look at that no metric tells.
+// State is what is looked at that no metric tells.
 type State struct {
+	Status                   // what the services know of it; the monitor knows the rest
+	URL      string          // of the console
 	Settings []model.Finding // what the stores said of theirs, when last asked
-	Apps     []queue.View    // 256 at most, as last seen
 	// Worker is the worker ID of the snowflake mode, in no state when the mode is disabled. MaxOffset is
 	// snowflake.max_clock_offset.
 	Worker    worker.Status
 	MaxOffset time.Duration
 	// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last.
 	NoneFreeOf string
+	// OldSchema says that the database lacks tables of this version. Snowflakes may continue with the worker file of
+	// the version before, so that only this stops a rollout without migrations, at the first replica.
+	OldSchema bool
+	// Tags reads Status.Segment, which takes longer than the rest; nil when the mode is disabled.
+	Tags func() segment.Status
 }
 
 const (
@@ -145,7 +151,7 @@ func rows() []row {
 		{"ShardidConfirmationNeeded", Critical, func(s *sight) message {
 			waits := func(v queue.View) bool { return v.Unconfirmed > 0 }
 			var commands []string
-			for _, v := range s.Apps {
+			for _, v := range s.Queue.Apps {
 				if waits(v) {
 					commands = append(commands, fmt.Sprintf("`shardid confirm --app %d --name %q`", v.App, v.Name))
 				}
@@ -295,7 +301,7 @@ func (s *sight) has(metric string) bool {
 // apps names those for which something holds, "" when it holds for none.
 func (s *sight) apps(holds func(queue.View) bool) string {
 	var names []string
-	for _, v := range s.Apps {
+	for _, v := range s.Queue.Apps {
 		if holds(v) {
 			names = append(names, fmt.Sprintf("%d (%s)", v.App, v.Name))
 		}

@@ -38,8 +38,8 @@ func well() *watched {
 	r.seen = State{
 		Settings: []model.Finding{{Store: "redis", Setting: "maxmemory-policy", Level: model.LevelOK},
 			{Level: model.LevelUnknown}},
-		Apps: []queue.View{{App: 1, Name: "orders", Left: 0.9,
-			Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}},
+		Status: Status{Queue: queue.Status{Apps: []queue.View{{App: 1, Name: "orders", Left: 0.9,
+			Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}}}},
 		Worker:    worker.Status{State: worker.StateServing, Trust: time.Hour, ClockOffset: 2 * time.Second},
 		MaxOffset: 5 * time.Second,
 	}
@@ -70,7 +70,7 @@ func fails(names ...string) func(*watched) {
 }
 
 func app(change func(*queue.View)) func(*watched) {
-	return func(r *watched) { change(&r.seen.Apps[1]) }
+	return func(r *watched) { change(&r.seen.Queue.Apps[1]) }
 }
 
 func leased(change func(*worker.Status)) func(*watched) {
@@ -118,8 +118,8 @@ func TestRows(t *testing.T) {
 			"app 7 (users): callers"},
 		"near the limit": {app(func(v *queue.View) { v.Left = 0.099 }), "ShardidAppLimit", Warning,
 			"app 7 (users): less"},
-		"wrap": {func(r *watched) { r.seen.Apps[0].Policy, r.seen.Apps[1].Policy = "wrap", "wrap" }, "ShardidSetting",
-			Info, "apps 1 (orders), 7 (users)"},
+		"wrap": {func(r *watched) { r.seen.Queue.Apps[0].Policy, r.seen.Queue.Apps[1].Policy = "wrap", "wrap" },
+			"ShardidSetting", Info, "apps 1 (orders), 7 (users)"},
 		"unsafe setting": {settings(model.LevelUnsafe), "ShardidSetting", Critical,
 			"redis appendonly is no, wanted yes"},
 		"doubtful setting": {settings(model.LevelWarn), "ShardidSetting", Info, "redis appendonly"},

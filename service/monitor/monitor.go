@@ -1,6 +1,6 @@
 // Package monitor is what an operator learns of a replica: the conditions of the things
-// it depends on, the alarms derived from them and from counters, the history for the
-// charts of the console, and the records by which all replicas are seen on one page.
+// it depends on, its readiness, the alarms derived from them and from counters, the history for
+// the charts of the console, and the records by which all replicas are seen on one page.
 package monitor
 
 import (
@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shardid/model"
@@ -33,15 +34,18 @@ type Probe struct {
 	Check func(context.Context) error // returns soon after its context ends
 }
 
-// Monitor keeps the conditions, the alarms and the history of a replica. Safe for
+// Monitor keeps the conditions, the readiness, the alarms and the history of a replica. Safe for
 // concurrent use.
 type Monitor struct {
+	Draining atomic.Bool // is set when the replica goes away: it is not ready then, and still serves
+
 	log     *slog.Logger
 	probes  []Probe
 	metrics prometheus.Gatherer
 	state   func() State
 	now     func() time.Time
 	group   *background.Group
+	ready   readiness
 
 	mu         sync.Mutex // guards the rest; it is not held while metrics and state are read
 	conditions map[string]*condition
@@ -58,23 +62,37 @@ type condition struct {
 	told   bool      // no line has said since that it works again
 }
 
-// New makes a monitor. Start runs the probes, and reads metrics and state every few seconds; Report works
-// without. Neither is read before Start or Alarms.
+// update takes over how something is that was looked at.
+func (c *condition) update(err error, now time.Time) {
+	if ok := err == nil; ok != c.OK || c.Since.IsZero() {
+		c.OK, c.Since = ok, now
+	}
+	c.Error, c.err = "", err
+	if err != nil {
+		c.Error = err.Error()
+	}
+}
+
+// New makes a monitor. Start runs the probes, looks at the modes, and reads metrics and state every few seconds;
+// Report works without. Neither is read before Start or Alarms.
 func New(log *slog.Logger, metrics prometheus.Gatherer, state func() State, probes ...Probe) *Monitor {
-	return &Monitor{
+	m := &Monitor{
 		log: log, probes: probes, metrics: metrics, state: state, now: func() time.Time { return time.Now().UTC() },
 		group:      background.NewGroup("monitor"),
 		conditions: map[string]*condition{}, rises: map[string]rise{},
 	}
+	m.ready.startedAt = m.now()
+	return m
 }
 
-// Start probes each store once a second and fills the history until Stop. A second call,
+// Start looks at each store and mode once a second and fills the history until Stop. A second call,
 // and one after Stop, does nothing.
 func (m *Monitor) Start() {
 	m.group.Start(func() {
 		for _, p := range m.probes {
 			m.group.Go(func() { m.group.Every(probeEvery, func() { m.probe(p) }) })
 		}
+		m.group.Go(func() { m.group.Every(lookEvery, func() { m.lookAtModes() }) })
 		m.group.Every(historyEvery, m.sample)
 	})
 }
@@ -99,16 +117,10 @@ func (m *Monitor) Report(name string, err error) {
 	now := m.now()
 	c := m.conditions[name]
 	if c == nil {
-		c = &condition{Condition: model.Condition{Name: name, OK: true, Since: now}}
+		c = &condition{Condition: model.Condition{Name: name}}
 		m.conditions[name] = c
 	}
-	c.Error, c.err = "", err
-	if err != nil {
-		c.Error = err.Error()
-	}
-	if ok := err == nil; ok != c.OK {
-		c.OK, c.Since = ok, now
-	}
+	c.update(err, now)
 	switch {
 	case c.OK && c.told:
 		m.log.Info(name + " works again")

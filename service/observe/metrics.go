@@ -5,51 +5,42 @@ import (
 	"strconv"
 	"strings"
 
+	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/uid"
-	"shardid/service/worker"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Sources are what is exported beside what the services count in the registry themselves. The functions must
-// be safe for concurrent use, and must not ask a store. Those of a mode that is disabled are nil.
-type Sources struct {
-	Version  string
-	Registry *prometheus.Registry
-	Apps     func() []queue.View
-	Worker   func() worker.Status // of the snowflake mode
-	UID      func() uid.Status
-}
-
-// Gatherer adds the sources to the registry, and gathers all metrics and those of the process. Safe for concurrent use.
-func Gatherer(s Sources) prometheus.Gatherer {
-	s.Registry.MustRegister(&collector{s})
+// Gatherer adds what the state tells to the registry, and gathers all metrics and those of the process. state must be
+// safe for concurrent use, and must not ask a store. So is the result.
+func Gatherer(registry *prometheus.Registry, state func() monitor.State) prometheus.Gatherer {
+	registry.MustRegister(collector(state))
 	process := prometheus.NewRegistry() // of which alarms and charts need nothing
 	process.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return prometheus.Gatherers{process, s.Registry}
+	return prometheus.Gatherers{process, registry}
 }
 
-// collector exports the sources at each scrape.
-type collector struct{ Sources }
+// collector exports the state at each scrape.
+type collector func() monitor.State
 
 // Describe implements prometheus.Collector. It names no metrics: which there are depends on
-// the sources, and Gather checks them.
-func (*collector) Describe(chan<- *prometheus.Desc) {}
+// the state, and Gather checks them.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(metrics chan<- prometheus.Metric) {
-	out := scrape(metrics)
-	out.add("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
-	out.apps(c.Apps())
-	if c.Worker != nil {
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	out, s := scrape(metrics), c()
+	out.add("shardid_build_info", "Always 1; the version is the label.", 1, "version", s.Version)
+	out.apps(s.Queue.Apps)
+	if s.Snowflake != nil {
 		out.add("shardid_snowflake_lease_trust_seconds",
-			"How long the worker ID is trusted without a renewal.", c.Worker().Trust.Seconds())
+			"How long the worker ID is trusted without a renewal.", s.Worker.Trust.Seconds())
 	}
-	if c.UID != nil {
-		out.uid(c.UID())
+	if s.UID != nil {
+		out.uid(*s.UID)
 	}
 }
 

@@ -37,13 +37,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// full has every source, each counter of a source a value of its own.
-func full() Sources {
+// full is a registry and a state with everything, each counter with a value of its own.
+func full() (*prometheus.Registry, monitor.State) {
 	registry := prometheus.NewRegistry()
 	stores := NewStores(nil, registry)
 	guard.New(guard.Limits{}, nil, registry)
-	watch := monitor.New(slog.New(slog.DiscardHandler), registry, func() monitor.State {
-		return monitor.State{Apps: []queue.View{{Left: 1, Limit: model.Limit{Policy: model.LimitWrap}}}}
+	watch := monitor.New(slog.New(slog.DiscardHandler), registry, func() (s monitor.State) {
+		s.Queue.Apps = []queue.View{{Left: 1, Limit: model.Limit{Policy: model.LimitWrap}}}
+		return s
 	})
 	registry.MustRegister(watch)
 	watch.Report("redis", nil)
@@ -71,27 +72,21 @@ func full() Sources {
 		known[i], unknown[i] = 1000, -1
 	}
 	known[0], known[1], known[2] = 100, 40, -1
-	return Sources{
-		Version: "1.2.3", Registry: registry,
-		Apps: func() []queue.View { return apps },
-		Worker: func() worker.Status {
-			return worker.Status{
-				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline}
-		},
-		UID: func() uid.Status {
-			return uid.Status{
-				Issued: 31, Refused: 32, Dropped: 33, WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39,
-				RunwaySeconds: 40, RemainingSeconds: 41,
-			}
-		},
+	s := monitor.State{Worker: worker.Status{WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline}}
+	s.Version, s.Queue.Apps, s.Snowflake = "1.2.3", apps, &monitor.SnowflakeStatus{}
+	s.UID = &uid.Status{
+		Issued: 31, Refused: 32, Dropped: 33, WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39,
+		RunwaySeconds: 40, RemainingSeconds: 41,
 	}
+	return registry, s
 }
 
 // text is what Prometheus reads.
-func text(t *testing.T, s Sources) string {
+func text(t *testing.T) string {
 	t.Helper()
-	w := httptest.NewRecorder()
-	promhttp.HandlerFor(Gatherer(s), promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	registry, state := full()
+	all, w := Gatherer(registry, func() monitor.State { return state }), httptest.NewRecorder()
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	check.Equal(t, w.Code, http.StatusOK, w.Body)
 	return w.Body.String()
 }
@@ -100,7 +95,7 @@ func text(t *testing.T, s Sources) string {
 // histogram stand for those of all.
 func TestText(t *testing.T) {
 	var ours strings.Builder
-	body := text(t, full())
+	body := text(t)
 	for line := range strings.Lines(body) {
 		buckets := strings.Contains(line, "_bucket{") && !strings.Contains(line, "store_operation")
 		if strings.HasPrefix(line, "shardid_") && !buckets {
@@ -116,7 +111,7 @@ func TestText(t *testing.T) {
 // The table of docs/monitoring.md has every metric of ours, as a scrape shows it.
 func TestReferences(t *testing.T) {
 	parser := expfmt.NewTextParser(names.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t)))
 	check.Must(t, err)
 	table := "| metric | type | labels | what it is |\n|---|---|---|---|\n"
 	for _, name := range slices.Sorted(maps.Keys(families)) {
@@ -140,7 +135,7 @@ func TestReferences(t *testing.T) {
 
 // TestDeployedMetrics: each metric that the dashboard and the alerts name is exported.
 func TestDeployedMetrics(t *testing.T) {
-	exported := text(t, full())
+	exported := text(t)
 	for _, file := range []string{"grafana/shardid.json", "prometheus/alerts.yml"} {
 		raw, err := os.ReadFile("../../deploy/" + file)
 		check.Must(t, err)
