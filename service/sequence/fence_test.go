@@ -10,24 +10,35 @@ import (
 	"shardid/service/sequence"
 )
 
-// While the database is unreachable numbers continue, for as long as a lease lasts and no longer, and come
-// back by themselves.
+// While the database is unreachable numbers continue, for as long as a lease lasts and no longer, whatever happens to
+// the clock, and come back by themselves.
 func TestDatabaseAway(t *testing.T) {
-	within(t, func(t *testing.T, r *rig) {
-		r.want("a", 1)
-		r.table.change(func() { r.table.err = errAway })
-		time.Sleep(6 * time.Second) // the lease was renewed up to 3 s before
-		r.want("a", 2)
-		time.Sleep(4 * time.Second)
-		r.wantNone("a", errAway)
-		check.Is(t, r.reports.Of(sequence.Condition), errAway)
-		time.Sleep(time.Minute)
-		r.wantNone("a", errAway)
-		r.table.change(func() { r.table.err = nil })
-		time.Sleep(5 * time.Second)
-		check.OK(t, r.reports.Of(sequence.Condition), "the condition")
-		r.wantAbove("a", 2)
-	})
+	for _, back := range []time.Duration{0, 5 * time.Second} {
+		t.Run(fmt.Sprint("the clock is set back by ", back), func(t *testing.T) {
+			var set time.Duration // the table's lock guards it
+			within(t, func(t *testing.T, r *rig) {
+				r.want("a", 1)
+				r.table.change(func() { r.table.err, set = errAway, back })
+				time.Sleep(6*time.Second - back) // the lease was renewed up to 3 s before
+				r.want("a", 2)
+				time.Sleep(4*time.Second + back)
+				r.wantNone("a", errAway)
+				check.Is(t, r.reports.Of(sequence.Condition), errAway)
+				time.Sleep(time.Minute)
+				r.wantNone("a", errAway)
+				r.table.change(func() { r.table.err = nil })
+				time.Sleep(5 * time.Second)
+				check.OK(t, r.reports.Of(sequence.Condition), "the condition")
+				r.wantAbove("a", 2)
+			}, func(o *sequence.Options, db *table) {
+				start := time.Now()
+				o.Now = func() (wall int64, mono time.Duration) {
+					db.change(func() { wall = time.Now().Add(-set).UnixNano() })
+					return wall, time.Since(start)
+				}
+			})
+		})
+	}
 }
 
 // A process that is alone needs no lease: it continues for as long as there are numbers.
