@@ -382,9 +382,9 @@ func TestJavaBench(t *testing.T) {
 func benchClasses(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	unzip := exec.CommandContext(t.Context(), "unzip", "-q", "testdata/java/bench/target/bench-1.jar", "-d", dir)
-	out, err := unzip.CombinedOutput()
-	if err != nil {
+	jar, err := filepath.Abs("testdata/java/bench/target/bench-1.jar")
+	check.Must(t, err)
+	if out, err := shell(t, dir, os.Environ(), "jar -xf "+jar); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	jars, err := filepath.Glob(filepath.Join(dir, "BOOT-INF/lib/*.jar"))

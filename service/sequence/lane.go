@@ -71,10 +71,6 @@ func (l *lane) add(items []*item) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, items...)
-	if l.gathering && len(l.queue) >= gatherAsks {
-		l.gathering = false
-		l.gathered <- struct{}{}
-	}
 	l.begin()
 }
 
@@ -110,6 +106,10 @@ func (l *lane) begin() {
 	}
 	if l.closed || !l.answers {
 		l.fail()
+	}
+	if l.gathering && len(l.queue) >= gatherAsks {
+		l.gathering = false
+		l.gathered <- struct{}{}
 	}
 }
 

@@ -91,7 +91,7 @@ public final class Shardid implements AutoCloseable {
      */
     public synchronized Snowflakes snowflakes(String name, String instance) {
         checkOpen();
-        snowflakes.computeIfPresent(name, (n, known) -> known.isClosed() ? null : known);
+        snowflakes.values().removeIf(Snowflakes::isClosed);
         return snowflakes.computeIfAbsent(name, n -> new Snowflakes(this, n, instance, System::currentTimeMillis));
     }
 
@@ -114,9 +114,10 @@ public final class Shardid implements AutoCloseable {
         return held;
     }
 
-    /** How many milliseconds the leases have left, by their names; 0 or less while a generator has none. */
+    /** How many milliseconds the leases have left, by their names; 0 or less while an open generator has none. */
     public synchronized Map<String, Long> leases() {
         Map<String, Long> left = new TreeMap<>();
+        snowflakes.values().removeIf(Snowflakes::isClosed);
         snowflakes.forEach((name, generator) -> left.put(name, generator.leaseLeft()));
         return left;
     }

@@ -126,6 +126,8 @@ final class ShardidTest {
                     .get("segment:none") == 0, client.held());
             check(client.leases().get("orders") > 50_000, client.leases());
             eventually("it is renewed: " + told, () -> Collections.frequency(told, "snowflake:orders ok") > 1);
+            client.snowflakes("orders").close();
+            check(client.leases().isEmpty(), "a closed generator has no lease to lose");
             fake.answer = r -> "503 {\"status\":\"not ready\",\"message\":\"no store answers\"}";
             check(refused(0, () -> {
                 client.ping();

@@ -11,8 +11,8 @@ import org.springframework.boot.context.properties.bind.*;
  * @param urls the replicas, such as http://ids-1:8080,http://ids-2:8080. Without them the starter does nothing
  * @param token the token that the replicas require, if they do
  * @param timeout how long a call that has no ID at hand waits for one, and the start for a worker ID
- * @param source where IDs come from that name no source, such as segment:orders or snowflake:demo; without it from
- *     the name of shardid.snowflake.name
+ * @param source the source of IDs that name none, such as segment:orders; by default snowflakes of the name in
+ *     shardid.snowflake.name
  * @param snowflake IDs that are made in this process
  * @param instance what this process calls itself when it asks for a worker ID, so that it gets its last one back; the
  *     environment's HOSTNAME without it
