@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Bounds of sequences.
 const (
@@ -85,7 +88,7 @@ type SectionKey struct {
 	Section int
 }
 
-func (k SectionKey) String() string { return fmt.Sprintf("%s_%d", k.Space, k.Section) }
+func (k SectionKey) String() string { return k.Space + "_" + strconv.Itoa(k.Section) }
 
 // SectionState is what a store of sequences tells about a section.
 type SectionState struct {

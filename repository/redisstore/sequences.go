@@ -86,11 +86,12 @@ func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.S
 	calls := make([]call, len(parts))
 	for i, part := range parts {
 		c := call{make([]string, len(part)), []any{q.store.deploymentID(), part[0].Server}}
-		for j, a := range part {
+		for j := range part { // pointers, as an interface of a value is a copy on the heap
+			a := &part[j]
 			c.keys[j] = sectionHash(a.Key)
-			c.args = append(c.args, a.Term, len(a.Asks))
-			for _, k := range a.Asks {
-				c.args = append(c.args, k.Key, k.Count)
+			c.args = append(c.args, &a.Term, len(a.Asks))
+			for k := range a.Asks {
+				c.args = append(c.args, &a.Asks[k].Key, &a.Asks[k].Count)
 			}
 		}
 		calls[i] = c

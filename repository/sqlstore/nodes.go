@@ -60,10 +60,15 @@ func (n *Nodes) Acquire(ctx context.Context, owner model.Owner) (model.Lease, er
 }
 
 // Renew implements worker.Registry: it stores that the row may issue UIDs up to the second in which Reserved lies. A
-// mark is never lowered, and one that stays is not written again. Errors: model.ErrLeaseLost when the row is gone or
-// another start's, *model.StoreError when that is not known.
+// mark is never lowered. One that stays is read, which is all that an instance without callers does, by one statement.
+// Errors: model.ErrLeaseLost when the row is gone or another start's, *model.StoreError when that is not known.
 func (n *Nodes) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
 	token, until := lease.Owner.Token, lease.Reserved/1000
+	row, err := query[nodeRow](n.store.gorm.WithContext(ctx), "read the row",
+		"SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE ID = ?", lease.WorkerID)
+	if err == nil && token != "" && row.Token == token && until <= row.UsedUntil {
+		return lease, nil
+	}
 	return lease, n.store.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
 		row, err := n.store.findNode(tx, "ID = ?", lease.WorkerID)
 		if err == nil && (token == "" || row.Token != token) {
