@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"unicode"
 	"unicode/utf8"
 )
@@ -124,6 +125,16 @@ func CheckText(texts ...string) error {
 		}
 	}
 	return nil
+}
+
+// ParseRange reads a plain decimal in low…high: digits only, no sign, space or exponent. says is what the error begins
+// with, such as "count must be". With an error, which is ErrInvalidArgument, it gives -1.
+func ParseRange[T string | []byte](says string, text T, low, high int) (int, error) {
+	n, err := strconv.ParseUint(string(text), 10, 31)
+	if err != nil || int(n) < low || int(n) > high {
+		return -1, fmt.Errorf("%w: %s a whole number in %d…%d, not %.64q", ErrInvalidArgument, says, low, high, text)
+	}
+	return int(n), nil
 }
 
 // ListConfig is the configuration of one list, a row of id_alloc.

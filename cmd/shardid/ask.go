@@ -18,6 +18,7 @@ import (
 	"shardid/model"
 	"shardid/service/background"
 	"shardid/service/httpapi"
+	"shardid/service/issuer"
 	"shardid/service/monitor"
 
 	"github.com/spf13/cobra"
@@ -233,7 +234,7 @@ func (r *refusedError) Error() string {
 
 // Is says that a request that was refused as wrong is a command that is.
 func (r *refusedError) Is(err error) bool {
-	return err == model.ErrInvalidArgument && r.code == -6
+	return err == model.ErrInvalidArgument && r.code == issuer.CodeInvalid
 }
 
 // inProcess is the way to a handler of this process.
@@ -348,13 +349,13 @@ func statusTable(w io.Writer, s monitor.Status) {
 	ready := map[bool]string{true: "ready", false: "not ready"}
 	fmt.Fprintf(w, "shardid %s is %s, started at %s\t%s\n", s.Version, summary(s), instant(s.StartedAt), s.Message)
 	fmt.Fprintln(w, "\nWHAT\tSTATE\tSINCE\tWHY")
-	for _, name := range monitor.Modes() {
-		m := s.Modes[name]
+	for _, mode := range model.Modes() {
+		m := s.Modes[mode.String()]
 		state := ready[m.Ready]
 		if !m.Enabled {
 			state = "disabled"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, state, instant(m.Since), cmp.Or(m.Error, "-"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mode, state, instant(m.Since), cmp.Or(m.Error, "-"))
 	}
 	for _, store := range s.Stores {
 		state := map[bool]string{true: "ok", false: "fails"}[store.OK]

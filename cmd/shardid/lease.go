@@ -18,6 +18,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/issuer"
 
 	"github.com/spf13/cobra"
 )
@@ -226,7 +227,7 @@ func isFinal(err error) bool {
 // isLost says whether an answer means that a lease is over: it is lost (-14), or its name gone (-2).
 func isLost(err error) bool {
 	r, ok := errors.AsType[*refusedError](err)
-	return ok && (r.code == -14 || r.code == -2)
+	return ok && (r.code == issuer.CodeLeaseLost || r.code == issuer.CodeUnknown)
 }
 
 // run runs the command under the lease, which it renews and gives back. The error has the exit status.

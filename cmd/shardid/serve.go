@@ -152,7 +152,7 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		for _, given := range demo[resource.One] {
 			_, _, err := resource.Add(ctx, admin.Actor{Name: "demo"}, given)
 			// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.
-			if err != nil && issuer.Code(err) != -13 {
+			if err != nil && issuer.Code(err) != issuer.CodeRefused {
 				return err
 			}
 		}

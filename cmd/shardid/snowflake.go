@@ -15,7 +15,6 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
-	"shardid/service/access"
 	"shardid/service/monitor"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
@@ -103,7 +102,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	}
 	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake, a.issuer.Snowflake = m, m.service
-	a.addMode(access.Snowflake, m.keeper.Ready, func(listens net.Addr) {
+	a.addMode(model.ModeSnowflake, m.keeper.Ready, func(listens net.Addr) {
 		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
 	}, m.keeper.Stop)
 	return nil

@@ -12,7 +12,6 @@ import (
 
 	"shardid/client/idgen"
 	"shardid/model"
-	"shardid/service/access"
 	"shardid/service/uid"
 	"shardid/service/worker"
 )
@@ -71,7 +70,7 @@ func (a *App) wireUID() error {
 	})
 	a.issuer.UID = a.uid
 	begin := func(net.Addr) {} // it begins with the first ID
-	a.addMode(access.UID, a.uid.Ready, begin, func(ctx context.Context) error {
+	a.addMode(model.ModeUID, a.uid.Ready, begin, func(ctx context.Context) error {
 		return errors.Join(keeper.Stop(ctx), a.uid.Stop(ctx))
 	})
 	return nil

@@ -151,7 +151,7 @@ func (a *App) wireQueue() (err error) {
 		return err
 	}
 	a.issuer = &issuer.Issuer{Queue: a.queue, Region: region(a.cfg)}
-	a.addMode(access.Queue, a.queueReady, func(net.Addr) { a.queue.Start() }, a.queue.Stop)
+	a.addMode(model.ModeQueue, a.queueReady, func(net.Addr) { a.queue.Start() }, a.queue.Stop)
 	return nil
 }
 
@@ -189,17 +189,17 @@ func openAccess(
 
 // mode is a way of issuing IDs that is enabled, as the counters and the start see it.
 type mode struct {
-	bit   access.Modes
+	model.Mode
 	start func(listens net.Addr)
 }
 
 // addMode adds a mode to those that are started and served, in this order, and stopped in the reverse one.
 func (a *App) addMode(
-	bit access.Modes, ready func() error, start func(net.Addr), stop func(context.Context) error,
+	m model.Mode, ready func() error, start func(net.Addr), stop func(context.Context) error,
 ) {
-	a.modes = append(a.modes, mode{bit, start})
-	a.monitor.AddMode(bit.String(), ready)
-	a.onStop(bit.String(), stop)
+	a.modes = append(a.modes, mode{m, start})
+	a.monitor.AddMode(m.String(), ready)
+	a.onStop(m.String(), stop)
 }
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
@@ -219,11 +219,11 @@ func (a *App) apiOptions() httpapi.Options {
 	if a.segment != nil {
 		o.Segments, o.Tags = a.segment, a.db.FindTags
 	}
-	counted := access.Lease
+	counted := []model.Mode{model.ModeLease}
 	for _, m := range a.modes {
-		counted |= m.bit
+		counted = append(counted, m.Mode)
 	}
-	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted)
+	a.issuer.Traffic = issuer.NewTraffic(a.registry, counted...)
 	return o
 }
 
@@ -280,7 +280,7 @@ func (a *App) wireSegment() {
 		Timeout: a.cfg.Server.RequestTimeout, Runway: s.Runway, Region: region(a.cfg), Registry: a.registry,
 	})
 	a.issuer.Segment = a.segment
-	a.addMode(access.Segment, a.segment.Ready, func(net.Addr) { a.segment.Start() }, a.segment.Stop)
+	a.addMode(model.ModeSegment, a.segment.Ready, func(net.Addr) { a.segment.Start() }, a.segment.Stop)
 }
 
 // errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
@@ -309,7 +309,7 @@ func (a *App) wireSequence() {
 	}
 	a.sequence = sequence.New(o)
 	a.issuer.Sequence = a.sequence
-	a.addMode(access.Sequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() }, a.sequence.Stop)
+	a.addMode(model.ModeSequence, a.sequenceReady, func(net.Addr) { a.sequence.Start() }, a.sequence.Stop)
 }
 
 // admin is the administration over HTTP. It has this replica's modes take changes over,

@@ -9,6 +9,8 @@ import (
 	"os"
 	"regexp"
 
+	"shardid/model"
+
 	"github.com/goccy/go-yaml"
 )
 
@@ -68,7 +70,7 @@ func Parse(name string, data []byte) ([]*Token, error) {
 
 // newToken is the token of an entry, or says what is wrong with that.
 func newToken(e entry) (t *Token, problem string) {
-	t = &Token{entry: e, of: map[Modes][]string{}}
+	t = &Token{entry: e, of: map[model.Mode][]string{}}
 	sum, err := hex.DecodeString(e.SHA256)
 	switch {
 	case !tokenName.MatchString(e.Name):

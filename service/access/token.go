@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,35 +13,6 @@ import (
 
 	"shardid/model"
 )
-
-// Modes are ways to make IDs, as a set.
-type Modes uint8
-
-// The modes.
-const (
-	Queue Modes = 1 << iota
-	Segment
-	Snowflake
-	UID
-	Lease
-	Sequence
-)
-
-// modeNames are the modes as files name them, in the order of their bits.
-func modeNames() []string {
-	return []string{"queue", "segment", "snowflake", "uid", "lease", "sequence"}
-}
-
-// String names the modes of the set.
-func (m Modes) String() string {
-	var names []string
-	for i, name := range modeNames() {
-		if m&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
 
 // prefix lets people, and programs that look for leaked secrets, recognize a token.
 const prefix = "shardid_"
@@ -59,11 +29,11 @@ func Generate() (token, sum string) {
 // everything. Safe for concurrent use; only what is left of its limits changes.
 type Token struct {
 	entry
-	sum      Credential         // of the token, which is known to its bearer alone
-	admin    bool               // the token is for administration
-	of       map[Modes][]string // what it may have of each mode, such as tags; * at the end stands for any end
-	requests *limit             // those of a second; nil: as many as it likes
-	ids      *limit             // likewise
+	sum      Credential              // of the token, which is known to its bearer alone
+	admin    bool                    // the token is for administration
+	of       map[model.Mode][]string // what it may have of each mode, such as tags; * at the end stands for any end
+	requests *limit                  // those of a second; nil: as many as it likes
+	ids      *limit                  // likewise
 }
 
 // entry is a token as a file has it. What may be left out is nil then.
@@ -84,23 +54,23 @@ const grantForms = `write ["queue:1", "segment:orders*", "lease:carts", "sequenc
 // grant adds what an item of the list may stands for; false for one that stands for nothing.
 func (t *Token) grant(item string) bool {
 	mode, what, of := strings.Cut(item, ":")
-	i := slices.Index(modeNames(), mode)
+	m := model.ModeNamed(mode)
 	if mode == "admin" && !of {
 		t.admin = true
 		return true
 	}
-	if i < 0 {
+	if m == 0 {
 		return false
 	}
-	m := Modes(1 << i)
 	t.of[m] = append(t.of[m], what)
-	check := map[Modes]func(string) error{
-		Queue: checkApp, Segment: model.CheckTag, Lease: model.CheckName, Sequence: model.CheckSpace,
+	check := map[model.Mode]func(string) error{
+		model.ModeQueue: checkApp, model.ModeSegment: model.CheckTag, model.ModeLease: model.CheckName,
+		model.ModeSequence: model.CheckSpace,
 	}[m]
 	if check == nil { // there is but one thing of the mode
 		return !of
 	}
-	isBeginning := strings.HasSuffix(what, "*") && (mode != "queue" || what == "*")
+	isBeginning := strings.HasSuffix(what, "*") && (m != model.ModeQueue || what == "*")
 	return isBeginning || check(what) == nil
 }
 
@@ -131,7 +101,7 @@ func (t *Token) Admin() error {
 }
 
 // Mode is nil for a token that may have something of a mode. Errors: model.ErrForbidden.
-func (t *Token) Mode(m Modes) error {
+func (t *Token) Mode(m model.Mode) error {
 	if t == nil || t.of[m] != nil {
 		return nil
 	}
@@ -143,12 +113,12 @@ func (t *Token) App(app int) error {
 	if t == nil {
 		return nil
 	}
-	return t.Of(Queue, strconv.Itoa(app))
+	return t.Of(model.ModeQueue, strconv.Itoa(app))
 }
 
 // Of is nil for a token that may have something of a mode: an app by its digits, a tag, a name of worker IDs or a
 // space of sequences. Errors: model.ErrForbidden.
-func (t *Token) Of(m Modes, what string) error {
+func (t *Token) Of(m model.Mode, what string) error {
 	if t == nil {
 		return nil
 	}
@@ -158,9 +128,9 @@ func (t *Token) Of(m Modes, what string) error {
 			return nil
 		}
 	}
-	return t.forbidden(fmt.Sprintf(map[Modes]string{
-		Queue: "have IDs of app %s", Segment: "have IDs of tag %q",
-		Lease: "lease worker IDs of the name %q", Sequence: "have numbers of the space %q",
+	return t.forbidden(fmt.Sprintf(map[model.Mode]string{
+		model.ModeQueue: "have IDs of app %s", model.ModeSegment: "have IDs of tag %q",
+		model.ModeLease: "lease worker IDs of the name %q", model.ModeSequence: "have numbers of the space %q",
 	}[m], what))
 }
 

@@ -57,11 +57,8 @@ func newAppItem(a model.AppSummary) AppItem {
 func (s *Service) apps() Resource {
 	store := s.opts.Store
 	check := func(key string) error {
-		if n, err := strconv.ParseUint(key, 10, 31); err != nil || n >= model.Apps {
-			return fmt.Errorf("%w: id must be a whole number in 0…%d, not %.64q",
-				model.ErrInvalidArgument, model.Apps-1, key)
-		}
-		return nil
+		_, err := model.ParseRange("id must be", key, 0, model.Apps-1)
+		return err
 	}
 	appID := func(key string) uint8 {
 		n, _ := strconv.ParseUint(key, 10, 8) // it was checked

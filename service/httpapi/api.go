@@ -157,25 +157,25 @@ func routeGet(r gin.IRoutes, path string, handler gin.HandlerFunc) {
 // routeIDs adds the paths of each mode for IDs. HEAD has none: an ID that nobody reads would be lost.
 func (a *API) routeIDs(e *gin.Engine) {
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    a.ids(access.Queue, &ofGet, nil),
-		"/api/segment/get/*key":   a.ids(access.Segment, &ofLeafTag, leafKey),
-		"/api/snowflake/get/*key": a.ids(access.Snowflake, &ofLeaf, leafKey),
-		"/api/uid/get":            a.ids(access.UID, &ofLeaf, nil),
-		"/v1/queue/:appId/ids":    a.ids(access.Queue, &ofV1Queue, nil),
-		"/v1/segment/*tag":        a.ids(access.Segment, &ofV1Segment, v1Tag),
-		"/v1/snowflake/ids":       a.ids(access.Snowflake, &ofV1, nil),
-		"/v1/uid/ids":             a.ids(access.UID, &ofV1, nil),
-		"/v1/sequence/:space/ids": a.ids(access.Sequence, &ofSequence, nil),
+		"/get":                    a.ids(model.ModeQueue, &ofGet, nil),
+		"/api/segment/get/*key":   a.ids(model.ModeSegment, &ofLeafTag, leafKey),
+		"/api/snowflake/get/*key": a.ids(model.ModeSnowflake, &ofLeaf, leafKey),
+		"/api/uid/get":            a.ids(model.ModeUID, &ofLeaf, nil),
+		"/v1/queue/:appId/ids":    a.ids(model.ModeQueue, &ofV1Queue, nil),
+		"/v1/segment/*tag":        a.ids(model.ModeSegment, &ofV1Segment, v1Tag),
+		"/v1/snowflake/ids":       a.ids(model.ModeSnowflake, &ofV1, nil),
+		"/v1/uid/ids":             a.ids(model.ModeUID, &ofV1, nil),
+		"/v1/sequence/:space/ids": a.ids(model.ModeSequence, &ofSequence, nil),
 
-		"/tinyid/id/nextId":              a.timed(access.Segment, a.tinyidIDs(false)),
-		"/tinyid/id/nextIdSimple":        a.timed(access.Segment, a.tinyidIDs(true)),
-		"/tinyid/id/nextSegmentId":       a.timed(access.Segment, a.tinyidRun(false)),
-		"/tinyid/id/nextSegmentIdSimple": a.timed(access.Segment, a.tinyidRun(true)),
+		"/tinyid/id/nextId":              a.timed(model.ModeSegment, a.tinyidIDs(false)),
+		"/tinyid/id/nextIdSimple":        a.timed(model.ModeSegment, a.tinyidIDs(true)),
+		"/tinyid/id/nextSegmentId":       a.timed(model.ModeSegment, a.tinyidRun(false)),
+		"/tinyid/id/nextSegmentIdSimple": a.timed(model.ModeSegment, a.tinyidRun(true)),
 	} {
 		e.GET(path, handler)
 		e.POST(path, handler)
 	}
-	routeGet(e, "/v1/sequence/:space/current", a.ids(access.Sequence, &ofCurrent, nil))
+	routeGet(e, "/v1/sequence/:space/current", a.ids(model.ModeSequence, &ofCurrent, nil))
 }
 
 // ServeHTTP implements http.Handler.

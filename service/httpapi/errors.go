@@ -18,17 +18,17 @@ import (
 
 // Rows of the error table for what only HTTP knows.
 var (
-	rowClosed   = issuer.RowFor(-7, http.StatusForbidden)
-	rowLongURL  = issuer.RowFor(-6, http.StatusRequestURITooLong)
+	rowClosed   = issuer.RowFor(issuer.CodeToken, http.StatusForbidden)
+	rowLongURL  = issuer.RowFor(issuer.CodeInvalid, http.StatusRequestURITooLong)
 	rowNoPath   = issuer.RowFor(issuer.CodeNoRoute, http.StatusNotFound)
 	rowNoMethod = issuer.RowFor(issuer.CodeNoRoute, http.StatusMethodNotAllowed)
 	rowFault    = issuer.RowFor(issuer.CodeInternal, http.StatusInternalServerError)
 	// rowStore: a store could not be read, and nothing about IDs is wrong. So it has the code of what is not there
 	// yet.
-	rowStore = issuer.RowFor(-1, http.StatusServiceUnavailable)
+	rowStore = issuer.RowFor(issuer.CodeNotReady, http.StatusServiceUnavailable)
 	// rowGaveUp: the request ended first. A client that has only closed its sending half still reads the answer, and
 	// must not take it for an ID.
-	rowGaveUp = issuer.RowFor(-4, http.StatusServiceUnavailable)
+	rowGaveUp = issuer.RowFor(issuer.CodeEmpty, http.StatusServiceUnavailable)
 )
 
 const (

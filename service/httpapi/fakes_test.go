@@ -17,7 +17,6 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
-	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/metric"
 	"shardid/service/monitor"
@@ -108,7 +107,7 @@ func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fak
 			Queue: fakes.Queue{Mode: &modes.queue}, Segment: fakes.Segment{Mode: &modes.segment},
 			Snowflake: fakes.Generator{Mode: &modes.snowflake, First: 1169786042799259000},
 			UID:       fakes.Generator{Mode: &modes.uid, First: 3200169789968523265},
-			Sequence:  &fakes.Sequence{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, everyMode)},
+			Sequence:  &fakes.Sequence{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, everyMode...)},
 		Leases: &fakeLeases{}, Monitor: newMonitor(fullState, nil, allModes...),
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
@@ -168,13 +167,13 @@ func fakeTags(_ context.Context, search string, limit int) (found []model.Tag, t
 	return found[:min(len(found), limit)], len(found), nil
 }
 
-const everyMode = access.Queue | access.Segment | access.Snowflake | access.UID | access.Sequence | access.Lease
+var everyMode = append(model.Modes(), model.ModeLease)
 
 // metered has an API count, for metricOf.
 func metered(o *Options) {
 	registry := prometheus.NewRegistry()
 	o.Registry = registry
-	o.Traffic = issuer.NewTraffic(registry, everyMode)
+	o.Traffic = issuer.NewTraffic(registry, everyMode...)
 }
 
 // metricOf is a metric of an API, by metric.Values.

@@ -32,7 +32,7 @@ type asked struct {
 
 // ids issues IDs of a mode as p has it, and counts what it answers. key is what the path says of them beside what p
 // reads, nil for nothing; its error means that there is no such path.
-func (a *API) ids(mode access.Modes, p *protocol, key func(*gin.Context) (string, error)) gin.HandlerFunc {
+func (a *API) ids(mode model.Mode, p *protocol, key func(*gin.Context) (string, error)) gin.HandlerFunc {
 	return a.timed(mode, func(c *gin.Context) {
 		q := asked{Request: issuer.Request{Mode: mode, Count: 1}}
 		var err error
@@ -99,14 +99,14 @@ func (a *API) issue(c *gin.Context, q asked) error {
 		return err
 	}
 	switch q.stride = 1; q.Mode {
-	case access.Queue:
+	case model.ModeQueue:
 		q.stride = model.IndexStride
-	case access.Segment:
+	case model.ModeSegment:
 		if q.form == asRanges {
 			q.shardBits, _ = a.opts.Segment.ShardBits(c.Request.Context(), q.Tag) // it is known since they were issued
 		}
 		q.stride = a.opts.Region.Stride() << q.shardBits
-	case access.Sequence:
+	case model.ModeSequence:
 		q.stride = a.opts.Region.Stride()
 	}
 	b.body = appendIssued(b.body[:0], b.ids, texts, q)
@@ -136,7 +136,7 @@ func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
 	}
 	bits := 0
 	if given[3].given {
-		if bits, err = parseRange("shardBits", given[3].text, 0, idtext.MaxShardBits); err != nil {
+		if bits, err = model.ParseRange("shardBits must be", given[3].text, 0, idtext.MaxShardBits); err != nil {
 			return nil, err
 		}
 	}
@@ -208,7 +208,7 @@ func local(t time.Time, layout string) string { return t.In(time.Local).Format(l
 
 // timed counts what next answers for a mode. The clock is read twice, as cheaply as
 // it can be: its monotonic part only.
-func (a *API) timed(mode access.Modes, next gin.HandlerFunc) gin.HandlerFunc {
+func (a *API) timed(mode model.Mode, next gin.HandlerFunc) gin.HandlerFunc {
 	start := time.Now()
 	return func(c *gin.Context) {
 		began := time.Since(start)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -92,8 +91,8 @@ func (a *API) serveLease(do func(context.Context, leaseRequest) (any, error), kn
 		}
 		return answer, err
 	}
-	return a.timed(access.Lease, func(c *gin.Context) {
-		token, ok := a.admit(c, access.Lease)
+	return a.timed(model.ModeLease, func(c *gin.Context) {
+		token, ok := a.admit(c, model.ModeLease)
 		if !ok {
 			return
 		}
@@ -117,7 +116,7 @@ func (r *leaseRequest) read(c *gin.Context, known []string) error {
 	if r.key.Secret = r.given[0].text; r.key.Secret == "" {
 		return fmt.Errorf("%w: secret is missing: it is in the answer that granted the lease", model.ErrInvalidArgument)
 	}
-	worker, err := parseRange("workerId", c.Param("workerId"), 0, 1<<model.MaxNameWorkerBits-1)
+	worker, err := model.ParseRange("workerId must be", c.Param("workerId"), 0, 1<<model.MaxNameWorkerBits-1)
 	r.key.WorkerID = int64(worker)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
 
@@ -221,7 +222,7 @@ func caller(c *gin.Context) string { return c.GetString(callerKey) }
 
 // admit says who asks for IDs of a mode: nil where tokens are not required. false means
 // that the request has been answered. Without server.require_token it costs a comparison.
-func (a *API) admit(c *gin.Context, m access.Modes) (*access.Token, bool) {
+func (a *API) admit(c *gin.Context, m model.Mode) (*access.Token, bool) {
 	if !a.opts.RequireToken {
 		return nil, true
 	}

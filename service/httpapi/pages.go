@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/access"
 	"shardid/service/admin"
 	"shardid/service/issuer"
 	"shardid/service/segment"
@@ -167,7 +166,7 @@ func readWindow(c *gin.Context) (w window, err error) {
 	w.limit = thingsShown
 	given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
 	if err == nil && given[1].given {
-		w.limit, err = parseRange("limit", given[1].text, 1, mostThings)
+		w.limit, err = model.ParseRange("limit must be", given[1].text, 1, mostThings)
 	}
 	w.search = given[0].text
 	return w, err
@@ -247,7 +246,7 @@ func monitorPage(a *API, name string, list admin.Lister) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		switch {
 		case a.opts.Tags == nil:
-			a.fail(c, issuer.Disabled(access.Segment.String()))
+			a.fail(c, issuer.Disabled(model.ModeSegment.String()))
 			return
 		case wantsJSON(c.Request):
 			program(c)

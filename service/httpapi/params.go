@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"shardid/client/idtext"
 	"shardid/model"
-	"shardid/service/access"
 	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
@@ -89,7 +87,7 @@ var (
 func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 	q, err := readBatch(q, given)
 	if err == nil {
-		q.App, err = parseRange("appId", given[2].text, 0, model.Apps-1)
+		q.App, err = model.ParseRange("appId must be", given[2].text, 0, model.Apps-1)
 	}
 	switch format := given[3]; {
 	case err != nil:
@@ -111,7 +109,7 @@ func readShard(gatePass, shard param) (uint8, error) {
 	case gatePass.given:
 		return 0, fmt.Errorf("%w: send gatePass or shard, not both", model.ErrInvalidArgument)
 	}
-	n, err := parseRange("shard", shard.text, 0, model.Shards-1)
+	n, err := model.ParseRange("shard must be", shard.text, 0, model.Shards-1)
 	return uint8(max(n, 0)), err
 }
 
@@ -177,13 +175,13 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 		q.form = asTexts
 	}
 	q.Texts = q.form == asStrings
-	if q.Mode == access.Queue {
-		if q.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
+	if q.Mode == model.ModeQueue {
+		if q.App, err = model.ParseRange("appId must be", c.Param("appId"), 0, model.Apps-1); err != nil {
 			return q, err
 		}
 		q.Shard, err = readShard(given[4], given[5])
 	}
-	if q.Mode == access.Segment {
+	if q.Mode == model.ModeSegment {
 		q, err = readSharded(q, given[4], given[5])
 	}
 	return q, err
@@ -224,7 +222,7 @@ func parseCount(p param) (int, error) {
 	if !p.given {
 		return 1, nil
 	}
-	return parseRange("count", p.text, 1, model.MaxBatch)
+	return model.ParseRange("count must be", p.text, 1, model.MaxBatch)
 }
 
 // parseFlag reads a flag, false where it is not given.
@@ -274,16 +272,6 @@ func scanQuery(query string, exact bool, known ...string) (values [maxParams]par
 		}
 	}
 	return values, nil
-}
-
-// parseRange reads a plain decimal: digits only, no sign, space or exponent.
-func parseRange(name, value string, low, high int) (int, error) {
-	n, err := strconv.ParseUint(value, 10, 31)
-	if err != nil || int(n) < low || int(n) > high {
-		return -1, fmt.Errorf("%w: %s must be a whole number in %d…%d, not %.64q", model.ErrInvalidArgument, name, low,
-			high, value)
-	}
-	return int(n), nil
 }
 
 // lastSegment is the value of a path that ends in one: what the star of its route stands for, decoded. An encoded

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"net/http/pprof"
 
+	"shardid/model"
+
 	"github.com/gin-gonic/gin"
 )
 
@@ -14,7 +16,7 @@ const longestProfile = 10
 func (a *API) profile(c *gin.Context) {
 	name := c.Param("name")
 	seconds := c.DefaultQuery("seconds", "5")
-	if _, err := parseRange("seconds", seconds, 1, longestProfile); err != nil {
+	if _, err := model.ParseRange("seconds must be", seconds, 1, longestProfile); err != nil {
 		a.fail(c, err)
 		return
 	}

@@ -3,9 +3,10 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
-	"shardid/service/access"
+	"shardid/model"
 	"shardid/service/monitor"
 
 	"github.com/gin-gonic/gin"
@@ -27,11 +28,9 @@ func (a *API) readyzOf(c *gin.Context) {
 		a.writeHealth(c, h.Status != monitor.StatusNotReady, h)
 		return
 	}
-	for _, mode := range []access.Modes{access.Segment, access.Snowflake, access.UID, access.Sequence} {
-		if mode.String() == name {
-			a.fail(c, a.opts.Enabled(mode))
-			return
-		}
+	if mode := model.ModeNamed(name); slices.Contains(model.Modes(), mode) {
+		a.fail(c, a.opts.Enabled(mode))
+		return
 	}
 	a.noRoute(c)
 }

@@ -91,12 +91,12 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 		}
 		c.Set(callerKey, q.token.Name())
 	}
-	q.Request = issuer.Request{Mode: access.Segment, Tag: given[0].text, Count: 1}
+	q.Request = issuer.Request{Mode: model.ModeSegment, Tag: given[0].text, Count: 1}
 	if q.Tag == "" {
 		return q, fmt.Errorf("%w: bizType is missing or empty", model.ErrInvalidArgument)
 	}
 	if text := given[1].text; text != "" {
-		q.Count, err = parseRange("batchSize", text, 1, math.MaxInt32)
+		q.Count, err = model.ParseRange("batchSize must be", text, 1, math.MaxInt32)
 		q.Count = min(q.Count, model.MaxBatch) // the server of tinyid cuts it, too
 	}
 	if err == nil {

@@ -17,11 +17,24 @@ type Row struct {
 	Means, Do    string  // for people: what the code says, and what the client is to do
 }
 
-// Codes of errors that come from no mode.
+// The codes of answers, from -1 on; the table below says what each means.
 const (
-	CodeNoRoute  = -10 // no such path, method or command
-	CodeInternal = -11 // a fault of ours, whose text is not for clients
-	LastCode     = -14 // the lowest there is
+	CodeNotReady = -1 - iota
+	CodeUnknown
+	CodeUnknownShard
+	CodeEmpty
+	CodeLimit
+	CodeInvalid
+	CodeToken
+	CodeUnavailable
+	CodeDisabled
+	CodeNoRoute
+	CodeInternal // its text is not for clients
+	CodeTooMany
+	CodeRefused
+	CodeLeaseLost
+
+	LastCode = CodeLeaseLost // the lowest there is
 )
 
 // Errors that only HTTP has, and that a message wraps.
@@ -34,52 +47,54 @@ var (
 // references. An error may wrap several of those that have a row; the first row here counts. So what the service
 // lacks comes before what the caller did: a store's reason for an empty segment is not the caller's fault.
 var table = []Row{
-	{-1, http.StatusServiceUnavailable, true, []error{model.ErrNotReady},
+	{CodeNotReady, http.StatusServiceUnavailable, true, []error{model.ErrNotReady},
 		"not initialised yet, and the message says what it waits for, or a store cannot be read",
 		"try again, or ask another replica"},
-	{-4, http.StatusServiceUnavailable, true, []error{model.ErrQueueEmpty, model.ErrSegmentEmpty, model.ErrNoNumber},
+	{CodeEmpty, http.StatusServiceUnavailable, true,
+		[]error{model.ErrQueueEmpty, model.ErrSegmentEmpty, model.ErrNoNumber},
 		"no index, segment or number of a sequence could be had within `server.request_timeout`; nothing was issued",
 		"try again; if it lasts, look at the stores; what waits for `shardid confirm` says so"},
-	{-8, http.StatusServiceUnavailable, true, []error{model.ErrClockBack, model.ErrTooEarly, model.ErrTimeExhausted,
-		model.ErrNoLease, model.ErrSaturated, model.ErrRingEmpty, model.ErrLeaseStore, model.ErrNoWorkerID},
+	{CodeUnavailable, http.StatusServiceUnavailable, true, []error{model.ErrClockBack, model.ErrTooEarly,
+		model.ErrTimeExhausted, model.ErrNoLease, model.ErrSaturated, model.ErrRingEmpty, model.ErrLeaseStore,
+		model.ErrNoWorkerID},
 		"snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is " +
 			"empty, or the database that has the leases is unreachable", "try again, another replica first"},
-	{-2, http.StatusNotFound, false,
+	{CodeUnknown, http.StatusNotFound, false,
 		[]error{model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace},
 		"the app, the tag, the name of worker IDs, or the space of sequences is not provisioned",
 		"create it, or correct the request"},
-	{-3, http.StatusNotFound, false, []error{model.ErrUnknownShard},
+	{CodeUnknownShard, http.StatusNotFound, false, []error{model.ErrUnknownShard},
 		"the app is provisioned, this shard of it is not, or its row cannot be used",
 		"add its row to `id_alloc`, or correct it as the message says"},
-	{-5, http.StatusConflict, false, []error{model.ErrLimitReached},
+	{CodeLimit, http.StatusConflict, false, []error{model.ErrLimitReached},
 		"the app reached its `max_limit_id`, or a tag or a space its last number",
 		"raise the limit, or use another app, tag or space"},
-	{-6, http.StatusBadRequest, false, []error{model.ErrInvalidArgument},
+	{CodeInvalid, http.StatusBadRequest, false, []error{model.ErrInvalidArgument},
 		"a parameter is missing, malformed, unknown or given twice", "correct what the message names"},
-	{-6, http.StatusRequestURITooLong, false, nil, "the URL is longer than 8192 bytes",
+	{CodeInvalid, http.StatusRequestURITooLong, false, nil, "the URL is longer than 8192 bytes",
 		"send the parameters in the body of a POST"},
-	{-6, http.StatusUnsupportedMediaType, false, []error{ErrBody}, "the body is neither JSON nor a form",
+	{CodeInvalid, http.StatusUnsupportedMediaType, false, []error{ErrBody}, "the body is neither JSON nor a form",
 		"send one of them, or the parameters in the URL"},
-	{-9, http.StatusNotFound, false, []error{model.ErrModeDisabled},
+	{CodeDisabled, http.StatusNotFound, false, []error{model.ErrModeDisabled},
 		"the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.url`"},
-	{-7, http.StatusUnauthorized, false, []error{model.ErrNoToken}, "the token is missing or unknown",
+	{CodeToken, http.StatusUnauthorized, false, []error{model.ErrNoToken}, "the token is missing or unknown",
 		"send `Authorization: Bearer TOKEN`"},
-	{-7, http.StatusForbidden, false, []error{model.ErrForbidden}, "the token does not allow this; no token for " +
-		"administration is configured; or a page of another site asks",
+	{CodeToken, http.StatusForbidden, false, []error{model.ErrForbidden}, "the token does not allow this; no token " +
+		"for administration is configured; or a page of another site asks",
 		"use a token that allows it, or change what the message names"},
 	{CodeNoRoute, http.StatusNotFound, false, []error{ErrNoPath}, "no such path", "take one of `/openapi.yaml`"},
 	{CodeNoRoute, http.StatusMethodNotAllowed, false, nil, "the path does not take this method",
 		"use one that the header `Allow` names"},
 	{CodeInternal, http.StatusInternalServerError, false, nil, "a fault of shardid",
 		"try again, and report what the log says"},
-	{-12, http.StatusTooManyRequests, true, []error{model.ErrTooMany}, "the token's rate or a quota of IDs is used " +
-		"up, or too many batches of more than 128 IDs are being made or read", "slow down, or ask for fewer"},
+	{CodeTooMany, http.StatusTooManyRequests, true, []error{model.ErrTooMany}, "the token's rate or a quota of IDs " +
+		"is used up, or too many batches of more than 128 IDs are being made or read", "slow down, or ask for fewer"},
 	// On the paths of IDs ErrLayoutChanged is the reason of a -1, -4 or -8.
-	{-13, http.StatusConflict, false, []error{model.ErrExists, model.ErrRefused, model.ErrLayoutChanged},
+	{CodeRefused, http.StatusConflict, false, []error{model.ErrExists, model.ErrRefused, model.ErrLayoutChanged},
 		"administration: the app, tag, name or space exists already, is in use, or the change would let an ID " +
 			"repeat; nothing was done", "do what the message says"},
-	{LastCode, http.StatusConflict, false, []error{model.ErrLeaseLost}, "the lease of a worker ID is lost: it has " +
-		"ended, was released, or has another secret", "issue nothing more, and get a new lease"},
+	{CodeLeaseLost, http.StatusConflict, false, []error{model.ErrLeaseLost}, "the lease of a worker ID is lost: it " +
+		"has ended, was released, or has another secret", "issue nothing more, and get a new lease"},
 }
 
 // Table is the public error table, by code and status.
@@ -117,4 +132,6 @@ func Code(err error) int {
 
 // Failed says whether a code means that this replica could not serve for now; the others
 // are for the caller to change.
-func Failed(code int) bool { return code == -1 || code == -4 || code == -8 || code == CodeInternal }
+func Failed(code int) bool {
+	return code == CodeNotReady || code == CodeEmpty || code == CodeUnavailable || code == CodeInternal
+}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -71,12 +70,12 @@ type Issuer struct {
 	Traffic    *Traffic // told by the front ends; nil: nothing is counted
 
 	lines sync.Once
-	turns [6]chan struct{} // by the mode's bit; see Turn
+	turns [model.ModeLease + 1]chan struct{} // by the mode; see Turn
 }
 
 // Request says which IDs a client asks for.
 type Request struct {
-	Mode     access.Modes   // one of them
+	Mode     model.Mode
 	App      int            // of the queue mode, 0…255
 	Shard    uint8          // of the queue mode, 0…63
 	Tag      string         // of the segment mode
@@ -88,13 +87,13 @@ type Request struct {
 }
 
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
-func (s *Issuer) Enabled(mode access.Modes) error {
-	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||
-		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil ||
-		mode == access.Sequence && s.Sequence != nil {
+func (s *Issuer) Enabled(mode model.Mode) error {
+	if mode == model.ModeQueue && s.Queue != nil || mode == model.ModeSegment && s.Segment != nil ||
+		mode == model.ModeSnowflake && s.Snowflake != nil || mode == model.ModeUID && s.UID != nil ||
+		mode == model.ModeSequence && s.Sequence != nil {
 		return nil
 	}
-	if mode == access.Sequence && s.NoSequence != nil {
+	if mode == model.ModeSequence && s.NoSequence != nil {
 		return s.NoSequence
 	}
 	return Disabled(mode.String())
@@ -111,7 +110,7 @@ func Disabled(mode string) error {
 func (s *Issuer) Issue(
 	ctx context.Context, token *access.Token, r Request, dst []int64,
 ) (ids []int64, texts []string, err error) {
-	if r.Mode == access.Sequence {
+	if r.Mode == model.ModeSequence {
 		dst, err = s.issueSequence(ctx, token, r, dst)
 		return dst, nil, err
 	}
@@ -122,14 +121,14 @@ func (s *Issuer) Issue(
 		return dst, nil, err
 	}
 	switch r.Mode {
-	case access.Segment:
+	case model.ModeSegment:
 		dst, err = s.Segment.Next(ctx, r.Tag, r.ShardKey, r.Count, dst)
 		if err != nil && r.Texts && errors.Is(err, model.ErrPattern) {
 			texts, err = s.Segment.Numbers(ctx, r.Tag, r.Count, nil)
 		}
-	case access.Snowflake:
+	case model.ModeSnowflake:
 		dst, err = s.Snowflake.Next(ctx, r.Count, dst)
-	case access.UID:
+	case model.ModeUID:
 		dst, err = s.UID.Next(ctx, r.Count, dst)
 	default:
 		dst, err = s.Queue.Next(ctx, r.App, r.Shard, r.Count, dst)
@@ -152,9 +151,9 @@ func (s *Issuer) allow(token *access.Token, r Request) error {
 		return err
 	}
 	switch r.Mode {
-	case access.Segment:
-		return cmp.Or(model.CheckTag(r.Tag), token.Of(access.Segment, r.Tag))
-	case access.Queue:
+	case model.ModeSegment:
+		return cmp.Or(model.CheckTag(r.Tag), token.Of(model.ModeSegment, r.Tag))
+	case model.ModeQueue:
 		return token.App(r.App)
 	}
 	return nil
@@ -189,7 +188,7 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 			s.turns[i] = make(chan struct{}, turns)
 		}
 	})
-	turn := s.turns[bits.TrailingZeros8(uint8(r.Mode))]
+	turn := s.turns[r.Mode]
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
@@ -207,5 +206,5 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 // MayLease refuses what can be no name of worker IDs, and a name that the token is not for.
 // Leases are never disabled. Errors: model.ErrForbidden, ErrInvalidArgument.
 func (s *Issuer) MayLease(token *access.Token, name string) error {
-	return cmp.Or(token.Mode(access.Lease), model.CheckName(name), token.Of(access.Lease, name))
+	return cmp.Or(token.Mode(model.ModeLease), model.CheckName(name), token.Of(model.ModeLease, name))
 }

@@ -11,7 +11,6 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
-	"shardid/service/access"
 )
 
 // Large batches of a mode take turns, one that waits too long is refused, and neither small
@@ -19,7 +18,7 @@ import (
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Issuer
-		large := Request{Mode: access.Segment, Count: Large + 1}
+		large := Request{Mode: model.ModeSegment, Count: Large + 1}
 		ends := make([]func(), turns)
 		for i := range ends {
 			var err error
@@ -27,8 +26,8 @@ func TestTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, other := range []Request{{Mode: access.Segment, Count: Large},
-			{Mode: access.Queue, Count: model.MaxBatch}} {
+		for _, other := range []Request{{Mode: model.ModeSegment, Count: Large},
+			{Mode: model.ModeQueue, Count: model.MaxBatch}} {
 			if done, err := s.Turn(t.Context(), other); err != nil {
 				t.Errorf("%+v: %v", other, err)
 			} else {
@@ -73,13 +72,14 @@ func TestQuota(t *testing.T) {
 	}{{"a", 40, nil}, {"a", 61, model.ErrTooMany}, {"numbers", 58, nil}, {"numbers", 3, model.ErrTooMany},
 		{"a", -1, model.ErrInvalidArgument}, {"a", 0, model.ErrInvalidArgument},
 		{"a", model.MaxBatch + 1, model.ErrInvalidArgument}} {
-		r := Request{Mode: access.Segment, Tag: step.tag, Count: step.count, Texts: true}
+		r := Request{Mode: model.ModeSegment, Tag: step.tag, Count: step.count, Texts: true}
 		_, _, err := s.Issue(t.Context(), token, r, nil)
 		check.Is(t, err, step.want, step.count, "of", step.tag)
 	}
 	for _, want := range []error{nil, model.ErrTooMany} {
-		check.Is(t, check.Err(s.IssueRun(t.Context(), token, Request{Mode: access.Segment, Tag: "a"})), want, "a run")
+		_, err := s.IssueRun(t.Context(), token, Request{Mode: model.ModeSegment, Tag: "a"})
+		check.Is(t, err, want, "a run")
 	}
-	_, _, err := s.Issue(t.Context(), token, Request{Mode: access.Segment, Tag: "a", Count: 1}, nil)
+	_, _, err := s.Issue(t.Context(), token, Request{Mode: model.ModeSegment, Tag: "a", Count: 1}, nil)
 	check.Is(t, err, model.ErrTooMany, "after a run")
 }

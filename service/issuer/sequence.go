@@ -12,7 +12,7 @@ import (
 // error. token is nil where none is required; what is asked for counts in its quota. Errors, in
 // each ask: those of the model package that have a code, or the context's.
 func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*model.SequenceAsk) {
-	closed := cmp.Or(token.Mode(access.Sequence), s.Enabled(access.Sequence))
+	closed := cmp.Or(token.Mode(model.ModeSequence), s.Enabled(model.ModeSequence))
 	good := make([]*model.SequenceAsk, 0, len(asks))
 	for _, ask := range asks {
 		ask.Err = cmp.Or(closed, mayAsk(token, ask))
@@ -35,7 +35,7 @@ func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*m
 // mayAsk refuses what cannot be asked for, and a space that the token is not for.
 func mayAsk(token *access.Token, ask *model.SequenceAsk) error {
 	return cmp.Or(checkCount(ask.Count, 0), model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key),
-		token.Of(access.Sequence, ask.Space))
+		token.Of(model.ModeSequence, ask.Space))
 }
 
 // issueSequence is Issue for one key.

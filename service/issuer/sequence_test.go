@@ -47,14 +47,15 @@ func TestAskSequence(t *testing.T) {
 	}
 	check.Equal(t, fmt.Sprint(f.Sizes, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 361 361 369")
 	token = tokenOf(t, "may: ['sequence:chat'], ids_per_second: 8")
-	ids, _, err := s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 8}, nil)
+	r := Request{Mode: model.ModeSequence, Space: "chat", Key: "a", Count: 8}
+	ids, _, err := s.Issue(t.Context(), token, r, nil)
 	check.Must(t, err)
 	check.Equal(t, fmt.Sprint(ids), "[373 377 381 385 389 393 397 401]")
-	if _, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1},
+	if _, _, err = s.Issue(t.Context(), token, Request{Mode: model.ModeSequence, Space: "chat", Key: "a", Count: 1},
 		nil); !errors.Is(err, model.ErrTooMany) {
 		t.Error(err)
 	}
-	ids, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a"}, nil)
+	ids, _, err = s.Issue(t.Context(), token, Request{Mode: model.ModeSequence, Space: "chat", Key: "a"}, nil)
 	check.Must(t, err)
 	check.Equal(t, fmt.Sprint(ids), "[401]", "current")
 

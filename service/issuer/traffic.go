@@ -1,11 +1,10 @@
 package issuer
 
 import (
-	"math/bits"
 	"strconv"
 	"time"
 
-	"shardid/service/access"
+	"shardid/model"
 	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,8 +14,8 @@ import (
 // Traffic counts what each mode has answered over all front ends since the start, but for what
 // a panic ended, and faults of shardid whatever was asked. nil counts nothing. Safe for concurrent use.
 type Traffic struct {
-	modes  [6]*meter          // by the bit of the mode; nil for one that is disabled
-	faults prometheus.Counter // answers with code -11, and panics
+	modes  [model.ModeLease + 1]*meter // by the mode; nil for one that is disabled
+	faults prometheus.Counter          // answers with code -11, and panics
 }
 
 // meter counts for one mode.
@@ -27,8 +26,8 @@ type meter struct {
 	codes   [1 - LastCode]prometheus.Counter // of both, by the code's magnitude
 }
 
-// NewTraffic counts for the modes in the set. The registry exports it; nil for none.
-func NewTraffic(registry prometheus.Registerer, modes access.Modes) *Traffic {
+// NewTraffic counts for some modes. The registry exports it; nil for none.
+func NewTraffic(registry prometheus.Registerer, modes ...model.Mode) *Traffic {
 	took := promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
 		Name: "shardid_request_duration_seconds", Buckets: metric.Buckets(),
 		Help: "How long requests for IDs took, by outcome: ok, refused (4xx, the caller's to change) or failed (5xx).",
@@ -38,29 +37,28 @@ func NewTraffic(registry prometheus.Registerer, modes access.Modes) *Traffic {
 	}, []string{"mode", "code"})
 	t := &Traffic{faults: metric.Counter(registry, "shardid_faults_total",
 		"Requests and commands that met a fault of shardid, code -11: the log tells of them.")}
-	for ; modes != 0; modes &= modes - 1 {
-		bit := bits.TrailingZeros8(uint8(modes))
-		mode := access.Modes(1 << bit).String()
+	for _, mode := range modes {
+		name := mode.String()
 		m := &meter{
-			ok:      took.WithLabelValues(mode, "ok"),
-			refused: took.WithLabelValues(mode, "refused"),
-			failed:  took.WithLabelValues(mode, "failed"),
+			ok:      took.WithLabelValues(name, "ok"),
+			refused: took.WithLabelValues(name, "refused"),
+			failed:  took.WithLabelValues(name, "failed"),
 		}
-		for code := -1; code >= LastCode; code-- { // all at once, so that a first error is a rise
-			m.codes[-code] = codes.WithLabelValues(mode, strconv.Itoa(code))
+		for code := CodeNotReady; code >= LastCode; code-- { // all at once, so that a first error is a rise
+			m.codes[-code] = codes.WithLabelValues(name, strconv.Itoa(code))
 		}
-		t.modes[bit] = m
+		t.modes[mode] = m
 	}
 	return t
 }
 
 // Observe counts a request for IDs of a mode that was answered with a code of the public table, 0 for IDs. It
 // took from when the front end began with it until its answer was composed.
-func (t *Traffic) Observe(mode access.Modes, code int, took time.Duration) {
+func (t *Traffic) Observe(mode model.Mode, code int, took time.Duration) {
 	if t == nil {
 		return
 	}
-	m := t.modes[bits.TrailingZeros8(uint8(mode))]
+	m := t.modes[mode]
 	if m == nil {
 		return
 	}

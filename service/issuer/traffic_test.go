@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/access"
 	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,9 +18,9 @@ func TestTraffic(t *testing.T) {
 	for code := 0; code >= LastCode; code-- {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			traffic := NewTraffic(registry, access.UID|access.Sequence)
-			traffic.Observe(access.UID, code, time.Second)
-			traffic.Observe(access.Queue, code, time.Second)
+			traffic := NewTraffic(registry, model.ModeUID, model.ModeSequence)
+			traffic.Observe(model.ModeUID, code, time.Second)
+			traffic.Observe(model.ModeQueue, code, time.Second)
 			values, err := metric.Values(registry)
 			check.Must(t, err)
 			outcome, refused := "ok", 0.0
@@ -49,8 +49,9 @@ func TestTraffic(t *testing.T) {
 
 // Nothing is counted, and nothing allocated, without need.
 func TestTrafficIsCheap(t *testing.T) {
-	traffic := NewTraffic(nil, access.UID)
-	check.Equal(t, testing.AllocsPerRun(100, func() { traffic.Observe(access.UID, -4, time.Second) }), 0, "allocations")
-	(*Traffic)(nil).Observe(access.UID, 0, time.Second)
+	traffic := NewTraffic(nil, model.ModeUID)
+	observe := func() { traffic.Observe(model.ModeUID, -4, time.Second) }
+	check.Equal(t, testing.AllocsPerRun(100, observe), 0, "allocations")
+	(*Traffic)(nil).Observe(model.ModeUID, 0, time.Second)
 	(*Traffic)(nil).Fault()
 }

@@ -38,18 +38,15 @@ type Chart struct {
 
 const requests = "shardid_request_duration_seconds"
 
-// Modes are the names of all modes, in their usual order. They have the series name.issued, IDs a second, and
-// name.p99Ms, the time that one request in a hundred exceeded.
-func Modes() []string { return []string{"queue", "segment", "snowflake", "uid", "sequence"} }
-
-// rates are the series that are shown per second, by the counters that rise, as metric.Sums names them.
+// rates are the series that are shown per second, by the counters that rise, as metric.Sums names them. Each mode has
+// the series name.issued, IDs a second, and name.p99Ms, the time that one request in a hundred exceeded.
 var rates = sync.OnceValue(func() map[string]string {
 	rates := map[string]string{
 		"refused.caller":  requests + `_count{outcome="refused"}`,
 		"refused.service": requests + `_count{outcome="failed"}`,
 	}
-	for _, mode := range Modes() {
-		rates[mode+".issued"] = "shardid_" + mode + "_issued_total"
+	for _, mode := range model.Modes() {
+		rates[mode.String()+".issued"] = "shardid_" + mode.String() + "_issued_total"
 	}
 	for app := range model.Apps {
 		rates[AppSeries(uint8(app))] = fmt.Sprintf(`shardid_queue_app_issued_total{app="%d"}`, app)
@@ -158,15 +155,15 @@ func (m *Monitor) addReading(r reading) {
 // slowModes are those of which more than half of the latest samples are slow. A sample without a request is
 // not. Callers hold mu.
 func (m *Monitor) slowModes() (slow []string) {
-	for _, mode := range Modes() {
+	for _, mode := range model.Modes() {
 		n := 0
 		for _, s := range m.history[max(0, len(m.history)-slowSamples):] {
-			if s.values[mode+".p99Ms"] > slowAbove {
+			if s.values[mode.String()+".p99Ms"] > slowAbove {
 				n++
 			}
 		}
 		if n > slowSamples/2 {
-			slow = append(slow, mode)
+			slow = append(slow, mode.String())
 		}
 	}
 	return slow
@@ -182,8 +179,8 @@ func (m *Monitor) History() Chart {
 			names = append(names, name)
 		}
 	}
-	for _, mode := range Modes() {
-		names = append(names, mode+".p99Ms")
+	for _, mode := range model.Modes() {
+		names = append(names, mode.String()+".p99Ms")
 	}
 	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]*float64{}}
 	for _, s := range m.history {

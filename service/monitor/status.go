@@ -189,8 +189,8 @@ func (m *Monitor) Status() Status {
 // modeStatus has every mode, the disabled ones too.
 func (m *Monitor) modeStatus() map[string]ModeStatus {
 	all := map[string]ModeStatus{}
-	for _, name := range Modes() {
-		all[name] = ModeStatus{}
+	for _, mode := range model.Modes() {
+		all[mode.String()] = ModeStatus{}
 	}
 	for _, c := range m.lookAtModes() {
 		all[c.Name] = ModeStatus{Enabled: true, Ready: c.OK, Since: c.Since, Error: c.Error}

@@ -16,7 +16,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/access"
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -50,7 +49,7 @@ func full() (*prometheus.Registry, monitor.State) {
 	watch.Report("redis", nil)
 	watch.Report("database", errors.New("away"))
 	watch.Alarms()
-	issuer.NewTraffic(registry, access.Queue)
+	issuer.NewTraffic(registry, model.ModeQueue)
 	httpapi.New(httpapi.Options{Registry: registry})
 	leafs := model.SnowflakeLayout{WorkerBits: model.LeafWorkerBits, SeqBits: model.LeafSeqBits}
 	now := func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/model"
 	"shardid/scripts/fakes"
-	"shardid/service/access"
 	"shardid/service/issuer"
 )
 
@@ -40,7 +40,7 @@ func BenchmarkCommands(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := New(Options{Log: slog.New(slog.DiscardHandler), Issuer: &issuer.Issuer{
-				Snowflake: fakes.Generator{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, access.Snowflake),
+				Snowflake: fakes.Generator{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, model.ModeSnowflake),
 			}})
 			text := strings.Repeat(encode(test.command...), test.times)
 			c := &conn{Conn: &endless{text: text, left: b.N/test.times + 1}, server: s}

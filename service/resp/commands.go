@@ -67,7 +67,7 @@ func (c *conn) handle(words [][]byte) {
 		// rueidis asks for CLUSTER first, and continues without when the error has this word.
 		c.fail(issuer.CodeNoRoute, fmt.Sprintf("there is no command %.64q: INCR, LPOP and RPOP issue IDs", name))
 	case len(args) < known.least || len(args) > known.most:
-		c.fail(-6, "wrong number of arguments for "+string(name))
+		c.fail(issuer.CodeInvalid, "wrong number of arguments for "+string(name))
 	case c.multi != nil && !known.atOnce:
 		c.queue(words)
 		return
@@ -82,7 +82,7 @@ func (c *conn) handle(words [][]byte) {
 
 func (c *conn) incrBy(args [][]byte) { // what redis-py sends for incr
 	if string(args[1]) != "1" {
-		c.fail(-6, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
+		c.fail(issuer.CodeInvalid, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
 		return
 	}
 	c.issue("INCR", args[:1])
@@ -108,7 +108,7 @@ func (c *conn) hello(args [][]byte) {
 		case option == "SETNAME" && len(args) >= 2:
 			args = args[2:]
 		default:
-			c.fail(-6, "HELLO takes a version, AUTH with user and token, and SETNAME with a name")
+			c.fail(issuer.CodeInvalid, "HELLO takes a version, AUTH with user and token, and SETNAME with a name")
 			return
 		}
 	}
@@ -159,7 +159,7 @@ func (c *conn) ping(args [][]byte) {
 
 func (c *conn) selectDB(args [][]byte) {
 	if string(args[0]) != "0" {
-		c.fail(-6, "there is one database: SELECT 0")
+		c.fail(issuer.CodeInvalid, "there is one database: SELECT 0")
 		return
 	}
 	c.simple("OK")

@@ -12,7 +12,6 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
-	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/metric"
 
@@ -161,7 +160,7 @@ func TestCommandsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	_, addr := start(t, &fakes.Mode{}, func(o *Options) {
 		o.Issuer.Sequence = panics{o.Issuer.Sequence}
-		o.Issuer.Traffic = issuer.NewTraffic(registry, access.Snowflake|access.Sequence)
+		o.Issuer.Traffic = issuer.NewTraffic(registry, model.ModeSnowflake, model.ModeSequence)
 	})
 	const commands = "INCR snowflake|LPOP snowflake 10001|INCR sequence:chat:a|INCR sequence:chat:bad|QUIT"
 	exchange(t, addr, encodeAll(commands), 1<<20)

@@ -94,20 +94,10 @@ func (c *conn) request(name string, args [][]byte) (
 		err = fmt.Errorf("%w: INCR answers an integer: send LPOP for an ID in the format %s",
 			model.ErrInvalidArgument, format)
 	case len(args) == 2:
-		r.Count, err = parseCount("count must be", args[1])
+		r.Count, err = model.ParseRange("count must be", args[1], 1, model.MaxBatch)
 	}
 	r.Texts = name != "INCR" && format == idtext.Dec
 	return r, format, token, err
-}
-
-// parseCount reads how many IDs are wanted; 1 where that is no number.
-func parseCount(says string, text []byte) (int, error) {
-	count, err := strconv.ParseUint(string(text), 10, 31)
-	if err != nil || count < 1 || count > model.MaxBatch {
-		return 1, fmt.Errorf("%w: %s a whole number in 1…%d, not %.64q", model.ErrInvalidArgument, says,
-			model.MaxBatch, text)
-	}
-	return int(count), nil
 }
 
 // errNoAuth: the client has not said a token.
@@ -154,21 +144,19 @@ func parseKey(key []byte, r *issuer.Request) error {
 			return fmt.Errorf("%w: %.64q is neither queue:<appId>:<gatePass> nor list:<appId>:<shard> with an appId "+
 				"of 0…%d", model.ErrInvalidArgument, key, model.Apps-1)
 		}
-		r.Mode, r.App = access.Queue, int(id)
+		r.Mode, r.App = model.ModeQueue, int(id)
 		if string(mode) == "queue" {
 			r.Shard, err = idtext.CheckedShardOf(string(shard))
 			return err
 		}
-		n, err := strconv.ParseUint(string(shard), 10, 8)
-		if r.Shard = uint8(n); err != nil || n >= model.Shards {
-			return fmt.Errorf("%w: shard must be a whole number in 0…%d, not %.64q", model.ErrInvalidArgument,
-				model.Shards-1, shard)
-		}
+		n, err := model.ParseRange("shard must be", shard, 0, model.Shards-1)
+		r.Shard = uint8(n)
+		return err
 	case string(mode) == "segment" && more:
-		r.Mode, r.Tag = access.Segment, string(rest)
+		r.Mode, r.Tag = model.ModeSegment, string(rest)
 	case string(mode) == "sharded" && more:
 		end := max(0, bytes.LastIndexByte(rest, ':'))
-		r.Mode, r.Tag = access.Segment, string(rest[:end])
+		r.Mode, r.Tag = model.ModeSegment, string(rest[:end])
 		if end == 0 {
 			return fmt.Errorf("%w: %.64q is not sharded:<tag>:<shard key>", model.ErrInvalidArgument, key)
 		}
@@ -176,11 +164,11 @@ func parseKey(key []byte, r *issuer.Request) error {
 		r.ShardKey, err = model.ReadShardKey(string(rest[end+1:]))
 		return err
 	case string(key) == "snowflake":
-		r.Mode = access.Snowflake
+		r.Mode = model.ModeSnowflake
 	case string(key) == "uid":
-		r.Mode = access.UID
+		r.Mode = model.ModeUID
 	case string(mode) == "sequence":
-		r.Mode = access.Sequence
+		r.Mode = model.ModeSequence
 		return fmt.Errorf("%w: a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, "+
 			"and has no formats", model.ErrInvalidArgument)
 	default:
@@ -196,7 +184,7 @@ func parseKey(key []byte, r *issuer.Request) error {
 func (c *conn) failed(err error) (code int) {
 	switch code = issuer.Code(err); {
 	case c.server.base.Err() != nil && errors.Is(err, c.server.base.Err()):
-		code = -1
+		code = issuer.CodeNotReady
 		c.fail(code, "shutting down: nothing was issued, ask another replica")
 	case code == issuer.CodeInternal:
 		c.server.opts.Issuer.Traffic.Fault()

@@ -1,6 +1,10 @@
 package resp
 
-import "fmt"
+import (
+	"fmt"
+
+	"shardid/service/issuer"
+)
 
 // maxQueued is how many bytes of commands a client may queue after MULTI: all connections may hold as many without
 // asking for anything.
@@ -44,8 +48,8 @@ func (c *conn) queue(words [][]byte) {
 	}
 	if len(t.commands) > maxQueued {
 		*t = transaction{broken: true}
-		c.fail(-6, fmt.Sprintf("after MULTI there may be %d bytes of commands: send fewer, or none of them in a "+
-			"transaction (transaction=False in redis-py), or LPOP with a count", maxQueued))
+		c.fail(issuer.CodeInvalid, fmt.Sprintf("after MULTI there may be %d bytes of commands: send fewer, or none "+
+			"of them in a transaction (transaction=False in redis-py), or LPOP with a count", maxQueued))
 		return
 	}
 	c.simple("QUEUED")

@@ -9,6 +9,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/access"
+	"shardid/service/issuer"
 )
 
 // maxGathered is how many commands for sequences are asked for together.
@@ -81,7 +82,7 @@ func (c *conn) readSequence(ask *model.SequenceAsk, args [][]byte) error {
 		return fmt.Errorf("%w: %.64q is not sequence:<space>:<key>", model.ErrInvalidArgument, args[0])
 	}
 	if len(args) == 2 {
-		count, err := parseCount("INCRBY of a sequence takes", args[1])
+		count, err := model.ParseRange("INCRBY of a sequence takes", args[1], 1, model.MaxBatch)
 		if err != nil {
 			return err
 		}
@@ -117,12 +118,13 @@ func (c *conn) flushSequences() {
 		default: // the last number that was taken
 			*out = appendInteger(*out, ask.Last)
 		}
-		c.server.opts.Issuer.Traffic.Observe(access.Sequence, code, took)
+		c.server.opts.Issuer.Traffic.Observe(model.ModeSequence, code, took)
 	}
 	g.forget()
 }
 
 // get answers GET of what is no sequence: all else is issued once.
 func (c *conn) get([][]byte) {
-	c.fail(-6, "GET says how far a sequence has come, by sequence:<space>:<key>: INCR, LPOP and RPOP issue IDs")
+	c.fail(issuer.CodeInvalid,
+		"GET says how far a sequence has come, by sequence:<space>:<key>: INCR, LPOP and RPOP issue IDs")
 }
