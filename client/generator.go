@@ -21,14 +21,6 @@ var (
 )
 
 const (
-	// tolerance is how far the clock may be behind and still be waited for.
-	tolerance = 5 * time.Millisecond
-	// catchUp is for how long after a millisecond that was used up in time the IDs may lag
-	// behind the clock: who slept too long for the next millisecond loses none.
-	catchUp = 100 * time.Millisecond
-	// starts bounds the random sequence that a new millisecond starts at, so that IDs of a low
-	// rate are not all divisible by a power of 2.
-	starts = 100
 	// A request that failed is repeated after firstRetry, then after pauses that double up to
 	// lastRetry, but not later than a quarter of the time between renewals.
 	firstRetry, lastRetry = time.Second, 10 * time.Second
@@ -51,7 +43,7 @@ type Generator struct {
 	gen    *idgen.Generator // of the layout, which a name keeps
 	client *Client
 	name   string
-	layout layout
+	layout idgen.Layout
 
 	cancel context.CancelFunc // ends the goroutine that renews, which releases the worker ID
 	ended  chan struct{}      // closed when it has
@@ -79,16 +71,12 @@ func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Cloc
 	if err != nil {
 		return nil, err
 	}
-	gen, err := idgen.New(idgen.Options{
-		Unit: time.Millisecond, Epoch: l.Epoch, TimeBits: 63 - l.WorkerBits - l.SeqBits,
-		WorkerBits: l.WorkerBits, SeqBits: l.sequence(), SequenceStart: min(starts, 1<<l.sequence()),
-		Tolerance: tolerance, CatchUp: catchUp, Now: clock,
-	})
+	gen, err := idgen.New(idgen.Snowflakes(l.Layout, clock))
 	if err != nil {
 		return nil, fmt.Errorf("shardid: %w", err)
 	}
 	base, cancel := context.WithCancel(c.base)
-	g := &Generator{gen: gen, client: c, name: name, layout: l.layout, cancel: cancel, ended: make(chan struct{})}
+	g := &Generator{gen: gen, client: c, name: name, layout: l.Layout, cancel: cancel, ended: make(chan struct{})}
 	g.begin(l)
 	if !c.start(func() { g.keep(base, l.renew()) }) {
 		g.release()
@@ -182,7 +170,7 @@ func (g *Generator) take(n int) ([]int64, error) {
 // patience bounds the wait for the next millisecond.
 func (g *Generator) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, g.client.opts.Timeout,
-		fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, 1<<g.layout.sequence()))
+		fmt.Errorf("%w: more are asked for than %d in a millisecond", ErrTimeout, g.layout.Sequences()))
 }
 
 // explain is the error of a caller, for one of gen.
@@ -276,8 +264,8 @@ func (g *Generator) renewLease(ctx context.Context) error {
 		g.loseLease(err)
 	}
 	l, err := g.client.acquire(ctx, g.name)
-	if err == nil && l.layout != g.layout {
-		err = fmt.Errorf("shardid: the name has another layout now, %+v: it is not used", l.layout)
+	if err == nil && l.Layout != g.layout {
+		err = fmt.Errorf("shardid: the name has another layout now, %+v: it is not used", l.Layout)
 	}
 	if err != nil {
 		g.loseLease(err)

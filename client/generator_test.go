@@ -334,9 +334,13 @@ func TestGeneratorTimeout(t *testing.T) {
 	}
 }
 
+func testLayout(workerBits, seqBits, shardBits uint) idgen.Layout {
+	return idgen.Layout{Epoch: testEpoch, WorkerBits: workerBits, SeqBits: seqBits, ShardBits: shardBits}.InMillis()
+}
+
 // With what no shardid answers IDs could repeat, or be negative.
 func TestLeaseIsChecked(t *testing.T) {
-	good := lease{layout: layout{testEpoch, 10, 12, 0}, Name: "orders", Secret: "x", RenewMs: 1, WorkerID: 1023}
+	good := lease{Layout: testLayout(10, 12, 0), Name: "orders", Secret: "x", RenewMs: 1, WorkerID: 1023}
 	if err := good.check("orders"); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/client/idtext"
 )
 
@@ -18,7 +19,7 @@ const maxBits = 24
 // lease is the right to issue IDs with a worker ID of a name: IDs whose time t, in Unix ms, has
 // After < t ≤ Until, whatever the clock of the holder is.
 type lease struct {
-	layout
+	idgen.Layout
 	Name     string `json:"name"`
 	WorkerID int64  `json:"workerId"`
 	Secret   string `json:"secret"`
@@ -28,17 +29,6 @@ type lease struct {
 	RenewMs  int64  `json:"renewMs"`    // wait so long before the next renewal
 }
 
-// layout is that of the IDs of a name.
-type layout struct {
-	Epoch      int64 `json:"epoch,string"` // Unix ms
-	WorkerBits uint  `json:"workerBits"`
-	SeqBits    uint  `json:"seqBits"`
-	ShardBits  uint  `json:"shardBits"` // of SeqBits, the lowest
-}
-
-// sequence is the width of the sequence without the shard bits.
-func (l layout) sequence() uint { return l.SeqBits - l.ShardBits }
-
 func (l lease) renew() time.Duration { return time.Duration(l.RenewMs) * time.Millisecond }
 
 // check refuses what no shardid answers, and with which IDs could repeat or be negative.
@@ -46,7 +36,7 @@ func (l lease) check(name string) error {
 	if l.Name != name || l.Secret == "" || l.RenewMs < 1 || l.Epoch < 0 || l.After < 0 ||
 		l.WorkerBits < 1 || l.WorkerBits > maxBits || l.SeqBits < 1 || l.SeqBits > maxBits-l.WorkerBits ||
 		l.ShardBits >= l.SeqBits || l.ShardBits > idtext.MaxShardBits ||
-		l.WorkerID < 0 || l.WorkerID >= 1<<l.WorkerBits || l.After >= l.Epoch+1<<(63-l.WorkerBits-l.SeqBits) {
+		l.WorkerID < 0 || l.WorkerID >= l.Workers() || l.After > l.MaxTime() {
 		l.Secret = "…"
 		return fmt.Errorf("the lease %+v", l)
 	}
@@ -75,7 +65,7 @@ func (c *Client) renew(ctx context.Context, l lease) (lease, error) {
 		within: min(c.opts.Timeout, l.renew()/2),
 	}
 	next, err := c.askLease(ctx, q, l.Name)
-	if err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret || next.layout != l.layout) {
+	if err == nil && (next.WorkerID != l.WorkerID || next.Secret != l.Secret || next.Layout != l.Layout) {
 		err = fmt.Errorf("shardid: worker ID %d was renewed, and the answer is about %d with another secret or layout"+
 			": it is not used", l.WorkerID, next.WorkerID)
 	}
@@ -89,6 +79,7 @@ func (c *Client) askLease(ctx context.Context, q question, name string) (l lease
 			return errors.New("without a lease")
 		}
 		l = *a.Lease
+		l.Layout = l.InMillis()
 		return l.check(name)
 	})
 	return l, err

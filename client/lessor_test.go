@@ -102,7 +102,7 @@ func (s *lessor) grant() *lease {
 	}
 	now := time.Now().UnixMilli()
 	l := &lease{
-		layout: layout{testEpoch, 24 - max(s.seqBits, 12), s.seqBits, s.shardBits},
+		Layout: testLayout(24-max(s.seqBits, 12), s.seqBits, s.shardBits),
 		Name:   "orders", WorkerID: int64(len(s.all)), Secret: "secret-" + strconv.Itoa(len(s.all)),
 		After: s.after, Until: now + s.hold.Milliseconds(), Now: now, RenewMs: s.renew.Milliseconds(),
 	}

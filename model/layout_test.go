@@ -1,13 +1,13 @@
 package model_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
@@ -35,7 +35,7 @@ func TestComposeAtTheEdges(t *testing.T) {
 // What is never issued, and what is no list, is refused.
 func TestArgumentsThatAreNoIDs(t *testing.T) {
 	d := model.Decoder{
-		Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}, UID: baidu(),
+		Snowflake: model.SnowflakeLayout(1288834974657, 10, 12), UID: baidu(),
 	}
 	for _, id := range []int64{math.MinInt64, -1, 0} {
 		for _, kind := range []string{model.KindQueue, model.KindSnowflake, model.KindUID, "number"} {
@@ -69,57 +69,36 @@ func TestLastIndexWithin(t *testing.T) {
 }
 
 // baidu is the layout of the published example: its epoch is a day in Shanghai.
-func baidu() model.UIDLayout {
+func baidu() idgen.Layout {
 	day := time.Date(2016, time.May, 20, 0, 0, 0, 0, time.FixedZone("Asia/Shanghai", 8*3600))
-	return model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: day}
+	return model.UIDLayout(28, 22, 13, day)
 }
 
-func TestUIDCheck(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*model.UIDLayout)
-		ok     bool
-	}{
-		"Baidu's":         {func(*model.UIDLayout) {}, true},
-		"narrow":          {func(l *model.UIDLayout) { l.TimeBits, l.WorkerBits, l.SeqBits = 61, 1, 1 }, true},
-		"62 bits":         {func(l *model.UIDLayout) { l.TimeBits = 27 }, false},
-		"64 bits":         {func(l *model.UIDLayout) { l.TimeBits = 29 }, false},
-		"no time":         {func(l *model.UIDLayout) { l.TimeBits, l.SeqBits = 0, 41 }, false},
-		"no worker":       {func(l *model.UIDLayout) { l.WorkerBits, l.SeqBits = 0, 35 }, false},
-		"no sequence":     {func(l *model.UIDLayout) { l.TimeBits, l.SeqBits = 41, 0 }, false},
-		"sum that wraps":  {func(l *model.UIDLayout) { l.TimeBits += 1 << 63; l.WorkerBits += 1 << 63 }, false},
-		"no epoch":        {func(l *model.UIDLayout) { l.Epoch = time.Time{} }, false},
-		"epoch in millis": {func(l *model.UIDLayout) { l.Epoch = l.Epoch.Add(time.Millisecond) }, false},
-	} {
-		l := baidu()
-		c.change(&l)
-		if err := l.Check(); c.ok != (err == nil) || !c.ok && !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: Check = %v", name, err)
-		}
-	}
-	// It is recorded in the database, so it may not change.
-	check.Equal(t, baidu().String(), "time_bits=28 worker_bits=22 seq_bits=13 epoch=2016-05-19T16:00:00Z")
+// What is recorded in the database may not change.
+func TestLayoutTexts(t *testing.T) {
+	const epoch = 1288834974657
+	check.Equal(t, model.UIDText(baidu()), "time_bits=28 worker_bits=22 seq_bits=13 epoch=2016-05-19T16:00:00Z")
+	check.Equal(t, model.SnowflakeText(model.SnowflakeLayout(epoch, 10, 12)), "epoch_ms=1288834974657")
+	check.Equal(t, model.SnowflakeText(model.SnowflakeLayout(epoch, 5, 7)),
+		"worker_bits=5 seq_bits=7 epoch_ms=1288834974657")
+	name := model.Name{Layout: model.NameLayout(epoch, 10, 12, 6)}
+	check.Equal(t, name.LayoutText(), "epoch_ms=1288834974657 worker_bits=10 seq_bits=12 shard_bits=6")
 }
 
-// The first and the last ID that a layout allows are positive, and beyond them
-// there is an error.
+// The first and the last ID that a layout allows are positive, and are taken apart into what they are of.
 func TestUIDBounds(t *testing.T) {
 	for _, widths := range [][3]uint{{28, 22, 13}, {61, 1, 1}, {1, 1, 61}, {1, 61, 1}, {32, 18, 13}} {
-		l := model.UIDLayout{TimeBits: widths[0], WorkerBits: widths[1], SeqBits: widths[2], Epoch: baidu().Epoch}
-		first := l.Compose(l.MinSecond(), 0, 0)
-		last := l.Compose(l.MaxSecond(), l.Workers()-1, l.Sequences()-1)
+		l := model.UIDLayout(widths[0], widths[1], widths[2], time.Unix(baidu().Epoch, 0))
+		check.OK(t, l.Check(), widths)
+		first := l.Compose(l.Epoch+1, 0, 0)
+		last := l.Compose(l.MaxTime(), l.Workers()-1, l.Sequences()-1)
 		if first <= 0 || last != math.MaxInt64 {
 			t.Errorf("%v: IDs from %d to %d", widths, first, last)
 		}
 		parts, err := model.Decoder{UID: l}.Decode(model.KindUID, last, 0)
 		check.OK(t, err, widths)
 		check.Equal(t, fmt.Sprint(parts[0], parts[2:]),
-			fmt.Sprintf("{timestamp %d} [{workerId %d} {sequence %d}]", l.MaxSecond(), l.Workers()-1, l.Sequences()-1))
-		for _, second := range []int64{l.MinSecond(), l.MaxSecond()} {
-			check.OK(t, l.CheckSecond(second), widths)
-		}
-		for _, second := range []int64{l.MinSecond() - 1, l.MaxSecond() + 1, 0, math.MaxInt64} {
-			check.Is(t, l.CheckSecond(second), model.ErrTimeExhausted, widths, "CheckSecond", second)
-		}
+			fmt.Sprintf("{timestamp %d} [{workerId %d} {sequence %d}]", l.MaxTime(), l.Workers()-1, l.Sequences()-1))
 	}
 }
 

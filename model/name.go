@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"shardid/client/idgen"
 	"shardid/client/idtext"
 )
 
@@ -35,13 +36,9 @@ const (
 // Name is a space of worker IDs, which holders lease for generators of their own.
 type Name struct {
 	Name string
-	// The layout never changes: a snowflake has the milliseconds since the epoch above the
-	// worker ID above the sequence.
-	EpochMs             int64 // Unix milliseconds
-	WorkerBits, SeqBits uint
-	// ShardBits are the lowest of SeqBits: in place of the sequence they have those of a shard key that the
-	// caller of a generator gives. A worker ID has one holder at a time, so IDs are unique whatever it is.
-	ShardBits uint
+	// Layout is one of NameLayout, and never changes. A worker ID has one holder at a time, so IDs are
+	// unique whatever the shard bits say.
+	idgen.Layout
 	// Hold is how long a holder may continue without shardid, in whole milliseconds, and how
 	// long new leases wait after the database went on from a copy that may lack some.
 	Hold time.Duration
@@ -59,15 +56,14 @@ type NameNote struct {
 	LowMs   int64
 }
 
-// Workers is how many worker IDs the name has: 0…Workers-1.
-func (n Name) Workers() int64 { return 1 << n.WorkerBits }
+// NameLayout is that of a name whose epoch is in Unix ms.
+func NameLayout(epochMs int64, workerBits, seqBits, shardBits uint) idgen.Layout {
+	return idgen.Layout{Epoch: epochMs, WorkerBits: workerBits, SeqBits: seqBits, ShardBits: shardBits}.InMillis()
+}
 
-// MaxMs is the last Unix millisecond that its IDs can carry.
-func (n Name) MaxMs() int64 { return n.EpochMs + 1<<(63-n.WorkerBits-n.SeqBits) - 1 }
-
-// Layout is the layout as it is recorded and shown.
-func (n Name) Layout() string {
-	text := fmt.Sprintf("epoch_ms=%d worker_bits=%d seq_bits=%d", n.EpochMs, n.WorkerBits, n.SeqBits)
+// LayoutText is the layout as it is recorded and shown.
+func (n Name) LayoutText() string {
+	text := fmt.Sprintf("epoch_ms=%d worker_bits=%d seq_bits=%d", n.Epoch, n.WorkerBits, n.SeqBits)
 	if n.ShardBits > 0 {
 		text += fmt.Sprintf(" shard_bits=%d", n.ShardBits)
 	}
@@ -88,13 +84,12 @@ func (n Name) Validate(now time.Time) error {
 	case n.ShardBits >= n.SeqBits || n.ShardBits > idtext.MaxShardBits:
 		return fmt.Errorf("%w: give fewer shard bits than the %d of the sequence, of which they are a part, and at "+
 			"most %d, not %d", ErrInvalidArgument, n.SeqBits, idtext.MaxShardBits, n.ShardBits)
-	case n.EpochMs < 0 || n.EpochMs > now.UnixMilli():
-		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.EpochMs)
-	case n.MaxMs() < now.UnixMilli():
+	case n.Epoch < 0 || n.Epoch > now.UnixMilli():
+		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.Epoch)
+	case n.MaxTime() < now.UnixMilli():
 		return fmt.Errorf("%w: with the epoch %d and %d bits of milliseconds IDs ended at %s: choose a later epoch, "+
 			"or fewer worker or sequence bits",
-			ErrInvalidArgument, n.EpochMs, 63-n.WorkerBits-n.SeqBits,
-			time.UnixMilli(n.MaxMs()).UTC().Format(time.RFC3339))
+			ErrInvalidArgument, n.Epoch, n.TimeBits, n.Time(n.MaxTime()).Format(time.RFC3339))
 	}
 	return CheckHold(n.Hold)
 }

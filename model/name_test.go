@@ -10,7 +10,7 @@ import (
 
 func TestNameValidate(t *testing.T) {
 	now := time.UnixMilli(1_790_000_000_000)
-	good := model.Name{Name: "orders-1.x_Y", EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12, Hold: time.Minute}
+	good := model.Name{Name: "orders-1.x_Y", Layout: model.NameLayout(1288834974657, 10, 12, 0), Hold: time.Minute}
 	check.OK(t, good.Validate(now))
 	for what, edit := range map[string]func(*model.Name){
 		"no name":                func(n *model.Name) { n.Name = "" },
@@ -20,9 +20,9 @@ func TestNameValidate(t *testing.T) {
 		"no worker bits":         func(n *model.Name) { n.WorkerBits = 0 },
 		"no sequence":            func(n *model.Name) { n.SeqBits = 0 },
 		"more than 63 bits":      func(n *model.Name) { n.WorkerBits, n.SeqBits = 22, 22 },
-		"a future epoch":         func(n *model.Name) { n.EpochMs = now.UnixMilli() + 1 },
-		"an epoch before 1970":   func(n *model.Name) { n.EpochMs = -1 },
-		"a time that has ended":  func(n *model.Name) { n.EpochMs, n.WorkerBits = 0, 12 },
+		"a future epoch":         func(n *model.Name) { n.Epoch = now.UnixMilli() + 1 },
+		"an epoch before 1970":   func(n *model.Name) { n.Epoch = -1 },
+		"a time that has ended":  func(n *model.Name) { n.Layout = model.NameLayout(0, 12, 12, 0) },
 		"a hold that is short":   func(n *model.Name) { n.Hold = model.MinHold - 1 },
 		"a hold that is long":    func(n *model.Name) { n.Hold = model.MaxHold + time.Millisecond },
 		"a hold of microseconds": func(n *model.Name) { n.Hold += time.Microsecond },
@@ -31,7 +31,7 @@ func TestNameValidate(t *testing.T) {
 		edit(&bad)
 		check.Is(t, bad.Validate(now), model.ErrInvalidArgument, what)
 	}
-	sonyflake := model.Name{Name: "s", EpochMs: 1409529600000, WorkerBits: 16, SeqBits: 8, Hold: time.Minute}
+	sonyflake := model.Name{Name: "s", Layout: model.NameLayout(1409529600000, 16, 8, 0), Hold: time.Minute}
 	check.OK(t, sonyflake.Validate(now))
 	check.OK(t, model.CheckInstance("pod-7 张"))
 	for _, text := range []string{"a\nb", "a\u202eb", "a\u0085b", "\xff"} {

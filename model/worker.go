@@ -3,8 +3,8 @@ package model
 import "time"
 
 // SnowflakeWorkers is the most worker IDs that a registry gives out, 0…1023. With fewer
-// worker bits there are fewer, see SnowflakeLayout.
-const SnowflakeWorkers = 1 << maxWorkerBits
+// worker bits there are fewer, as the configuration says.
+const SnowflakeWorkers = 1024
 
 // Owner is an instance as the registries of worker IDs know it.
 type Owner struct {
@@ -29,7 +29,7 @@ type Owner struct {
 // with one that is not below the Reserved it stored last. So each ID time of a
 // worker belongs to one lease.
 type Lease struct {
-	WorkerID int // 0…1023, and below SnowflakeLayout.Workers
+	WorkerID int // 0…1023, and below idgen.Layout.Workers
 	Owner    Owner
 	// Registry is the identity of the registry that gave the lease: its mode, what it
 	// is called, and an ID that it made at random and keeps. Only leases of one

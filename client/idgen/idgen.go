@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,13 +61,7 @@ func SystemClock() Clock {
 
 // Options of a Generator.
 type Options struct {
-	// Unit of the time in an ID, required: a millisecond for snowflakes, a second for UIDs. It divides a second.
-	Unit time.Duration
-	// Epoch is where the time begins, in units since 1970-01-01 UTC.
-	Epoch int64
-	// TimeBits, WorkerBits and SeqBits are the widths of the parts, from the highest bit on: at least 1
-	// each, and 63 together at most.
-	TimeBits, WorkerBits, SeqBits uint
+	Layout // required
 	// SequenceStart bounds the random sequence that a new unit starts at: 0…SequenceStart-1, so that IDs
 	// of a low rate are not all even. 0 and 1 start at 0.
 	SequenceStart int
@@ -80,6 +73,13 @@ type Options struct {
 	Now Clock
 }
 
+// Snowflakes are the options of a generator that starts and waits as Leaf does, on a clock; nil means SystemClock. It
+// may lag for 100 ms, the period after which a container that used up its share of the CPU continues.
+func Snowflakes(l Layout, now Clock) Options {
+	return Options{Layout: l, SequenceStart: int(min(100, l.Sequences()/8)), Tolerance: 5 * time.Millisecond,
+		CatchUp: 100 * time.Millisecond, Now: now}
+}
+
 // Generator makes IDs. It is safe for concurrent use, and Take is lock-free.
 //
 // IDs rise, and the time in one is never ahead of the clock. Mostly it is the clock's; only a saturated
@@ -89,7 +89,8 @@ type Options struct {
 // IDs no unit is used up in time any more, and CatchUp after the last that was, the lag is 0.
 type Generator struct {
 	opts    Options
-	mask    int64 // of the sequence in a number
+	bits    uint  // of the sequence in a number
+	mask    int64 // of them
 	maxTime int64 // the last time, in units since the epoch
 	catchUp int64 // CatchUp in units
 	unit    int64 // Unit in nanoseconds
@@ -120,17 +121,15 @@ const closed = -1
 
 // New makes a generator that refuses until Begin and Extend. The error is that of widths beyond their ranges.
 func New(opts Options) (*Generator, error) {
-	widths := []uint{opts.TimeBits, opts.WorkerBits, opts.SeqBits}
-	if slices.Min(widths) < 1 || slices.Max(widths) > 61 || widths[0]+widths[1]+widths[2] > 63 {
-		return nil, fmt.Errorf("IDs of %d bits of time, %d of the worker ID and %d of the sequence",
-			opts.TimeBits, opts.WorkerBits, opts.SeqBits)
+	if err := opts.Check(); err != nil {
+		return nil, err
 	}
 	if opts.Now == nil {
 		opts.Now = SystemClock()
 	}
 	g := &Generator{
-		opts: opts, mask: 1<<opts.SeqBits - 1, maxTime: 1<<opts.TimeBits - 1, catchUp: int64(opts.CatchUp / opts.Unit),
-		unit: int64(opts.Unit), epochNs: opts.Epoch * int64(opts.Unit),
+		opts: opts, bits: opts.SeqBits - opts.ShardBits, mask: opts.Sequences() - 1, maxTime: 1<<opts.TimeBits - 1,
+		catchUp: int64(opts.CatchUp / opts.Unit), unit: int64(opts.Unit), epochNs: opts.Epoch * int64(opts.Unit),
 	}
 	g.End(fmt.Errorf("%w: none has been acquired yet", ErrNoLease))
 	return g, nil
@@ -140,11 +139,11 @@ func New(opts Options) (*Generator, error) {
 // Nothing is issued before Extend, and nothing at all with a worker ID that the layout has no room for:
 // its IDs would be those of others.
 func (g *Generator) Begin(worker int, after int64) {
-	if workers := int64(1) << g.opts.WorkerBits; worker < 0 || int64(worker) >= workers {
+	if workers := g.opts.Workers(); worker < 0 || int64(worker) >= workers {
 		g.End(fmt.Errorf("%w: worker ID %d is not 0…%d", ErrNoLease, worker, workers-1))
 		return
 	}
-	g.replaceTerm(&term{worker: int64(worker) << g.opts.SeqBits}, after)
+	g.replaceTerm(&term{worker: int64(worker) << g.bits}, after)
 }
 
 // Extend lets the term issue IDs of times up to until, in units since 1970, as long as the monotonic
@@ -166,13 +165,13 @@ func (g *Generator) replaceTerm(t *term, after int64) {
 	defer g.terms.Unlock()
 	if old := g.term.Load(); old != nil && old.ended == nil {
 		if number := old.number.Swap(closed); number != old.start {
-			g.last.Store((number-1)>>g.opts.SeqBits + g.opts.Epoch)
+			g.last.Store((number-1)>>g.bits + g.opts.Epoch)
 		}
 	}
 	t.start = closed
 	if t.ended == nil {
 		used := min(max(after, g.last.Load(), g.opts.Epoch-1)-g.opts.Epoch, g.maxTime)
-		t.start = (used + 1) << g.opts.SeqBits
+		t.start = (used + 1) << g.bits
 	}
 	t.number.Store(t.start)
 	t.until.Store(-1)
@@ -185,7 +184,7 @@ func (g *Generator) LastIssued() int64 {
 	defer g.terms.Unlock()
 	t := g.term.Load()
 	if number := t.number.Load(); number != t.start {
-		return (number-1)>>g.opts.SeqBits + g.opts.Epoch
+		return (number-1)>>g.bits + g.opts.Epoch
 	}
 	return g.last.Load()
 }
@@ -206,7 +205,7 @@ func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err e
 		// division here: it is the hot path.
 		number := t.number.Load()
 		wall, mono := g.opts.Now()
-		at := number >> (g.opts.SeqBits & 63)
+		at := number >> (g.bits & 63)
 		past := wall - g.epochNs - at*g.unit
 		if int64(n) > g.mask-number&g.mask || past < 0 || past >= g.unit && wall >= t.lag.Load() ||
 			at > t.until.Load() || int64(mono) >= t.trust.Load() {
@@ -259,7 +258,7 @@ func (g *Generator) Ready() error {
 
 // takeAnew is Take for all that is not to continue where the last call ended. With an n of 0 it changes nothing.
 func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration, err error) {
-	bits := g.opts.SeqBits
+	bits := g.bits
 	for {
 		t := g.term.Load()
 		if t.ended != nil {
@@ -340,11 +339,7 @@ func (g *Generator) startSequence(n int64) int64 {
 }
 
 // timeOf is when a time since the epoch begins.
-func (g *Generator) timeOf(at int64) time.Time {
-	at += g.opts.Epoch
-	second := int64(time.Second / g.opts.Unit)
-	return time.Unix(at/second, at%second*g.unit)
-}
+func (g *Generator) timeOf(at int64) time.Time { return g.opts.Time(at + g.opts.Epoch) }
 
 // waitFor is how long the wall clock takes to a time since the epoch.
 func (g *Generator) waitFor(at, wall int64) time.Duration {
@@ -378,5 +373,5 @@ func (r *RefusalError) Error() string { return r.Reason.Error() + ": " + r.why }
 
 // format writes a time since the epoch.
 func (g *Generator) format(at int64) string {
-	return g.timeOf(at).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return g.timeOf(at).Format("2006-01-02T15:04:05.000Z07:00")
 }

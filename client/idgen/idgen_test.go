@@ -27,7 +27,7 @@ func (h *hand) set(ms int64)                { h.wall.Store(ms * int64(time.Milli
 // leaf are the options of Leaf's snowflakes, with a clock.
 func leaf(now Clock) Options {
 	return Options{
-		Unit: time.Millisecond, Epoch: leafEpoch, TimeBits: 41, WorkerBits: 10, SeqBits: 12,
+		Layout:    Layout{Epoch: leafEpoch, WorkerBits: 10, SeqBits: 12}.InMillis(),
 		Tolerance: 5 * time.Millisecond, CatchUp: 100 * time.Millisecond, Now: now,
 	}
 }
@@ -93,8 +93,8 @@ func TestLayouts(t *testing.T) {
 		t.Run(fmt.Sprint(widths), func(t *testing.T) {
 			h := &hand{}
 			o := Options{
-				Unit: time.Millisecond, Epoch: someday - 1000,
-				TimeBits: widths[0], WorkerBits: widths[1], SeqBits: widths[2],
+				Layout: Layout{Unit: time.Millisecond, Epoch: someday - 1000,
+					TimeBits: widths[0], WorkerBits: widths[1], SeqBits: widths[2]},
 				SequenceStart: 2, CatchUp: 100 * time.Millisecond, Now: h.now,
 			}
 			workers, sequences := 1<<widths[1], 1<<widths[2]

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
 	"shardid/service/issuer"
@@ -102,17 +103,14 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
 
 // leased is a lease, as a server answers it. Times are Unix ms.
 type leased struct {
-	Name       string `json:"name"`
-	WorkerID   int64  `json:"workerId"`
-	Secret     string `json:"secret"`
-	Epoch      int64  `json:"epoch,string"`
-	WorkerBits uint   `json:"workerBits"`
-	SeqBits    uint   `json:"seqBits"`
-	ShardBits  uint   `json:"shardBits"`    // of SeqBits
-	After      int64  `json:"after,string"` // IDs have a later time,
-	Until      int64  `json:"until,string"` // and this one at most
-	Now        int64  `json:"now,string"`   // by the database's clock
-	RenewMs    int64  `json:"renewMs"`      // between two renewals, a third of what a lease lasts
+	Name     string `json:"name"`
+	WorkerID int64  `json:"workerId"`
+	Secret   string `json:"secret"`
+	idgen.Layout
+	After   int64 `json:"after,string"` // IDs have a later time,
+	Until   int64 `json:"until,string"` // and this one at most
+	Now     int64 `json:"now,string"`   // by the database's clock
+	RenewMs int64 `json:"renewMs"`      // between two renewals, a third of what a lease lasts
 }
 
 func (l leased) pause() time.Duration { return time.Duration(l.RenewMs) * time.Millisecond }

@@ -34,14 +34,14 @@ type snowflakeMode struct {
 const registryLease = 10 * time.Second
 
 // snowflakeLayout is the layout of the configuration.
-func snowflakeLayout(cfg Config) model.SnowflakeLayout {
+func snowflakeLayout(cfg Config) idgen.Layout {
 	s := cfg.Snowflake
-	return model.SnowflakeLayout{EpochMs: s.EpochMS, WorkerBits: uint(s.WorkerBits), SeqBits: uint(s.SeqBits)}
+	return model.SnowflakeLayout(s.EpochMS, uint(s.WorkerBits), uint(s.SeqBits))
 }
 
 // registryLayout has the worker IDs that the registry gives out, from 0 on; IDs have them within
 // those of the region.
-func registryLayout(cfg Config) model.SnowflakeLayout {
+func registryLayout(cfg Config) idgen.Layout {
 	l := snowflakeLayout(cfg)
 	l.WorkerBits -= region(cfg).Bits
 	return l
@@ -57,7 +57,8 @@ func (r regional) Begin(workerID int, after int64) { r.Generator.Begin(r.from+wo
 
 // workersOptions are those of the snowflake mode's worker IDs in the database.
 func workersOptions(cfg Config) sqlstore.WorkersOptions {
-	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: registryLayout(cfg).Workers()}
+	workers := int(registryLayout(cfg).Workers())
+	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: workers}
 }
 
 // openZooKeeper prepares the ensemble when worker IDs come from it and the snowflake mode is on; nil and no probe
@@ -70,7 +71,7 @@ func (a *App) openZooKeeper() (*zkstore.Store, []monitor.Probe, error) {
 	store, err := zkstore.New(zkstore.Options{
 		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: s.Name,
 		SessionTimeout: registryLease, ReclaimMargin: s.MaxClockOffset,
-		Workers: registryLayout(a.cfg).Workers(), Log: a.log, Observe: a.stores.Observe,
+		Workers: int(registryLayout(a.cfg).Workers()), Log: a.log, Observe: a.stores.Observe,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +90,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	now := idgen.SystemClock() // one for both, as they compare its readings
 	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
-	m.generator, err = snowflake.NewGenerator(layout, now)
+	m.generator, err = idgen.New(idgen.Snowflakes(layout, now))
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 		if err != nil {
 			return nil, err
 		}
-		ordinal := workerfile.Ordinal(host, layout.Workers())
+		ordinal := workerfile.Ordinal(host, int(layout.Workers()))
 		opts.Registry = ordinal
 		open = ordinal.Open
 	case workerfile.ModeLocal:

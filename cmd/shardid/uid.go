@@ -76,13 +76,11 @@ func (a *App) wireUID() error {
 	return nil
 }
 
-func uidLayout(cfg Config) model.UIDLayout {
+func uidLayout(cfg Config) idgen.Layout {
 	c := cfg.UID
-	return model.UIDLayout{
-		TimeBits: uint(c.TimeBits), WorkerBits: uint(c.WorkerBits), SeqBits: uint(c.SeqBits), Epoch: c.Epoch,
-	}
+	return model.UIDLayout(uint(c.TimeBits), uint(c.WorkerBits), uint(c.SeqBits), c.Epoch)
 }
 
 func uidRecord(cfg Config) model.LayoutRecord {
-	return model.LayoutRecord{Kind: model.KindUID, Layout: uidLayout(cfg).String() + region(cfg).Suffix()}
+	return model.LayoutRecord{Kind: model.KindUID, Layout: model.UIDText(uidLayout(cfg)) + region(cfg).Suffix()}
 }

@@ -339,7 +339,8 @@ const layoutTimeout = 3 * time.Second
 
 // snowflakeRecord is what the database remembers of snowflake IDs.
 func snowflakeRecord(cfg Config) model.LayoutRecord {
-	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: snowflakeLayout(cfg).String() + region(cfg).Suffix()}
+	text := model.SnowflakeText(snowflakeLayout(cfg)) + region(cfg).Suffix()
+	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: text}
 }
 
 // checkLayouts refuses a start whose IDs could equal ones that were issued with

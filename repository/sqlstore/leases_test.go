@@ -16,7 +16,7 @@ import (
 const holdMs = 60_000 // of the names of the tests, ms
 
 func aName(name string) model.Name {
-	return model.Name{Name: name, EpochMs: 1288834974657, WorkerBits: 1, SeqBits: 12, Hold: holdMs * time.Millisecond}
+	return model.Name{Name: name, Layout: model.NameLayout(1288834974657, 1, 12, 0), Hold: holdMs * time.Millisecond}
 }
 
 func leased(t *testing.T, s *Store, name, instance string) model.NameLease {
@@ -50,7 +50,7 @@ func TestLeases(t *testing.T) {
 
 		a := leased(t, s, "orders", "a")
 		if a.WorkerID != 0 || a.After != a.Now-holdMs || a.Until != a.Now+holdMs || a.Secret == "" ||
-			a.Instance != "a" || a.Name.Layout() != aName("").Layout() {
+			a.Instance != "a" || a.Name.Layout != aName("").Layout {
 			t.Errorf("%+v", a)
 		}
 		b := leased(t, s, "orders", "b")

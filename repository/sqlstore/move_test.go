@@ -34,7 +34,7 @@ func used(t *testing.T) *Store {
 	}
 	check.Must(t, check.Err(s.DeleteTag(ctx, "gone")))
 	for _, name := range []string{"carts", "gone"} {
-		named := model.Name{Name: name, EpochMs: 1, WorkerBits: 4, SeqBits: 12, Hold: model.MinHold}
+		named := model.Name{Name: name, Layout: model.NameLayout(1, 4, 12, 0), Hold: model.MinHold}
 		check.Must(t, check.Err(s.CreateName(ctx, named)))
 	}
 	check.Must(t, check.Err(s.GrantLease(ctx, "carts", "pod-1")))

@@ -30,8 +30,8 @@ func (nameRow) TableName() string { return nameTable }
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
 	return model.Name{
-		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits & 0xff,
-		ShardBits: r.SeqBits >> 8, Hold: time.Duration(r.HoldMs) * ms,
+		Name: r.Name, Layout: model.NameLayout(r.EpochMs, r.WorkerBits, r.SeqBits&0xff, r.SeqBits>>8),
+		Hold: time.Duration(r.HoldMs) * ms,
 		Note: model.NameNote{
 			WasHold: time.Duration(r.WasHoldMs) * ms, SetMs: r.SetAt,
 			LowHold: time.Duration(r.LowHoldMs) * ms, LowMs: r.LowUntil,
@@ -93,17 +93,17 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			old := rows[0].name()
 			switch {
 			case rows[0].DeletedAt == 0:
-				return n, fmt.Errorf("%w: %q, with %s", model.ErrExists, n.Name, old.Layout())
-			case old.Layout() != n.Layout():
+				return n, fmt.Errorf("%w: %q, with %s", model.ErrExists, n.Name, old.LayoutText())
+			case old.LayoutText() != n.LayoutText():
 				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
 					"them: add it with that one, or choose another name",
-					model.ErrRefused, n.Name, old.Layout())
+					model.ErrRefused, n.Name, old.LayoutText())
 			}
 			n = old.WithHold(n.Hold, at.Now)
 			return n, storeName(tx, n, 0)
 		}
 		n.Note = model.NameNote{}
-		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.EpochMs, WorkerBits: n.WorkerBits,
+		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.Epoch, WorkerBits: n.WorkerBits,
 			SeqBits: n.SeqBits | n.ShardBits<<8, HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
 		if isDuplicate(err) { // another operator was faster
 			err = fmt.Errorf("%w: %q", model.ErrExists, n.Name)

@@ -38,8 +38,8 @@ func addAll(t *testing.T, s *Store) {
 	t.Helper()
 	provision(t, s, app(7))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 10})))
-	check.Must(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "gophers", EpochMs: 1, WorkerBits: 4,
-		SeqBits: 12, Hold: 10 * time.Second})))
+	gophers := model.Name{Name: "gophers", Layout: model.NameLayout(1, 4, 12, 0), Hold: 10 * time.Second}
+	check.Must(t, check.Err(s.CreateName(t.Context(), gophers)))
 	check.Must(t, check.Err(s.CreateSpace(t.Context(), model.Space{Name: "chat", Sections: 1, Step: 1})))
 }
 
@@ -140,7 +140,7 @@ func TestRegionLeases(t *testing.T) {
 			check.Equal(t, lease.WorkerID, want, "worker ID")
 		}
 		check.Is(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), model.ErrNoWorkerID, "a fifth")
-		check.Is(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "few", EpochMs: 1, WorkerBits: 1, SeqBits: 12,
+		check.Is(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "few", Layout: model.NameLayout(1, 1, 12, 0),
 			Hold: 10 * time.Second})), model.ErrInvalidArgument, "too few bits")
 		check.Is(t, check.Err(s.CreateApp(t.Context(),
 			model.App{ID: 8, Name: "limited", Step: 1, Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitReject}})),

@@ -18,7 +18,6 @@ import (
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/scripts/check"
-	"shardid/service/snowflake"
 	"shardid/service/worker"
 )
 
@@ -314,7 +313,7 @@ func TestManyStartAtOnce(t *testing.T) {
 		}
 		own := s
 		now := idgen.SystemClock()
-		generator, err := snowflake.NewGenerator(model.SnowflakeLayout{WorkerBits: 10, SeqBits: 12}, now)
+		generator, err := idgen.New(idgen.Snowflakes(model.SnowflakeLayout(0, 10, 12), now))
 		check.Must(t, err)
 		keepers[n] = worker.New(worker.Options{
 			Condition: worker.Condition, Mode: "mysql", Registry: own.Workers(WorkersOptions{}), Generator: generator,

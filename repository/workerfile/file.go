@@ -32,6 +32,7 @@ import (
 	"sync"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 )
 
@@ -51,7 +52,7 @@ type Options struct {
 	// Address is the instance's ip:port.
 	Registry string
 	Address  string
-	Layout   model.SnowflakeLayout
+	Layout   idgen.Layout
 }
 
 // File is the worker file of this process. Safe for concurrent use.
@@ -143,7 +144,7 @@ func parseRecord(text []byte) (record, error) {
 		return r, nil
 	case layout.Check() != nil:
 		return r, layout.Check()
-	case r.WorkerID < 0 || r.WorkerID >= layout.Workers():
+	case r.WorkerID < 0 || int64(r.WorkerID) >= layout.Workers():
 		return r, fmt.Errorf("worker ID %d is not 0…%d", r.WorkerID, layout.Workers()-1)
 	case min(r.ReservedUntil, r.ExpiresAt, r.EpochMs) < 0:
 		return r, errors.New("a time is negative")
@@ -160,11 +161,11 @@ func (r record) text() []byte {
 }
 
 // layout is that of the IDs of the lease.
-func (r record) layout() model.SnowflakeLayout {
+func (r record) layout() idgen.Layout {
 	if r.WorkerBits == 0 && r.SeqBits == 0 {
 		r.WorkerBits, r.SeqBits = model.LeafWorkerBits, model.LeafSeqBits
 	}
-	return model.SnowflakeLayout{EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits}
+	return model.SnowflakeLayout(r.EpochMs, r.WorkerBits, r.SeqBits)
 }
 
 // save writes the record durably. It runs under mu, or before others know the file.
@@ -217,9 +218,9 @@ func (f *File) Store(lease model.Lease) error {
 		Version: version, Identity: f.held.Identity,
 		Registry: cmp.Or(lease.Registry, f.o.Registry), Address: f.o.Address,
 		WorkerID: lease.WorkerID, ReservedUntil: lease.Reserved, ExpiresAt: lease.Expires,
-		EpochMs: f.o.Layout.EpochMs, SavedAt: time.Now().UnixMilli(),
+		EpochMs: f.o.Layout.Epoch, SavedAt: time.Now().UnixMilli(),
 	}
-	if !f.o.Layout.IsLeaf() {
+	if !model.IsLeafs(f.o.Layout) {
 		r.WorkerBits, r.SeqBits = f.o.Layout.WorkerBits, f.o.Layout.SeqBits
 	}
 	return f.save(r)

@@ -18,7 +18,7 @@ const address = "10.0.0.5:8080"
 
 func options(dir string) Options {
 	return Options{Dir: dir, Registry: "zk", Address: address,
-		Layout: model.SnowflakeLayout{EpochMs: 1_288_834_974_657, WorkerBits: 10, SeqBits: 12}}
+		Layout: model.SnowflakeLayout(1_288_834_974_657, 10, 12)}
 }
 
 func open(t *testing.T, o Options) *File {
@@ -129,7 +129,7 @@ func TestLives(t *testing.T) {
 		"the same":           {func(*Options) {}, true},
 		"another address":    {func(o *Options) { o.Address = "10.0.0.6:8080" }, true},
 		"another registry":   {func(o *Options) { o.Registry = "mysql" }, false},
-		"another epoch":      {func(o *Options) { o.Layout.EpochMs++ }, false},
+		"another epoch":      {func(o *Options) { o.Layout.Epoch++ }, false},
 		"other widths":       {narrow, false},
 		"a shorter sequence": {func(o *Options) { o.Layout.SeqBits = 11 }, false},
 	} {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/client/idtext"
 	"shardid/model"
 )
@@ -30,22 +31,18 @@ var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 
 // NameItem is a name of worker IDs as it is shown.
 type NameItem struct {
-	Name       string       `json:"name"`
-	Epoch      string       `json:"epoch"` // Unix ms, as a lease has it
-	WorkerBits uint         `json:"workerBits"`
-	SeqBits    uint         `json:"seqBits"`
-	ShardBits  uint         `json:"shardBits,omitempty"` // of seqBits
-	Hold       string       `json:"hold"`                // in seconds, such as 60s
-	Leased     int64        `json:"leased"`
-	Workers    int64        `json:"workers"`          // how many worker IDs there are
-	Holders    []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
+	Name string `json:"name"`
+	idgen.Layout
+	Hold    string       `json:"hold"` // in seconds, such as 60s
+	Leased  int64        `json:"leased"`
+	Workers int64        `json:"workers"`          // how many worker IDs there are
+	Holders []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
 }
 
 // newNameItem shows a name with how much of it is in use.
 func newNameItem(u model.NameUse) NameItem {
 	return NameItem{
-		Name: u.Name.Name, Epoch: strconv.FormatInt(u.EpochMs, 10), WorkerBits: u.WorkerBits, SeqBits: u.SeqBits,
-		ShardBits: u.ShardBits, Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
+		Name: u.Name.Name, Layout: u.Layout, Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
 	}
 }
 
@@ -97,9 +94,9 @@ func (s *Service) Names() Resource {
 		create: func(ctx context.Context, g Given) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold")) // it was read before
 			name := model.Name{
-				Name: get[string](g, "name"), EpochMs: get[int64](g, "epoch"), Hold: hold,
-				WorkerBits: uint(get[int64](g, "workerBits")), SeqBits: uint(get[int64](g, "seqBits")),
-				ShardBits: uint(get[int64](g, "shardBits")),
+				Name: get[string](g, "name"), Hold: hold,
+				Layout: model.NameLayout(get[int64](g, "epoch"), uint(get[int64](g, "workerBits")),
+					uint(get[int64](g, "seqBits")), uint(get[int64](g, "shardBits"))),
 			}
 			if name.Name == s.opts.OwnName {
 				return Done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: "+

@@ -57,7 +57,7 @@ var (
 		UpdatedAt: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("", 3600))}
 	// ordersName has two worker IDs that are leased.
 	ordersName = model.NameUse{Leased: 2, Name: model.Name{
-		Name: "orders", EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12, Hold: 5500 * time.Millisecond}}
+		Name: "orders", Layout: model.NameLayout(1288834974657, 10, 12, 0), Hold: 5500 * time.Millisecond}}
 	// chat has three sections that have given numbers, one the highest there is.
 	chat = model.SpaceUse{Used: 3, Highest: model.MaxSequence,
 		Space: model.Space{Name: "chat", Sections: model.DefaultSections, Step: model.DefaultSequenceStep}}

@@ -110,9 +110,8 @@ func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fak
 			Sequence:  &fakes.Sequence{Mode: &fakes.Mode{}}, Traffic: issuer.NewTraffic(nil, everyMode...)},
 		Leases: &fakeLeases{}, Monitor: newMonitor(fullState, nil, allModes...),
 		Decoder: model.Decoder{
-			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
-			UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13,
-				Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
+			Snowflake: model.SnowflakeLayout(1288834974657, 10, 12),
+			UID:       model.UIDLayout(28, 22, 13, time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)),
 		},
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Reads: Reads{Metrics: metrics, Names: things.Names().List, Spaces: things.Spaces().List,

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 
 	"github.com/gin-gonic/gin"
@@ -38,24 +39,20 @@ func (a *API) NoneFreeOf() string {
 
 // leaseItem is a lease in JSON. Times are Unix ms, as strings: they are for programs that count.
 type leaseItem struct {
-	Name       string `json:"name"`
-	WorkerID   int64  `json:"workerId"`
-	Secret     string `json:"secret"`
-	Epoch      int64  `json:"epoch,string"`
-	WorkerBits uint   `json:"workerBits"`
-	SeqBits    uint   `json:"seqBits"`
-	ShardBits  uint   `json:"shardBits,omitempty"` // of seqBits
-	After      int64  `json:"after,string"`        // IDs have a later time
-	Until      int64  `json:"until,string"`        // and this one at most
-	Now        int64  `json:"now,string"`          // by the database's clock
-	RenewMs    int64  `json:"renewMs"`
+	Name     string `json:"name"`
+	WorkerID int64  `json:"workerId"`
+	Secret   string `json:"secret"`
+	idgen.Layout
+	After   int64 `json:"after,string"` // IDs have a later time
+	Until   int64 `json:"until,string"` // and this one at most
+	Now     int64 `json:"now,string"`   // by the database's clock
+	RenewMs int64 `json:"renewMs"`
 }
 
 // answerLease is the answer with a lease that was granted or renewed.
 func answerLease(l model.NameLease, err error) (any, error) {
 	return map[string]any{"code": 0, "lease": leaseItem{
-		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Epoch: l.Name.EpochMs,
-		WorkerBits: l.Name.WorkerBits, SeqBits: l.Name.SeqBits, ShardBits: l.Name.ShardBits,
+		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Layout: l.Name.Layout,
 		After: l.After, Until: l.Until, Now: l.Now, RenewMs: l.Renew().Milliseconds(),
 	}}, err
 }

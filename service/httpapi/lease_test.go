@@ -25,7 +25,7 @@ func (f *fakeLeases) lease(ctx context.Context, name, instance string) (model.Na
 		return model.NameLease{}, &model.StoreError{Store: "database", Op: "grant", Err: waitForEnd(ctx)}
 	}
 	return model.NameLease{
-		Name:     model.Name{Name: name, EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12, Hold: time.Minute},
+		Name:     model.Name{Name: name, Layout: model.NameLayout(1288834974657, 10, 12, 0), Hold: time.Minute},
 		WorkerID: 7, Instance: instance, Secret: "s", After: 1_795_474_420_897, Until: 1_795_474_540_897,
 		Now: 1_795_474_480_897,
 	}, f.err

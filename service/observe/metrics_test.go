@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/guard"
@@ -51,9 +52,9 @@ func full() (*prometheus.Registry, monitor.State) {
 	watch.Alarms()
 	issuer.NewTraffic(registry, model.ModeQueue)
 	httpapi.New(httpapi.Options{Registry: registry})
-	leafs := model.SnowflakeLayout{WorkerBits: model.LeafWorkerBits, SeqBits: model.LeafSeqBits}
+	leafs := model.SnowflakeLayout(0, model.LeafWorkerBits, model.LeafSeqBits)
 	now := func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }
-	flakes, _ := snowflake.NewGenerator(leafs, now) // a layout that is good
+	flakes, _ := idgen.New(idgen.Snowflakes(leafs, now)) // a layout that is good
 	snowflake.NewService(flakes, 0, nil, registry)
 	sequence.New(sequence.Options{Registry: registry})
 	segment.New(segment.Options{Registry: registry})

@@ -21,30 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-const (
-	// sequenceStart bounds the random sequence that a new millisecond starts at, as Leaf has it; less where a
-	// millisecond has few IDs.
-	sequenceStart = 100
-	// tolerance is how far the clock may be behind and still be waited for, as Leaf has it.
-	tolerance = 5 * time.Millisecond
-	// catchUp is for how long after a millisecond that was used up in time IDs may lag behind the
-	// clock: 100 ms is the period after which a container that used up its share of CPU continues.
-	catchUp = 100 * time.Millisecond
-)
-
-// NewGenerator makes a generator of snowflakes that refuses until Begin and Extend, on a clock; nil is
-// idgen.SystemClock. The error is model.ErrInvalidArgument.
-func NewGenerator(layout model.SnowflakeLayout, now idgen.Clock) (*idgen.Generator, error) {
-	if err := layout.Check(); err != nil {
-		return nil, err
-	}
-	return idgen.New(idgen.Options{
-		Unit: time.Millisecond, Epoch: layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
-		WorkerBits: layout.WorkerBits, SeqBits: layout.SeqBits,
-		SequenceStart: min(sequenceStart, layout.Sequences()/8), Tolerance: tolerance, CatchUp: catchUp, Now: now,
-	})
-}
-
 // Service serves IDs from a generator and waits where that helps. Safe for
 // concurrent use.
 type Service struct {

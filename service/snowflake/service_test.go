@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 //nolint:gochecknoglobals // a constant
-var leafs = model.SnowflakeLayout{WorkerBits: model.LeafWorkerBits, SeqBits: model.LeafSeqBits}
+var leafs = model.SnowflakeLayout(0, model.LeafWorkerBits, model.LeafSeqBits)
 
 // keeper knows why there is no worker ID, and gets one when it is needed, or does nothing.
 type keeper struct {
@@ -43,7 +43,7 @@ func (k *keeper) Need(context.Context) {
 // running is a service on the real clock, or on that of a synctest bubble, and where it counts.
 func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator, *prometheus.Registry) {
 	t.Helper()
-	g, err := snowflake.NewGenerator(leafs, nil)
+	g, err := idgen.New(idgen.Snowflakes(leafs, nil))
 	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
@@ -62,7 +62,7 @@ func counts(t *testing.T, registry *prometheus.Registry) (issued, wasted float64
 // A refusal for want of a worker ID names its cause, once; other refusals do not.
 func TestARefusalNamesItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := snowflake.NewGenerator(leafs, nil)
+		g, err := idgen.New(idgen.Snowflakes(leafs, nil))
 		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
 		k := &keeper{cause: cause}
@@ -95,7 +95,7 @@ func TestARefusalNamesItsCause(t *testing.T) {
 
 // Who found no worker ID takes again once it is known whether there is one, whoever asked for it first.
 func TestTheFirstCallGetsAnID(t *testing.T) {
-	g, err := snowflake.NewGenerator(leafs, nil)
+	g, err := idgen.New(idgen.Snowflakes(leafs, nil))
 	check.Must(t, err)
 	k := &keeper{get: func() {
 		g.Begin(1, 0)
@@ -147,17 +147,12 @@ func TestNextGivesUp(t *testing.T) {
 	})
 }
 
-// A layout that gives no valid IDs is refused. What is said where the time does not
+// What is said where the time does not
 // fit names the key to change.
 func TestOptions(t *testing.T) {
-	for _, bad := range []model.SnowflakeLayout{
-		{}, {WorkerBits: 10}, {WorkerBits: 11, SeqBits: 11}, {WorkerBits: 7, SeqBits: 15},
-	} {
-		check.Is(t, check.Err(snowflake.NewGenerator(bad, nil)), model.ErrInvalidArgument, bad)
-	}
 	later := leafs
-	later.EpochMs = math.MaxInt64 / 2_000_000 // than any clock of today
-	g, err := snowflake.NewGenerator(later, nil)
+	later.Epoch = math.MaxInt64 / 2_000_000 // than any clock of today
+	g, err := idgen.New(idgen.Snowflakes(later, nil))
 	check.Must(t, err)
 	g.Begin(1023, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)

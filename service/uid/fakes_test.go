@@ -94,8 +94,8 @@ func epoch() time.Time { return time.Date(1999, time.December, 1, 0, 0, 0, 0, ti
 const second0 = int64(946684800)
 
 // tiny is a layout of 8 IDs a second, so that a ring has few.
-func tiny() model.UIDLayout {
-	return model.UIDLayout{TimeBits: 38, WorkerBits: 22, SeqBits: 3, Epoch: epoch()}
+func tiny() idgen.Layout {
+	return model.UIDLayout(38, 22, 3, epoch())
 }
 
 // options are valid ones: cached, 16 IDs in the ring, refusing.

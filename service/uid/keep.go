@@ -114,13 +114,13 @@ func (s *Service) Reserve(_, reserved int64) int64 {
 		elapsed := max(1, (now - t.raisedAt).Seconds())
 		t.rate.Store(max(1, int64(float64(position-t.raisedFrom)/elapsed)))
 	}
-	return max(reserved, 1000*min(position+2*t.lead(), s.opts.Layout.MaxSecond()))
+	return max(reserved, 1000*min(position+2*t.lead(), s.opts.Layout.MaxTime()))
 }
 
 // isLow says whether more is to be reserved.
 func (s *Service) isLow(t *term, position int64) bool {
 	mark := t.mark.Load()
-	return mark-position < t.lead() && mark < s.opts.Layout.MaxSecond()
+	return mark-position < t.lead() && mark < s.opts.Layout.MaxTime()
 }
 
 // put wakes the keeper when IDs up to a second were put into the ring and the mark is to be raised: in a burst it is

@@ -154,7 +154,7 @@ func (r *ring) More(_ context.Context, n int64) (runs []hold.Run, err error) {
 // check says whether IDs of a second may be issued. Errors: model.ErrTimeExhausted, and ErrNoLease when the mark is
 // used up. Callers hold mu.
 func (r *ring) check(second int64) error {
-	if err := r.svc.opts.Layout.CheckSecond(second); err != nil {
+	if err := r.svc.checkTime(second); err != nil {
 		return err
 	}
 	if mark := r.term.mark.Load(); second > mark {

@@ -57,8 +57,8 @@ const Condition = "uid node"
 
 // Options are what a Service is made of.
 type Options struct {
-	Mode   string // ModeDefault or ModeCached
-	Layout model.UIDLayout
+	Mode   string       // ModeDefault or ModeCached
+	Layout idgen.Layout // one of model.UIDLayout
 	Region model.Region // whose worker IDs these are
 	// Timeout is how long a caller waits: for the first worker ID, in default mode for the next second, in
 	// cached mode, with TakeWait or a batch larger than the ring, for the filler.
@@ -103,8 +103,7 @@ type Service struct {
 	issued, dropped, nodes atomic.Int64
 }
 
-// New starts nothing. The configuration says which options are right; the error is model.ErrInvalidArgument for a
-// layout that is not.
+// New starts nothing. The configuration says which options are right; the error is that of a layout that is not.
 func New(opts Options) (s *Service, err error) {
 	if err := opts.Layout.Check(); err != nil {
 		return nil, err
@@ -119,10 +118,7 @@ func New(opts Options) (s *Service, err error) {
 		return s, nil
 	}
 	s.take = s.takeByClock
-	s.byClock, err = idgen.New(idgen.Options{
-		Unit: time.Second, Epoch: opts.Layout.Epoch.Unix(), TimeBits: opts.Layout.TimeBits,
-		WorkerBits: opts.Layout.WorkerBits, SeqBits: opts.Layout.SeqBits, Now: opts.Now,
-	})
+	s.byClock, err = idgen.New(idgen.Options{Layout: opts.Layout, Now: opts.Now})
 	return s, err
 }
 
@@ -174,7 +170,7 @@ func (s *Service) patience(ctx context.Context) (context.Context, context.Cancel
 // none. It waits until there is one or it is known why not. No worker ID is used up, and no layout recorded, that
 // cannot serve.
 func (s *Service) needWorker(ctx context.Context) error {
-	if err := s.opts.Layout.CheckSecond(s.second()); err != nil {
+	if err := s.checkTime(s.second()); err != nil {
 		return err
 	}
 	s.asked.Store(true)
@@ -190,7 +186,7 @@ func (s *Service) Ready() error {
 	var err error
 	switch {
 	case !s.asked.Load() && s.background.Context().Err() == nil:
-		if err = s.opts.Layout.CheckSecond(s.second()); err == nil {
+		if err = s.checkTime(s.second()); err == nil {
 			err = s.opts.Idle()
 		}
 		return err
@@ -240,6 +236,23 @@ func (s *Service) Stop(ctx context.Context) error {
 			s.ring.pool.Close(background.ErrStopping)
 		}
 	})
+}
+
+// checkTime says whether IDs can carry a Unix second. The epoch itself is left out, because it would give worker 0 the
+// ID 0. The error is model.ErrTimeExhausted.
+func (s *Service) checkTime(second int64) error {
+	l := s.opts.Layout
+	format := func(second int64) string { return l.Time(second).Format(time.RFC3339) }
+	switch {
+	case second <= l.Epoch:
+		return fmt.Errorf("%w: %s is not after the epoch %s: set the clock", model.ErrTimeExhausted, format(second),
+			format(l.Epoch))
+	case second > l.MaxTime():
+		return fmt.Errorf("%w: %s is past %s, the last second of %d bits since %s: use a layout with more time "+
+			"bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md",
+			model.ErrTimeExhausted, format(second), format(l.MaxTime()), l.TimeBits, format(l.Epoch))
+	}
+	return nil
 }
 
 // second is the clock's, in Unix seconds.

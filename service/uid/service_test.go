@@ -85,7 +85,7 @@ func TestEndedLayoutLeavesNothing(t *testing.T) {
 		db := &table{}
 		s := kept(t, db, func(o *Options) {
 			mode(o)
-			o.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: epoch().AddDate(-9, 0, 0)}
+			o.Layout = model.UIDLayout(28, 22, 13, epoch().AddDate(-9, 0, 0))
 		})
 		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready before a call")
 		mustFail(t, s, 1, model.ErrTimeExhausted, "")
@@ -350,8 +350,7 @@ func TestRefusal(t *testing.T) {
 func TestCachedToTheLastSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serving(t, &table{}, func(o *Options) {
-			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3,
-				Epoch: time.Now().Add(-10 * time.Second)}
+			o.Layout = model.UIDLayout(8, 52, 3, time.Now().Add(-10*time.Second))
 		})
 		var last int64
 		for i := range (255 - 9) * 8 { // seconds 10…255
@@ -432,20 +431,13 @@ func TestDefaultWaitsForTheNextSecond(t *testing.T) {
 	})
 }
 
-func TestInvalidLayout(t *testing.T) {
-	opts := options()
-	opts.Layout.SeqBits++
-	check.Is(t, check.Err(New(opts)), model.ErrInvalidArgument)
-}
-
 // Cached mode with Baidu's defaults, fill included; a take that finds nothing waits. The time bits are more
 // than Baidu's 28, which one core uses up within hours at this speed.
 func BenchmarkCached(b *testing.B) {
 	for name, goroutines := range map[string]int{"one, 1 goroutine": 1, "one, 2 goroutines": 2} {
 		b.Run(name, func(b *testing.B) {
 			s := serving(b, &table{}, func(o *Options) {
-				o.Layout = model.UIDLayout{TimeBits: 41, WorkerBits: 9, SeqBits: 13,
-					Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)}
+				o.Layout = model.UIDLayout(41, 9, 13, time.Now().Add(-time.Hour).Truncate(time.Second))
 				o.BoostPower, o.RejectTake = 3, TakeWait
 			})
 			b.ReportAllocs()

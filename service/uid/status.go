@@ -3,7 +3,7 @@ package uid
 import (
 	"time"
 
-	"shardid/model"
+	"shardid/client/idgen"
 )
 
 // Status is how the generator is doing; its JSON is that of /api/status.
@@ -60,6 +60,6 @@ func (s *Service) Status() Status {
 }
 
 // remaining is how many seconds after one are left in the time bits.
-func remaining(l model.UIDLayout, second int64) int64 {
-	return max(0, l.MaxSecond()-max(second, l.MinSecond()-1))
+func remaining(l idgen.Layout, second int64) int64 {
+	return max(0, l.MaxTime()-max(second, l.Epoch))
 }

@@ -15,7 +15,6 @@ import (
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/snowflake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -315,7 +314,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 	m.Helper()
 	l := &life{m: m, reports: &check.Reports{}, log: &bytes.Buffer{}}
 	var err error
-	if l.gen, err = snowflake.NewGenerator(model.SnowflakeLayout{WorkerBits: 10, SeqBits: 12}, now); err != nil {
+	if l.gen, err = idgen.New(idgen.Snowflakes(model.SnowflakeLayout(0, 10, 12), now)); err != nil {
 		m.Fatal(err)
 	}
 	o := m.options(l, now)

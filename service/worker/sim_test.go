@@ -132,7 +132,7 @@ type span struct {
 type world struct {
 	rng        *rand.Rand
 	mutant     mutant
-	layout     model.SnowflakeLayout
+	layout     idgen.Layout
 	now        int64 // true time, Unix ms
 	acts       []act
 	registries []*simRegistry
@@ -160,7 +160,7 @@ func newWorld(seed uint64, m mutant, tells bool) *world {
 	// In half of the worlds stores go back in time; in half of these no instance continues without its registry.
 	onlyLeased := seed%4 == 1
 	w.moves, w.restores = w.rng.IntN(2) == 0, seed%4 <= 1
-	w.layout = model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: widths[0], SeqBits: widths[1]}
+	w.layout = model.SnowflakeLayout(1288834974657, widths[0], widths[1])
 	for n := range 2 {
 		kind := simKind(w.rng.IntN(3))
 		if onlyLeased {
@@ -464,9 +464,7 @@ func (w *world) boot(i *instance) {
 	i.due = w.now
 	w.note("%s starts", i)
 	gen, err := idgen.New(idgen.Options{ // without a random start, so that the seed alone says what happens
-		Unit: time.Millisecond, Epoch: w.layout.EpochMs, TimeBits: model.SnowflakeTimeBits,
-		WorkerBits: w.layout.WorkerBits, SeqBits: w.layout.SeqBits,
-		Tolerance: 5 * time.Millisecond, CatchUp: 100 * time.Millisecond, Now: i.clock,
+		Layout: w.layout, Tolerance: 5 * time.Millisecond, CatchUp: 100 * time.Millisecond, Now: i.clock,
 	})
 	if err != nil {
 		panic(err)
@@ -548,8 +546,7 @@ func (w *world) issue(i *instance) {
 		return
 	}
 	w.issued++
-	bits := w.layout
-	ms, worker := id>>(bits.WorkerBits+bits.SeqBits)+bits.EpochMs, id>>bits.SeqBits&int64(bits.Workers()-1)
+	ms, worker, _ := w.layout.Split(id)
 	if ms > i.durable && w.mutant == noMutant {
 		w.fail("%s issued an ID of %d, its bound is %d", i, ms-simStart, i.durable-simStart)
 	}
