@@ -21,10 +21,10 @@ func (a *App) state() monitor.State {
 	if m := a.snowflake; m != nil {
 		lease := m.keeper.Status()
 		s.Worker, s.Snowflake = lease, &monitor.SnowflakeStatus{
-			Issued: m.service.Issued(), WorkerID: lease.WorkerID, Mode: lease.Mode,
+			Issued: m.service.Issued.Load(), WorkerID: lease.WorkerID, Mode: lease.Mode,
 			Address: lease.Address, State: lease.State, ReservedUntil: lease.Reserved,
 			TrustSeconds: lease.Trust.Seconds(), ClockOffsetSeconds: lease.ClockOffset.Seconds(),
-			RemainingLifetimeSeconds: int64(m.generator.Remaining().Seconds()), Error: lease.Error,
+			RemainingLifetimeSeconds: int64(m.service.Generator.Remaining().Seconds()), Error: lease.Error,
 		}
 	}
 	if a.uid != nil {

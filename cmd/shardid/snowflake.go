@@ -15,8 +15,8 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
+	"shardid/service/clockid"
 	"shardid/service/monitor"
-	"shardid/service/snowflake"
 	"shardid/service/worker"
 )
 
@@ -25,9 +25,8 @@ const workerMySQL = "mysql"
 
 // snowflakeMode is the snowflake mode as it is wired.
 type snowflakeMode struct {
-	generator *idgen.Generator
-	service   *snowflake.Service
-	keeper    *worker.Keeper
+	service *clockid.Service
+	keeper  *worker.Keeper
 }
 
 // registryLease is how long the ensemble keeps the session of an instance that says nothing.
@@ -90,18 +89,18 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	now := idgen.SystemClock() // one for both, as they compare its readings
 	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
-	m.generator, err = idgen.New(idgen.Snowflakes(layout, now))
+	generator, err := idgen.New(idgen.Snowflakes(layout, now))
 	if err != nil {
 		return err
 	}
 	from, _ := region(a.cfg).Workers(layout.WorkerBits)
 	opts := worker.Options{
-		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
+		Generator: regional{generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 	}
 	if m.keeper, err = a.newKeeper(opts, zoo); err != nil {
 		return err
 	}
-	m.service = snowflake.NewService(m.generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
+	m.service = clockid.NewSnowflakes(generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
 	a.snowflake, a.issuer.Snowflake = m, m.service
 	a.addMode(model.ModeSnowflake, m.keeper.Ready, func(listens net.Addr) {
 		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())

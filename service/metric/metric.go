@@ -4,6 +4,7 @@ package metric
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -14,6 +15,12 @@ import (
 // once: a second one of the same name in a registry panics.
 func Counter(registry prometheus.Registerer, name, help string) prometheus.Counter {
 	return promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// CounterOf has registry export what is counted elsewhere.
+func CounterOf(registry prometheus.Registerer, name, help string, n *atomic.Int64) {
+	promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+		func() float64 { return float64(n.Load()) })
 }
 
 // Gauge has registry export what read gives at each scrape; read is called by several goroutines at once.

@@ -17,6 +17,7 @@ import (
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/clockid"
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -24,7 +25,6 @@ import (
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/sequence"
-	"shardid/service/snowflake"
 	"shardid/service/uid"
 	"shardid/service/worker"
 
@@ -55,7 +55,7 @@ func full() (*prometheus.Registry, monitor.State) {
 	leafs := model.SnowflakeLayout(0, model.LeafWorkerBits, model.LeafSeqBits)
 	now := func() (int64, time.Duration) { return 1_800_000_000_000_000_000, 0 }
 	flakes, _ := idgen.New(idgen.Snowflakes(leafs, now)) // a layout that is good
-	snowflake.NewService(flakes, 0, nil, registry)
+	clockid.NewSnowflakes(flakes, 0, nil, registry)
 	sequence.New(sequence.Options{Registry: registry})
 	segment.New(segment.Options{Registry: registry})
 	_, _ = queue.New(queue.Options{RefillCron: "@hourly", ReloadCron: "@hourly", Registry: registry,

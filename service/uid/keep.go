@@ -48,7 +48,7 @@ func (s *Service) Begin(worker int, after int64) {
 	if s.ring != nil {
 		s.ring.begin(t)
 	} else {
-		s.byClock.Begin(int(s.firstWorker())+worker, t.after)
+		s.clock.Generator.Begin(int(s.firstWorker())+worker, t.after)
 	}
 	s.term.Store(t)
 	s.nodes.Add(1)
@@ -78,7 +78,7 @@ func (s *Service) Extend(until int64, trust time.Duration) {
 	if s.ring != nil {
 		s.ring.extend(t)
 	} else {
-		s.byClock.Extend(until, trust)
+		s.clock.Generator.Extend(until, trust)
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *Service) End(reason error) {
 	if s.ring != nil {
 		s.ring.end(reason)
 	} else {
-		s.byClock.End(reason)
+		s.clock.Generator.End(reason)
 	}
 }
 
@@ -97,7 +97,7 @@ func (s *Service) LastIssued() int64 {
 	if s.ring != nil {
 		return s.ring.last.Load() * 1000
 	}
-	return s.byClock.LastIssued() * 1000
+	return s.clock.Generator.LastIssued() * 1000
 }
 
 // Reserve is worker.Options.Reserve: what is reserved as long as that lasts, and else what the rate of use calls for.
@@ -135,7 +135,7 @@ func (s *Service) put(t *term, second int64) {
 func (s *Service) position(t *term) int64 {
 	switch now := s.second(); {
 	case s.ring == nil:
-		return max(s.byClock.LastIssued(), now)
+		return max(s.clock.Generator.LastIssued(), now)
 	case t.filled.Load():
 		return s.ring.last.Load()
 	default:

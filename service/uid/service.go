@@ -18,13 +18,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/clockid"
 )
 
 // The modes.
@@ -93,14 +93,13 @@ type Keeper interface {
 type Service struct {
 	opts       Options
 	background *background.Group
-	byClock    *idgen.Generator // of default mode
+	clock      *clockid.Service // of default mode, else nil
 	ring       *ring            // of cached mode, else nil
 	// take is Next without the way to a worker ID.
 	take  func(ctx context.Context, count int, dst []int64) ([]int64, error)
 	asked atomic.Bool // an ID was asked for
 	term  atomic.Pointer[term]
-	// Counts since the start; those of cached mode are the ring's.
-	issued, dropped, nodes atomic.Int64
+	nodes atomic.Int64 // that were had since the start
 }
 
 // New starts nothing. The configuration says which options are right; the error is that of a layout that is not.
@@ -117,8 +116,9 @@ func New(opts Options) (s *Service, err error) {
 		s.take = s.ring.take
 		return s, nil
 	}
-	s.take = s.takeByClock
-	s.byClock, err = idgen.New(idgen.Options{Layout: opts.Layout, Now: opts.Now})
+	s.clock = &clockid.Service{Timeout: opts.Timeout, Busy: model.ErrRingEmpty, Ends: s.background.Context()}
+	s.clock.Generator, err = idgen.New(idgen.Options{Layout: opts.Layout, Now: opts.Now})
+	s.take = s.clock.Take
 	return s, err
 }
 
@@ -147,25 +147,6 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	return ids, nil
 }
 
-// takeByClock takes a batch that needs several seconds second by second. If it cannot be completed, what it took is
-// a gap.
-func (s *Service) takeByClock(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	ids, err := s.byClock.TakeAll(ctx, count, dst, s.patience)
-	if err != nil {
-		s.dropped.Add(int64(len(ids) - len(dst)))
-		return dst, err
-	}
-	s.issued.Add(int64(count))
-	return ids, nil
-}
-
-// patience bounds a caller's wait; the cause of its end is then model.ErrRingEmpty.
-func (s *Service) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, model.ErrRingEmpty)
-	stop := context.AfterFunc(s.background.Context(), cancel)
-	return ctx, func() { stop(); cancel() }
-}
-
 // needWorker has a worker ID acquired with the first call, so that a replica that is never asked for UIDs uses up
 // none. It waits until there is one or it is known why not. No worker ID is used up, and no layout recorded, that
 // cannot serve.
@@ -174,8 +155,9 @@ func (s *Service) needWorker(ctx context.Context) error {
 		return err
 	}
 	s.asked.Store(true)
-	patient, cancel := s.patience(ctx)
+	patient, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
+	defer context.AfterFunc(s.background.Context(), cancel)()
 	s.opts.Keeper.Need(patient)
 	return context.Cause(ctx)
 }
@@ -193,7 +175,7 @@ func (s *Service) Ready() error {
 	case s.ring != nil:
 		err = s.ring.ready()
 	default:
-		err = s.byClock.Ready()
+		err = s.clock.Generator.Ready()
 	}
 	return s.explain(err)
 }
@@ -221,10 +203,8 @@ func (s *Service) explain(err error) error {
 		return fmt.Errorf("%w: waiting for a node", model.ErrNotReady)
 	case s.nodes.Load() == 0:
 		return fmt.Errorf("%w: waiting for a node: %s", model.ErrNotReady, cause)
-	case strings.Contains(err.Error(), cause):
-		return err
 	}
-	return fmt.Errorf("%w: %s", err, cause)
+	return clockid.WithCause(err, cause)
 }
 
 // Stop ends all background work and fails all callers that still wait. What is left in

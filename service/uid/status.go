@@ -34,9 +34,10 @@ type Status struct {
 // Status returns the state; its parts are read one by one, not at one instant.
 func (s *Service) Status() Status {
 	now := s.second()
-	out := Status{Issued: s.issued.Load(), Dropped: s.dropped.Load(), Mode: s.opts.Mode, WorkerID: -1,
-		RemainingSeconds: remaining(s.opts.Layout, now)}
-	if s.ring != nil {
+	out := Status{Mode: s.opts.Mode, WorkerID: -1, RemainingSeconds: remaining(s.opts.Layout, now)}
+	if s.ring == nil {
+		out.Issued, out.Dropped = s.clock.Issued.Load(), s.clock.Wasted.Load()
+	} else {
 		c := s.ring.pool.Counts()
 		out.Issued, out.Dropped, out.Refused = c.Issued, c.Dropped, c.Waits
 		out.RingSize, out.RingFill = s.ring.size, c.Held

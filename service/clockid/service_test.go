@@ -1,4 +1,4 @@
-package snowflake_test
+package clockid_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/clockid"
 	"shardid/service/metric"
-	"shardid/service/snowflake"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -41,14 +41,14 @@ func (k *keeper) Need(context.Context) {
 }
 
 // running is a service on the real clock, or on that of a synctest bubble, and where it counts.
-func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *idgen.Generator, *prometheus.Registry) {
+func running(t testing.TB, timeout time.Duration) (*clockid.Service, *idgen.Generator, *prometheus.Registry) {
 	t.Helper()
 	g, err := idgen.New(idgen.Snowflakes(leafs, nil))
 	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
 	registry := prometheus.NewRegistry()
-	return snowflake.NewService(g, timeout, &keeper{}, registry), g, registry
+	return clockid.NewSnowflakes(g, timeout, &keeper{}, registry), g, registry
 }
 
 // counts are how many IDs a service has issued and wasted.
@@ -66,7 +66,7 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
 		k := &keeper{cause: cause}
-		s := snowflake.NewService(g, time.Second, k, nil)
+		s := clockid.NewSnowflakes(g, time.Second, k, nil)
 		refused := func(want string) {
 			t.Helper()
 			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want ||
@@ -101,7 +101,7 @@ func TestTheFirstCallGetsAnID(t *testing.T) {
 		g.Begin(1, 0)
 		g.Extend(math.MaxInt64, math.MaxInt64)
 	}}
-	check.OK(t, check.Err(snowflake.NewService(g, time.Second, k, nil).Next(t.Context(), 1, nil)))
+	check.OK(t, check.Err(clockid.NewSnowflakes(g, time.Second, k, nil).Next(t.Context(), 1, nil)))
 }
 
 func TestNextWaitsForTheNextMillisecond(t *testing.T) {
@@ -116,7 +116,7 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 			t.Errorf("the IDs do not rise: %d", ids)
 		}
 		check.Equal(t, time.Since(began), 2*time.Millisecond, "10 000 IDs took, three milliseconds have 12 288")
-		if issued, wasted := counts(t, registry); issued != 10_000 || wasted != 0 || s.Issued() != 10_000 {
+		if issued, wasted := counts(t, registry); issued != 10_000 || wasted != 0 || s.Issued.Load() != 10_000 {
 			t.Errorf("%v issued, %v wasted", issued, wasted)
 		}
 	})
@@ -156,7 +156,7 @@ func TestOptions(t *testing.T) {
 	check.Must(t, err)
 	g.Begin(1023, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
-	s := snowflake.NewService(g, time.Second, &keeper{}, nil)
+	s := clockid.NewSnowflakes(g, time.Second, &keeper{}, nil)
 	_, err = s.Next(t.Context(), 1, nil)
 	if !errors.Is(err, model.ErrTimeExhausted) || !strings.Contains(err.Error(), "snowflake.epoch_ms") {
 		t.Error(err)
