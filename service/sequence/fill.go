@@ -25,6 +25,15 @@ const (
 	patience   = 500 * time.Millisecond
 )
 
+// phase is where a section is between two passes that fill it.
+type phase int
+
+const (
+	idle    phase = iota // asks go to Redis
+	filling              // they do, and a pass fills it, or will
+	dry                  // the same, and asks wait for its end
+)
+
 // errSectionChanged: another replica was faster, or the section began another life meanwhile.
 var errSectionChanged = errors.New("the section changed meanwhile")
 
@@ -204,7 +213,7 @@ func (s *Service) finishFill(j *job) (lost string) {
 		l.requeue(one)
 		return ""
 	}
-	one.due = false
+	one.phase = idle
 	claimed := one.claimed
 	pause := s.judgeFill(j)
 	if one.claimed != claimed && one.claimed != 0 {
@@ -216,7 +225,7 @@ func (s *Service) finishFill(j *job) (lost string) {
 		one.waiting = slices.DeleteFunc(one.waiting, func(i *item) bool { return !i.waits() })
 	}
 	if pause == 0 {
-		one.pause, one.filling = time.Now(), false
+		one.pause = time.Now()
 		l.requeue(one)
 		return ""
 	}
@@ -226,14 +235,16 @@ func (s *Service) finishFill(j *job) (lost string) {
 		}
 		one.waiting = nil
 	}
-	one.filling = len(one.waiting) > 0
-	fails := j.err != nil && !final
-	if !one.filling && j.err != nil {
+	waits := len(one.waiting) > 0
+	if !waits && j.err != nil {
 		pause = patience
 	}
 	one.pause = time.Now().Add(pause)
-	if one.filling || !final && (fails || one.claimed != 0) { // a failure or a claim ends without a caller, too
+	if waits || !final && (j.err != nil || one.claimed != 0) { // a failure or a claim ends without a caller, too
 		l.fillSoon(one)
+	}
+	if waits {
+		one.phase = dry
 	}
 	return lost
 }

@@ -46,9 +46,8 @@ type section struct {
 	key     model.SectionKey
 	space   model.Space
 	grant   grant
-	waiting []*item   // they wait for the end of a filling
-	filling bool      // items wait for a filling
-	due     bool      // a pass fills it, or will
+	phase   phase
+	waiting []*item   // while it is dry
 	pause   time.Time // no pass begins before
 	want    int64     // numbers to ask the database for; 0: only the term is not known
 	err     error     // why the last filling failed; nil since numbers were given
@@ -198,7 +197,7 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 			l.sections[i.key] = s
 		}
 		if s.batch == nil {
-			if s.filling || !l.mayAsk(s.grant, now) {
+			if s.phase == dry || !l.mayAsk(s.grant, now) {
 				l.waitForFill(s, i)
 				continue
 			}
@@ -217,16 +216,16 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 
 // waitForFill lets an item wait for a filling of its section. Callers hold mu.
 func (l *lane) waitForFill(s *section, i *item) {
-	s.waiting, s.filling = append(s.waiting, i), true
 	l.fillSoon(s)
+	s.waiting, s.phase = append(s.waiting, i), dry
 }
 
 // fillSoon has a section filled after its pause, unless that is due. Callers hold mu.
 func (l *lane) fillSoon(s *section) {
-	if s.due {
+	if s.phase != idle {
 		return
 	}
-	s.due = true
+	s.phase = filling
 	wait := time.Until(s.pause)
 	if wait <= 0 {
 		l.svc.fills.Add(s, false)
