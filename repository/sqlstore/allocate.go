@@ -84,7 +84,7 @@ func (s *Store) takeLists(tx *gorm.DB, m *moment, reqs []model.AllocRequest) ([]
 
 func (s *Store) listStorage() storage {
 	return storage{
-		table:   table + s.either(" FORCE INDEX (PRIMARY)", ""),
+		table:   table + s.primaryKey(),
 		key:     fmt.Sprintf("app_id * %d + shard_id", model.Shards),
 		as:      "(app_id = ? AND shard_id = ? AND max_id = ?)",
 		counter: counterColumns(), further: []string{"last_max_id", "current_step"},
@@ -131,13 +131,11 @@ func (s *Store) raiseLists(
 func listCounter(k model.ListKey) string { return "l:" + k.String() }
 
 // lockLists reads the latest committed rows and locks them, in the order of the
-// primary key so that two transactions cannot wait for each other. MySQL would scan, and
-// lock, the whole of a small table without the index. SQLite's lock was taken by
-// BEGIN; its dialect leaves FOR UPDATE out. max_id is raised to the tombstones: a row that
+// primary key so that two transactions cannot wait for each other. max_id is raised to the tombstones: a row that
 // was inserted by hand, or restored, may have less than was issued before the deletion.
 func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
 	var found []allocRow
-	err := tx.Table(table + s.either(" FORCE INDEX (PRIMARY)", "")).Clauses(clause.Locking{Strength: "UPDATE"}).
+	err := tx.Table(table + s.primaryKey()).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Joins("LEFT JOIN " + deletedTable + " AS d USING (app_id, shard_id)").
 		Select("app_id, app_name, " + table + ".max_id, shard_id, step, max_limit_id, limit_policy, current_step, " +
 			"taken_at, last_max_id, doubt, last_change, tokens, d.max_id AS buried").

@@ -132,7 +132,7 @@ func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
 	case slices.Contains(needs, toShare):
 		lock = share
 	}
-	m, err := s.readRow(tx, s.either(lock, ""), others)
+	m, err := s.readRow(tx, s.lock(lock), others)
 	if err != nil {
 		return m, err
 	}
@@ -167,33 +167,10 @@ func (s *Store) moment(tx *gorm.DB, needs ...need) (moment, error) {
 	return m, nil
 }
 
-// The locks of the deployment's row.
-const (
-	share     = " LOCK IN SHARE MODE"
-	exclusive = " FOR UPDATE"
-)
-
 const (
 	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, " +
 		"tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, " +
 		"witness, witness_place, server_life, region"
-	// globalStatus is read without any privilege.
-	globalStatus = "/*M!100000 information_schema *//*!80000 performance_schema */.global_status"
-	// serverNow is the server's clock, Unix ms.
-	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
-	// identityColumns are the server's own name, its life, and the connection. Only MariaDB reads a comment of the
-	// first kind, only MySQL the second. The end of a UUID stays the same until the server stops: it is random at
-	// each start, then the address of the network card.
-	identityColumns = "/*M!100000 CONCAT_WS('|', @@hostname, @@port, @@datadir) *//*!80000 @@server_uuid */ AS host, " +
-		"/*M!100000 CONCAT_WS('-', RIGHT(UUID(), 17), @@server_id) *//*!80000 '' */ AS life, " +
-		"CONCAT_WS('-', CONNECTION_ID(), RIGHT(UUID(), 17)) AS connection"
-	// startColumns are the name of the server's group, if it is a member of one, and what it counts since its
-	// start: for these it looks at all of its variables, and at all of its threads.
-	startColumns = "/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM " +
-		"performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '') */ " +
-		"AS `group`, (SELECT GROUP_CONCAT(LOWER(variable_name), '=', variable_value SEPARATOR ' ') FROM " +
-		globalStatus + " WHERE variable_name IN ('uptime', 'wsrep_cluster_state_uuid', '" + sentInGroup +
-		"')) AS status"
 )
 
 // readMoment reads the row and checks nothing.

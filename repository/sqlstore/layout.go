@@ -45,12 +45,11 @@ func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 // noted a change of its server may lack an earlier record: there it is since 1970. Errors:
 // *model.StoreError.
 func (s *Store) LayoutAge(ctx context.Context, kind string) (time.Duration, error) {
-	age := s.either("TIMESTAMPDIFF(MICROSECOND, recorded_at, CURRENT_TIMESTAMP(3)) DIV 1000",
-		"CAST(round((julianday('now') - julianday(recorded_at)) * 86400000) AS INTEGER)")
 	return within(ctx, s, "read the layout", func(tx *gorm.DB) (time.Duration, error) {
 		m, err := s.moment(tx)
 		if err == nil && m.Changes == 0 {
-			m.Now, err = query[int64](tx, "read", "SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind)
+			m.Now, err = query[int64](tx, "read", "SELECT "+s.ageOf("recorded_at")+" FROM "+layoutTable+
+				" WHERE kind = ?", kind)
 		}
 		return time.Duration(m.Now) * time.Millisecond, err
 	})

@@ -154,9 +154,7 @@ func (s *Store) planMigrations(g *gorm.DB) (steps []migration, newest int64, err
 	}
 	baseline := list[0]
 	newest = list[len(list)-1].version
-	found, err := query[int](g, "look for "+versionTable, s.either(
-		"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
-		"SELECT COUNT(*) FROM sqlite_master WHERE name = ?"), versionTable)
+	found, err := query[int](g, "look for "+versionTable, s.hasTable(), versionTable)
 	have := int64(0)
 	if err == nil && found > 0 {
 		have, err = query[int64](g, "read version", "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable)
@@ -202,7 +200,7 @@ func (s *Store) applyMigrations(g *gorm.DB, progress func(string)) error {
 	}
 	// The layout is that of goose, so that its tool can read the table.
 	err = write(g, "make "+versionTable, "CREATE TABLE IF NOT EXISTS "+versionTable+" (id "+
-		s.either("serial PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")+", version_id bigint NOT NULL, "+
+		s.serial()+", version_id bigint NOT NULL, "+
 		"is_applied boolean NOT NULL, tstamp timestamp DEFAULT CURRENT_TIMESTAMP)")
 	if err != nil {
 		return err

@@ -149,9 +149,7 @@ func (s *Store) movedTables(ctx context.Context, from *Store) (all []movedTable,
 		return nil, from.explain("list the tables", err)
 	}
 	for _, name := range names {
-		known, err := query[[]string](s.gorm.WithContext(ctx), "read", s.either("SELECT column_name FROM "+
-			"information_schema.columns WHERE table_schema = DATABASE() AND table_name = ?",
-			"SELECT name FROM pragma_table_info(?)"), name)
+		known, err := query[[]string](s.gorm.WithContext(ctx), "read", s.columnsOf(), name)
 		if err != nil {
 			return nil, s.explain("list the columns of "+name, err)
 		}

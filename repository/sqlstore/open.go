@@ -18,9 +18,6 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 	"gorm.io/driver/mysql"
 	"gorm.io/gorm"
-	"gorm.io/gorm/callbacks"
-	"gorm.io/gorm/clause"
-	"gorm.io/gorm/schema"
 	gosqlite "modernc.org/sqlite"
 
 	"shardid/model"
@@ -325,27 +322,4 @@ func sqlitePath(dsn string) (string, error) {
 		return "", fmt.Errorf("%w: database DSN %q: %w", model.ErrInvalidArgument, dsn, err)
 	}
 	return path, nil
-}
-
-// sqliteDialect lets gorm speak to SQLite by modernc.org/sqlite, which is SQLite
-// itself without cgo; gorm's own driver needs cgo. SQLite understands all of MySQL's
-// dialect that the store uses but for these. Its tables are made by migrations.
-type sqliteDialect struct {
-	mysql.Dialector
-	pool gorm.ConnPool
-}
-
-func (sqliteDialect) Name() string { return SQLite }
-
-// Initialize sends nothing. A row lock is left out: a transaction holds the file's
-// only write lock from its beginning.
-func (d sqliteDialect) Initialize(db *gorm.DB) error {
-	db.ConnPool = d.pool
-	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{LastInsertIDReversed: true})
-	db.ClauseBuilders["FOR"] = func(clause.Clause, clause.Builder) {}
-	return nil
-}
-
-func (sqliteDialect) DefaultValueOf(*schema.Field) clause.Expression {
-	return clause.Expr{SQL: "NULL"} // SQLite has no DEFAULT in VALUES
 }

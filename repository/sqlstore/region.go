@@ -85,7 +85,7 @@ func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 // process was faster. adopt is for region 0, which takes over numbers, and worker IDs with their layouts. Errors:
 // model.ErrLayoutChanged, those of the database.
 func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
-	m, err := s.readMoment(tx, s.either(exclusive, ""))
+	m, err := s.readMoment(tx, s.forUpdate())
 	if err != nil {
 		return err
 	}

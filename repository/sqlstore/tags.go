@@ -42,10 +42,10 @@ type tagRow struct {
 // joinNumber adds how the IDs of leaf_alloc as t are shown.
 const joinNumber = " LEFT JOIN " + numberTable + " AS n ON n.biz_tag = t.biz_tag"
 
-// tagColumns are those of a tag. The time is in seconds since 1970, which no time zone changes.
+// tagColumns are those of a tag.
 func (s *Store) tagColumns() string {
 	return "t.biz_tag, t.max_id, t.step, t.description, t.doubt, t.last_change, t.tokens, t.taken_at, " +
-		"t.own_max_id, " + s.either("UNIX_TIMESTAMP(t.update_time)", "CAST(strftime('%s', t.update_time) AS INTEGER)") +
+		"t.own_max_id, " + s.unixTime("t.update_time") +
 		" AS updated, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow"
 }
 
@@ -197,7 +197,7 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	found, err := query[[]tagRow](tx, "lock the row", "SELECT "+s.tagColumns()+", d.max_id AS buried FROM "+tagTable+
 		" AS t LEFT JOIN "+deletedTagTable+" AS d ON d.biz_tag = t.biz_tag"+joinNumber+" WHERE t.biz_tag = ?"+
-		s.either(exclusive+" /*!80000 OF t, d */", ""), name)
+		s.lockOf("t, d"), name)
 	row, err := exactTag(found, err, name)
 	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, row.Buried)
 	return row, err

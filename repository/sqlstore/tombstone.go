@@ -53,8 +53,6 @@ func (s *Store) bury(tx *gorm.DB, into, values string, rows ...[]any) error {
 		return nil
 	}
 	return write(tx, "remember what was issued", "INSERT INTO "+into+" VALUES "+values+
-		strings.Repeat(", "+values, len(rows)-1)+s.either(
-		" ON DUPLICATE KEY UPDATE max_id = GREATEST(max_id, VALUES(max_id)), deleted_at = VALUES(deleted_at)",
-		" ON CONFLICT DO UPDATE SET max_id = MAX(max_id, excluded.max_id), deleted_at = excluded.deleted_at"),
+		strings.Repeat(", "+values, len(rows)-1)+s.orRaise(),
 		slices.Concat(rows...)...)
 }

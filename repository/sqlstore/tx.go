@@ -204,17 +204,6 @@ func (s *Store) lockNamed(tx *gorm.DB, name string) (moment, error) {
 	return s.moment(tx)
 }
 
-// forUpdate ends a SELECT that locks its rows. SQLite's lock was taken by BEGIN.
-func (s *Store) forUpdate() string { return s.either(" FOR UPDATE", "") }
-
-// either gives the wording of the database that is used.
-func (s *Store) either(mysql, sqlite string) string {
-	if s.server == nil {
-		return sqlite
-	}
-	return mysql
-}
-
 // query gives what a statement reads; the zero value, or an empty slice, without a row. Its
 // error begins with what was tried.
 func query[T any](tx *gorm.DB, what, sql string, args ...any) (found T, err error) {
