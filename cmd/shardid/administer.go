@@ -81,22 +81,22 @@ func administer(c *cli, n noun) *cobra.Command {
 		o.addField(field)
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.confirm, "confirm", "", "its `name`, for what cannot be taken back")
+	f.StringVar(&o.confirm, "confirm", "", "repeat the `name` to confirm what cannot be undone")
 	o.isFor("confirm", verbSet, verbDelete)
 	f.String("search", "", "only those whose name contains this `text`")
 	o.isFor("search", verbList)
-	f.Int("limit", 1000, "at most so `many`, up to 5000")
+	f.Int("limit", 1000, "how `many` to list at most, up to 5000")
 	o.isFor("limit", verbList)
 	f.BoolVar(&o.ifMissing, "if-missing", false,
-		"change nothing when it is there with what cannot be changed, for scripts that run again")
+		"do nothing if it already exists with the same fixed settings, for scripts that run again")
 	o.isFor("if-missing", verbAdd)
 	if n.One == "app" {
 		cmd.Aliases = []string{provision}
 		f.StringVar(&o.file, "file", "",
-			"YAML `FILE` with a list of new apps, by the names of HTTP: those that are there stay as they are")
+			"YAML `FILE` with a list of new apps, with the field names of the HTTP API; existing apps stay as they are")
 		o.isFor("file", verbAdd)
 	}
-	o.ask.register(cmd, time.Minute, "`URL` of a server to ask, in place of the database")
+	o.ask.register(cmd, time.Minute, "`URL` of a server to ask instead of the database")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		switch {
 		case len(args) > 0:

@@ -49,7 +49,7 @@ type asking struct {
 func (a *asking) register(cmd *cobra.Command, timeout time.Duration, url string) {
 	f := cmd.Flags()
 	f.StringVar(&a.url, "url", "", url)
-	f.DurationVar(&a.timeout, "timeout", timeout, "`time` an answer may take")
+	f.DurationVar(&a.timeout, "timeout", timeout, "`time` that an answer may take")
 	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	f.BoolVar(&a.insecure, "insecure", false, "accept any certificate with https")
 	f.StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
@@ -62,15 +62,15 @@ func (c *cli) health() *cobra.Command {
 	var ask asking
 	cmd := &cobra.Command{
 		Use:   "health [--url URL]",
-		Short: "Check whether a server should get requests, for images that hold no other client",
+		Short: "Check whether a server can serve, for container images without curl",
 		Example: `  shardid health
   shardid health --url /readyz/queue
   shardid health --url /livez
   shardid health --url http://127.0.0.1:8080 --timeout 500ms`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd, healthTimeout, "`URL` of the server, asked for /readyz, or of one of its pages; a page alone "+
-		"is one of the configured server.addr (default its /readyz)")
+	ask.register(cmd, healthTimeout, "`URL` of the server, which is asked for /readyz, or of one of its pages; a path "+
+		"alone is asked of the configured server.addr (default /readyz)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		report, err := ask.health(cmd.Context(), cfg)
 		if err != nil {
@@ -282,16 +282,16 @@ func (c *cli) status() *cobra.Command {
 		Short: "Show how a running server is doing, as its console does",
 		Long: `Show how a running server is doing, as its console does. Times are in UTC.
 
-Exits with 1 while the server is not ready or a critical alarm is on, which its last
-line on standard error names, and with 0 otherwise.
-With --wait, a script that has started the server continues as soon as that is ready.`,
+It exits with 1 while the server is not ready or has a critical alarm, and its last line on
+standard error says which. Otherwise it exits with 0. With --wait, a script that has started
+the server continues as soon as the server is ready.`,
 		Example: `  shardid status
   shardid status --wait 15s    # after the start of a server
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
 	ask.register(cmd, 10*time.Second, ownServer)
-	cmd.Flags().DurationVar(&wait, "wait", 0, "`time` that the server has to become ready")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait up to this `time` for the server to become ready")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		if wait > 0 {
 			if err := ask.awaitReady(cmd.Context(), cfg, wait); err != nil {

@@ -87,7 +87,7 @@ func (c *cli) bench() *cobra.Command {
 	b := &bencher{}
 	cmd := &cobra.Command{
 		Use:   "bench [--url URL] [--mode queue|segment|snowflake|uid|sequence]",
-		Short: "Put a server under load and check that no ID comes twice",
+		Short: "Put a server under load, and check that no ID comes twice",
 		Example: `  shardid bench --url http://127.0.0.1:8080
   shardid bench --url http://127.0.0.1:8080 --mode segment --tag orders --count 100
   shardid bench --url https://ids.example.com --rate 5000 --duration 1m --json
@@ -99,12 +99,12 @@ func (c *cli) bench() *cobra.Command {
 	f.StringVar(&b.mode, "mode", "queue", "queue, segment, snowflake, uid or sequence")
 	f.IntVar(&b.app, "app", 1, "app `ID` of the queue mode, 0…255")
 	f.IntVar(&b.passes, "passes", 1024,
-		"how many `values` of gatePass take turns in the queue mode, or keys in the sequence mode")
-	f.StringVar(&b.tag, "tag", "leaf-segment-test", "`key` of the segment mode")
+		"how many `values` of gatePass, or keys of a sequence, take turns")
+	f.StringVar(&b.tag, "tag", "leaf-segment-test", "`tag` of the segment mode")
 	f.StringVar(&b.space, "space", "", "`space` of the sequence mode, whose numbers are not compared")
-	f.IntVar(&b.batch, "count", 1, "ask for batches of so many `IDs`, 1…10000")
+	f.IntVar(&b.batch, "count", 1, "ask for batches of this many `IDs`, 1…10000")
 	f.Float64Var(&b.rate, "rate", 0, "`requests` due a second, over all connections (default a closed loop)")
-	f.DurationVar(&b.duration, "duration", 10*time.Second, "`time` for which requests are sent")
+	f.DurationVar(&b.duration, "duration", 10*time.Second, "how much `time` to send requests for")
 	f.IntVar(&b.connections, "concurrency", 64, "`connections`, each with one request in flight")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
 		if b.path(0) == "" {

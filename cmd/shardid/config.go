@@ -13,8 +13,8 @@ import (
 func (c *cli) config() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config check",
-		Short: "Check the configuration and the files that it names, and tell all problems; stores are for " +
-			"shardid doctor",
+		Short: "Check the configuration and the files that it names, and report every problem; " +
+			"shardid doctor checks the stores",
 		Example: `  shardid config check
   shardid config check --config /etc/shardid/config.yaml`,
 		ValidArgs: []string{"check"}, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),

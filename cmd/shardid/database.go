@@ -22,11 +22,11 @@ func (c *cli) migrate() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Create or upgrade the database schema; several starters at once are safe",
-		Long: `Create or upgrade the database schema; several starters at once are safe.
+		Short: "Create or upgrade the database schema; running it several times at once is safe",
+		Long: `Create or upgrade the database schema; running it several times at once is safe.
 
 With --from, an embedded deployment moves to MySQL or MariaDB: its apps, tags, names, spaces and layouts, and
-how far each counter, lease and worker ID has come, so that nothing repeats. The database must have none of
+how far each counter, lease and worker ID has come, so that nothing repeats. The database must be empty of
 these. Stop the embedded server first; it does not start any more afterwards.`,
 		Example: `  shardid migrate
   shardid migrate --print
@@ -137,25 +137,25 @@ func (c *cli) confirm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry)",
 		Short: "Accept the database as it is, after a restore or a failover to a stale replica",
-		Long: `After a database was restored, or failed over to a stale replica, shardid skips
-whatever the replica may lack. Where that would burn much of a small ID space it
-waits for an operator instead, and its error names the command. Before you run it,
+		Long: `After a database was restored, or failed over to a stale replica, shardid skips all
+numbers that it may lack. Where that would use up much of a small range, shardid waits
+for an operator instead, and its error names the command. Before you run the command,
 raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.`,
 		Example: `  shardid apps set --app 7 --min-index 120000   # above the highest index in use
   shardid confirm --app 7 --name orders
   shardid confirm --tag orders
   shardid confirm --space chat
-  shardid confirm --uid                          # WORKER_NODE has every instance that runs
-  shardid confirm --registry                     # no instance of the old registry of worker IDs runs`,
+  shardid confirm --uid                          # WORKER_NODE lists every running instance
+  shardid confirm --registry                     # no instance of the old registry still runs`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.Uint8Var(&app, "app", 0, "app `ID`, 0…255")
 	f.StringVar(&name, "name", "", "the app's `name`")
 	f.StringVar(&tag, "tag", "", "segment `tag`")
-	f.StringVar(&space, "space", "", "`name` of a space of sequences")
+	f.StringVar(&space, "space", "", "`space` of sequences")
 	f.BoolVar(&uid, "uid", false, "the starts of the UID mode")
-	f.BoolVar(&registry, "registry", false, "another registry of worker IDs, or snowflake.name")
+	f.BoolVar(&registry, "registry", false, "a new registry of worker IDs, or a new snowflake.name")
 	cmd.MarkFlagsRequiredTogether("app", "name")
 	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry")

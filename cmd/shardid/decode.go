@@ -17,8 +17,8 @@ func (c *cli) decode() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decode [--kind queue|segment|snowflake|uid] [--format FORMAT] ID...",
 		Short: "Take IDs apart",
-		Long: `Take IDs apart by the epochs and widths of this configuration. Of a scrambled app the
-image of the index is shown: only a server knows its secret, and /decode has the index itself.`,
+		Long: `Take IDs apart by the epochs and widths of this configuration. For a scrambled app it shows
+the scrambled index: only a server knows the secret, and its /decode shows the index itself.`,
 		Example: `  shardid decode 16385
   shardid decode --kind snowflake 1169786042799259000 1169786042799259001
   shardid decode --format base62 4GH
@@ -28,7 +28,7 @@ image of the index is shown: only a server knows its secret, and /decode has the
 		Args: cobra.MinimumNArgs(1),
 	}
 	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, segment, snowflake or uid")
-	cmd.Flags().IntVar(&shardBits, "shard-bits", 0, "shard `bits` of the tag, of kind segment")
+	cmd.Flags().IntVar(&shardBits, "shard-bits", 0, "shard `bits` of the tag, with --kind segment")
 	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford (default dec)")
 	return c.command(cmd, func(cmd *cobra.Command, words []string, cfg Config) error {
 		for i, word := range words {

@@ -33,7 +33,7 @@ func (c *cli) doctor() *cobra.Command {
 	ask, others := asking{timeout: 10 * time.Second}, []string{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check stores, clocks and replicas: whether IDs are issued, and none can repeat",
+		Short: "Check whether stores, clocks and replicas let IDs be issued, and never twice",
 		Example: `  shardid doctor
   shardid doctor --config /etc/shardid/config.yaml --json
   shardid doctor --region https://ids.eu.example.com --region https://ids.us.example.com`,
@@ -42,7 +42,7 @@ func (c *cli) doctor() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&others, "region", nil, "`URL` of a deployment in another region, which must not issue the same "+
 		"IDs; may be repeated")
-	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these, and for the replicas")
+	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these URLs and for the replicas")
 	f.StringVar(&ask.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors

@@ -43,24 +43,24 @@ func (c *cli) lease() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lease --name NAME [--url URL] -- COMMAND [ARG…]",
 		Short: "Run a command with a worker ID that nobody else has",
-		Long: `Run a command with a worker ID that nobody else has, in SHARDID_WORKER_ID, with
-SHARDID_EPOCH (Unix ms), SHARDID_WORKER_BITS, SHARDID_SEQ_BITS and SHARDID_SHARD_BITS of the name beside it.
+		Long: `Run a command with a worker ID that nobody else has, in SHARDID_WORKER_ID. The layout of the name is in
+SHARDID_EPOCH (Unix ms), SHARDID_WORKER_BITS, SHARDID_SEQ_BITS and SHARDID_SHARD_BITS.
 
-The lease is renewed while the command runs, and released when it has ended. Signals that
+shardid renews the lease while the command runs, and then releases it. Signals that
 end a program, and SIGUSR1 and SIGUSR2, go to the command. The exit status is the command's,
 128 and the number of the signal that ended it, or 127 for a command that cannot be run.
 
 A command whose lease cannot be renewed in time gets SIGTERM, and SIGKILL a second
-before the lease ends, with its whole process group. What this cannot do:
+before the lease ends, with its whole process group. shardid cannot
 
-- End the command while shardid is stopped, as by SIGSTOP or a debugger.
-- End it when shardid is killed. On Linux the kernel does, but not what the command
+- end the command while shardid itself is stopped, as by SIGSTOP or a debugger;
+- end it when shardid is killed. On Linux the kernel does, but not what the command
   started, nor a command that has changed its user or has setuid bits or file
   capabilities. Change the user first: gosu app shardid lease --name orders -- ./server
-- End what the command starts and puts into another process group.
-- Give the command a terminal to read from.
+- end what the command starts and puts into another process group;
+- give the command a terminal to read from.
 
-Where that matters, use a generator that looks at the end of its lease: docs/leases.md.`,
+Where that matters, use a generator that checks the end of its lease: docs/leases.md.`,
 		Example: `  shardid lease --name orders -- java -jar app.jar
   shardid lease --name orders --url http://ids-0:8080,http://ids-1:8080 --token-file token -- ./server --port 9000
   gosu app shardid lease --name orders --instance shop-7 -- sh -c 'exec ./server --worker-id "$SHARDID_WORKER_ID"'`,
@@ -71,8 +71,8 @@ Where that matters, use a generator that looks at the end of its lease: docs/lea
 	f := cmd.Flags()
 	f.StringVar(&h.name, "name", "", "`name` of the worker IDs")
 	f.StringVar(&h.instance, "instance", host,
-		"what people see as the holder; an instance that returns gets its worker ID back where that is free")
-	f.DurationVar(&h.wait, "wait", time.Minute, "`time` to try for while no server answers or no worker ID is free")
+		"what people see as the holder; a returning instance gets its worker ID back if that is free")
+	f.DurationVar(&h.wait, "wait", time.Minute, "`time` to keep trying while no server answers or no worker ID is free")
 	_ = cmd.MarkFlagRequired("name") // it is a flag
 	f.SetInterspersed(false)         // what follows the command is its own
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {

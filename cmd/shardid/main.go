@@ -110,12 +110,12 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Config) error) *cobra.Command {
 	cmd.Flags().AddFlagSet(c.keys)
 	if cmd.Name() != "serve" && cmd.Name() != "lease" {
-		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
+		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the field names of the HTTP API")
 	}
 	cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + `
 
-Every key of config.yaml is also an environment variable, SHARDID_SERVER_ADDR for
-example, and every key that is no secret can be set by --set server.addr=:8080.`
+Environment variables such as SHARDID_SERVER_ADDR, and --set server.addr=:8080, set the
+keys of config.yaml; --set takes no secrets.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.ran = true
 		l, err := config.Load(cmd.Flags(), os.Environ())

@@ -5,16 +5,16 @@ import "shardid/service/admin"
 func appNoun() noun {
 	return noun{
 		Kind: admin.AppKind, short: "List, add (or provision), change or delete the apps of the queue mode",
-		long: `List the apps of the queue mode; add one, which provisions its 64 shards, all or none; change one,
-only in what is given, and in nothing that would let an ID repeat; or delete one, of which is
-remembered what it issued. shardid provision does the same as shardid apps add.`,
+		long: `List the apps of the queue mode; add one, with all of its 64 shards or none; change the given fields
+of one, unless an ID could repeat; or delete one. What a deleted app issued is remembered. shardid
+provision is the same as shardid apps add.`,
 		example: `  shardid apps
   shardid apps add --app 7 --name orders
   shardid provision --app 8 --name invoices --scramble                 # the same as apps add
   shardid provision --if-missing --app 1 --name test                   # in a script that runs again
   shardid provision --file apps.yaml                                   # such as - {id: 1, name: orders, step: 5000}
   shardid apps set --app 7 --step 5000
-  shardid apps set --app 7 --min-index 1000000                         # every shard continues above it
+  shardid apps set --app 7 --min-index 1000000                         # every shard resumes above it
   shardid apps set --app 7 --max-limit-id 4294967295 --limit-policy wrap --confirm orders
   shardid apps delete --app 7 --confirm orders
   shardid apps list --json --url https://ids.example.com --token-file token`,
@@ -29,14 +29,14 @@ remembered what it issued. shardid provision does the same as shardid apps add.`
 func tagNoun() noun {
 	return noun{
 		Kind: admin.TagKind, short: "List, add, change or delete the tags of the segment mode",
-		long: `List the tags of the segment mode, which are the rows of leaf_alloc; add one; change one, only in what
-is given, where max_id only rises; or delete one, of which is remembered what it issued.`,
+		long: `List the tags of the segment mode, which are the rows of leaf_alloc; add one; change the given fields of
+one, where max_id only rises; or delete one. What a deleted tag issued is remembered.`,
 		example: `  shardid tags
   shardid tags add --tag orders --step 2000
   shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
   shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"
   shardid tags add --tag bills --step 100 --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai
-  shardid tags add --tag carts --shard-bits 10     # id % 64 of an ID is that of the user it is for
+  shardid tags add --tag carts --shard-bits 10     # id % 64 equals user % 64
   shardid tags set --tag orders --max-id 1000000
   shardid tags set --tag bills --after ORD-20261122-00000500
   shardid tags delete --tag orders --confirm orders`,
@@ -50,18 +50,18 @@ is given, where max_id only rises; or delete one, of which is remembered what it
 func nameNoun() noun {
 	return noun{
 		Kind: admin.NameKind, short: "List, add, change or delete the names of worker IDs",
-		long: `List the names of worker IDs; add one, whose layout never changes; change how long the holders of one
-may continue without shardid; or delete one of which nothing is leased: its layout and leases are
-remembered, should it come back.
+		long: `List the names of worker IDs; add one, whose layout never changes; change how long its holders may
+issue IDs without shardid; or delete one that has no leases. Its layout and leases are remembered, in
+case it is added again.
 
-A name is a space of worker IDs with a layout of its own, for programs that make IDs themselves. New
-leases wait as long as --hold after the database failed over to a replica that may lack some. A shorter
-hold counts for leases that are granted or renewed from now on, a longer one a minute later.`,
+A name is a set of worker IDs with a layout, for programs that make IDs themselves. After a restart or
+failover of the database new leases wait for --hold. A shorter hold counts for leases that are granted
+or renewed from now on, and a longer one a minute later.`,
 		example: `  shardid names
   shardid names add --name orders
   shardid names add --if-missing --name orders              # in a script that runs again
   shardid names add --name carts --epoch 1767225600000 --worker-bits 12 --seq-bits 10 --hold 5m
-  shardid names add --name bills --shard-bits 6             # id % 64 is that of a shard key
+  shardid names add --name bills --shard-bits 6             # id % 64 equals key % 64
   shardid names set --name orders --hold 5m
   shardid names delete --name orders --confirm orders`,
 		none: "there is no name: shardid names add --name orders",
@@ -74,13 +74,12 @@ hold counts for leases that are granted or renewed from now on, a longer one a m
 func spaceNoun() noun {
 	return noun{
 		Kind: admin.SpaceKind, short: "List, add, change or delete the spaces of sequences",
-		long: `List the spaces of sequences; add one, the number of whose sections never changes; change how many
-numbers a section of one takes from the database at once; or delete one, whose numbers are
-remembered, should it come back.
+		long: `List the spaces of sequences; add one, whose number of sections never changes; change its step, which
+is how many numbers a section reserves at once; or delete one. How far a deleted space came is
+remembered, in case it is added again.
 
-A space has a sequence for each key, as many as Redis holds: numbers that rise over all replicas.
-Keys need no provisioning. A larger step means fewer writes, and skips more numbers when Redis
-loses its data.`,
+A space has a sequence for each key, whose numbers increase across all replicas. Keys need no
+provisioning. A larger step means fewer writes, and skips more numbers when Redis loses its data.`,
 		example: `  shardid spaces
   shardid spaces add --space chat
   shardid spaces add --if-missing --space chat              # in a script that runs again

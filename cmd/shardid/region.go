@@ -16,10 +16,9 @@ func (c *cli) region() *cobra.Command {
 		Short: "Let a deployment that has issued IDs become region 0",
 		Long: `Let a deployment that has issued IDs become region 0, and say what the others must not issue.
 
-Numbers of tags and of sequences that were issued before may be those of any region. So the tags of other
-regions must begin above them, with the commands that this prints, and spaces of sequences that were in use
-cannot be used there. Stop all replicas, set region.id to 0 and region.bits on each, run this, and start them.
-It may run again.`,
+Numbers that tags and sequences issued before may belong to any region. So the same tags must begin above
+them in other regions, by the commands that this prints, and spaces that were in use cannot be used there.
+Stop all replicas, set region.id to 0 and region.bits on each, run this, and start them. You may run it again.`,
 		Example:   "  shardid region adopt    # with region.id 0, before other regions are added",
 		ValidArgs: []string{"adopt"}, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}

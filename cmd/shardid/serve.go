@@ -44,9 +44,8 @@ func (c *cli) serve() *cobra.Command {
 	})
 	cmd.Long += `
 
---set beats variables, variables beat the file. Lists have commas there, and maps are
-key=value with commas. The keys and their defaults, which config.yaml in the sources
-explains:
+--set overrides variables, and variables override the file. Separate list items and
+key=value pairs with commas. These are the keys with their defaults:
 
 ` + keysHelp()
 	return cmd

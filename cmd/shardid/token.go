@@ -19,12 +19,12 @@ func (c *cli) token() *cobra.Command {
 	var perSecond int64
 	cmd := &cobra.Command{
 		Use:   "token new --name NAME --may WHAT,WHAT",
-		Short: "Make a token, and print the line to paste into the file",
-		Long: `Make a token, and print the line to paste into the file. The token itself goes to standard
+		Short: "Make a token, and print its entry for server.tokens_file",
+		Long: `Make a token, and print its entry for server.tokens_file. The token itself goes to standard
 error: it is shown here and never again. shardid config check checks the file.
 
-What it may have: queue:1 (app 1), segment:orders (a tag), lease:carts (worker IDs of a name), sequence:chat (a
-space), each with * at the end for any end, as in segment:pre*; queue:* (every app); snowflake; uid; admin
+--may takes queue:1 (app 1), queue:* (every app), segment:orders (a tag), sequence:chat (a space), lease:carts
+(worker IDs of a name), the last three also with * at the end, as in segment:pre*; snowflake; uid; and admin
 (administration). Every token may read the pages of monitoring.`,
 		Example: `  shardid token new --name orders-service --may queue:1,queue:7 --rate 500
   shardid token new --name billing --may 'segment:invoices,segment:bill*,uid'
@@ -33,9 +33,9 @@ space), each with * at the end for any end, as in segment:pre*; queue:* (every a
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "`name` for people and logs")
-	f.StringSliceVar(&may, "may", nil, "`what` it may have; none: it is for monitoring")
-	f.Float64Var(&rate, "rate", 0, "`requests` a second, and at once (default no limit)")
-	f.Int64Var(&perSecond, "ids-per-second", 0, "`IDs` a second, and at once (default no limit)")
+	f.StringSliceVar(&may, "may", nil, "`what` the token permits; without it, monitoring only")
+	f.Float64Var(&rate, "rate", 0, "most `requests` a second, and at once (default no limit)")
+	f.Int64Var(&perSecond, "ids-per-second", 0, "most `IDs` a second, and at once (default no limit)")
 	f.StringVar(&expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	_ = cmd.MarkFlagRequired("name") // it is a flag
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, _ Config) error {

@@ -21,14 +21,15 @@ func (c *cli) workers() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "workers [list]",
-		Short: "List the worker IDs of a name that the database has",
-		Long: `List the worker IDs that the database has of snowflake.name, with snowflake.worker.mode mysql, or of
-another name. The console and /api/replicas show the worker IDs of the replicas that run, with any mode.`,
+		Short: "List the worker IDs in the database",
+		Long: `List the worker IDs in the database: with --name those of a name, otherwise those of snowflake.name,
+which are there with snowflake.worker.mode mysql. The console and /api/replicas show the worker IDs of
+running replicas in any mode.`,
 		Example: `  shardid workers
   shardid workers list --name orders --json`,
 		ValidArgs: []string{verbList}, Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 	}
-	cmd.Flags().StringVar(&name, "name", "", "the `name`, as shardid names has it (default snowflake.name)")
+	cmd.Flags().StringVar(&name, "name", "", "a `name` that shardid names lists (default snowflake.name)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		name = cmp.Or(name, cfg.Snowflake.Name)
 		if name == cfg.Snowflake.Name && cfg.Snowflake.Worker.Mode != workerMySQL {

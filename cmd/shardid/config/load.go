@@ -45,8 +45,8 @@ func Defaults() *Loaded {
 // AddFlags registers --config and --set.
 func AddFlags(fs *pflag.FlagSet) {
 	fs.String("config", defaultFile, "configuration `FILE`; the default may be missing")
-	fs.StringArray(setFlag, nil, "`KEY=VALUE` sets a key of config.yaml, over the file and the environment; "+
-		"it may be repeated, and the last one of a key counts")
+	fs.StringArray(setFlag, nil, "set a key of config.yaml, as `KEY=VALUE`, over the file and the environment; "+
+		"may be repeated, and the last one of a key counts")
 }
 
 // Load is the configuration from the defaults, the file that --config names, environ (as
