@@ -6,6 +6,7 @@ import (
 
 	"shardid/repository/sqlstore"
 	"shardid/service/monitor"
+	"shardid/service/uid"
 )
 
 // state is what the monitor and the metrics tell of the services.
@@ -16,7 +17,7 @@ func (a *App) state() monitor.State {
 	}
 	s.Version, s.Region, s.Witness, s.Queue = versionString(), region(a.cfg), a.db.Vouching(), a.queue.Status()
 	if a.segment != nil {
-		s.Tags = a.segment.Status
+		s.Tags, s.Busiest = a.segment.Status, a.segment.Busiest
 	}
 	if m := a.snowflake; m != nil {
 		lease := m.keeper.Status()
@@ -27,10 +28,16 @@ func (a *App) state() monitor.State {
 			RemainingLifetimeSeconds: int64(m.service.Generator.Remaining().Seconds()), Error: lease.Error,
 		}
 	}
-	if a.uid != nil {
-		s.UID = new(a.uid.Status())
-	}
+	s.UID = a.uidStatus()
 	return s
+}
+
+// uidStatus is nil with the mode disabled.
+func (a *App) uidStatus() *uid.Status {
+	if a.uid == nil {
+		return nil
+	}
+	return new(a.uid.Status())
 }
 
 // consoleURL is where others find this replica: the address that it listens on or, when

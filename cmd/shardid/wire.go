@@ -207,8 +207,9 @@ func (a *App) apiOptions() httpapi.Options {
 	o := httpapi.Options{
 		Issuer: a.issuer, Leases: a.db, Decoder: decoder(a.cfg), Monitor: a.monitor, Log: a.log,
 		Registry: a.registry,
-		Reads:    httpapi.Reads{Metrics: observe.Gatherer(a.registry, a.state), Replicas: a.replicas.View},
-		Access:   a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+		Reads: httpapi.Reads{Metrics: observe.Gatherer(a.registry, a.state, a.uidStatus), Replicas: a.replicas.View,
+			History: a.replicas.History},
+		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 		OwnHosts: ownHosts(a.cfg.Server),
 	}
 	o.LogLevel, o.LogRequests = a.level, a.cfg.Log.Access == "all"

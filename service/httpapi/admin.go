@@ -52,8 +52,11 @@ func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 		if err != nil {
 			return nil, err
 		}
-		things, total, err := r.List(ctx, w.search, w.limit)
-		return w.answer(r.Many, things, total), err
+		things, total, err := r.List(ctx, w.search, w.reads())
+		if err != nil {
+			return nil, err
+		}
+		return w.cut(r.Many, things, total)
 	}))
 	g.POST(r.Path, a.serveJSON(http.StatusCreated, func(ctx context.Context, c *gin.Context) (any, error) {
 		given, err := readGiven(c, r.Fields, func(f admin.Field) admin.Need { return f.Add })

@@ -69,6 +69,8 @@ type Reads struct {
 	Names, Spaces admin.Lister
 	// Replicas is the deployment as this replica sees it, for /api/replicas.
 	Replicas func(context.Context) monitor.View
+	// History is the last hour of all of them together, with further series, for /api/history.
+	History func(further ...string) monitor.Chart
 }
 
 // API serves HTTP. Safe for concurrent use.

@@ -115,7 +115,8 @@ func testOptions(fail func(context.Context) error, log io.Writer) (Options, *fak
 		},
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Reads: Reads{Metrics: metrics, Names: things.Names().List, Spaces: things.Spaces().List,
-			Segments: heldOf(fakeViews()...), Tags: fakeTags, Replicas: fakeReplicas},
+			Segments: heldOf(fakeViews()...), Tags: fakeTags, Replicas: fakeReplicas,
+			History: fakeHistory},
 	}, modes
 }
 

@@ -2,12 +2,18 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
 	"html/template"
+	"maps"
+	"math"
 	"net/http"
 	"path"
+	"reflect"
+	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -145,8 +151,9 @@ func once[What comparable, T any](
 const (
 	// thingsShown is how many tags, names or spaces a page shows unless it is asked for another number.
 	thingsShown = 1000
-	// mostThings is the most.
+	// mostThings is the most, and lastOffset the highest number of things that a page leaves out before them.
 	mostThings = 5000
+	lastOffset = 1_000_000
 )
 
 // readOnce answers with what is read once in readingAge.
@@ -155,40 +162,108 @@ func readOnce[T any](a *API, read func(context.Context) T) route {
 	return func(ctx context.Context, _ *gin.Context) (any, error) { return get(ctx, struct{}{}) }
 }
 
-// window is what a page shows: of the things whose name contains search, in any case, the first ones by name.
+// window is what a page shows: of the things whose name contains search, in any case, and in the order of a field, at
+// most limit that follow the first offset.
 type window struct {
-	search string
-	limit  int
+	search        string
+	limit, offset int
+	sort          string // a field of their JSON, with - before it from the highest down; "" for their names
 }
 
 // readWindow reads the window that the query asks for. Errors: model.ErrInvalidArgument.
 func readWindow(c *gin.Context) (w window, err error) {
 	w.limit = thingsShown
-	given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit")
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "search", "limit", "offset", "sort")
 	if err == nil && given[1].given {
 		w.limit, err = model.ParseRange("limit must be", given[1].text, 1, mostThings)
 	}
-	w.search = given[0].text
+	if err == nil && given[2].given {
+		w.offset, err = model.ParseRange("offset must be", given[2].text, 0, lastOffset)
+	}
+	w.search, w.sort = given[0].text, given[3].text
 	return w, err
 }
 
-// answer is {"code":0,MANY:[…],"total":N}. total is there when the answer does not have all that were found.
-func (w window) answer(many string, things any, total int) map[string]any {
-	answer := map[string]any{"code": 0, many: things}
-	if total > w.limit {
+// reads is how many things have to be read, by name, to show the window.
+func (w window) reads() int {
+	if w.sort != "" {
+		return math.MaxInt32
+	}
+	return w.offset + w.limit
+}
+
+// cut sorts things, which come by name and of which there are total, and gives {"code":0,MANY:[…],"total":N} with those
+// of the window. total is there when these are not all. Errors: model.ErrInvalidArgument for a field that they lack.
+func (w window) cut(many string, things any, total int) (map[string]any, error) {
+	if w.sort != "" {
+		if err := sortByField(things, w.sort); err != nil {
+			return nil, err
+		}
+	}
+	all := reflect.ValueOf(things)
+	from, to := min(w.offset, all.Len()), min(w.offset+w.limit, all.Len())
+	answer := map[string]any{"code": 0, many: all.Slice(from, to).Interface()}
+	if total > to-from {
 		answer["total"] = total
 	}
-	return answer
+	return answer, nil
+}
+
+// sortByField sorts a slice of structs by the field that has this name in JSON, with - before it from the highest down.
+// Those that are equal stay in their order. Errors: model.ErrInvalidArgument for a field that has no order.
+func sortByField(things any, by string) error {
+	all := reflect.ValueOf(things)
+	name, isDown := strings.CutPrefix(by, "-")
+	fields := map[string][]int{}
+	for _, f := range reflect.VisibleFields(all.Type().Elem()) {
+		field, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if _, isOrdered := compareValues(reflect.Zero(f.Type), reflect.Zero(f.Type)); isOrdered && field != "" {
+			fields[field] = f.Index
+		}
+	}
+	index, known := fields[name]
+	if !known {
+		return fmt.Errorf("%w: sort by one of %s, not by %.64q", model.ErrInvalidArgument,
+			strings.Join(slices.Sorted(maps.Keys(fields)), ", "), name)
+	}
+	sort.SliceStable(things, func(i, j int) bool {
+		if isDown {
+			i, j = j, i
+		}
+		order, _ := compareValues(all.Index(i).FieldByIndex(index), all.Index(j).FieldByIndex(index))
+		return order < 0
+	})
+	return nil
+}
+
+// compareValues compares numbers, texts and times; others have no order.
+func compareValues(a, b reflect.Value) (order int, isOrdered bool) {
+	switch {
+	case a.CanInt():
+		return cmp.Compare(a.Int(), b.Int()), true
+	case a.CanUint():
+		return cmp.Compare(a.Uint(), b.Uint()), true
+	case a.CanFloat():
+		return cmp.Compare(a.Float(), b.Float()), true
+	case a.Kind() == reflect.String:
+		return cmp.Compare(a.String(), b.String()), true
+	case a.Type() == reflect.TypeFor[time.Time]():
+		return a.Interface().(time.Time).Compare(b.Interface().(time.Time)), true
+	}
+	return 0, false
 }
 
 // listed answers with the things of the window that the query asks for. Where some come with an error, others are
 // missing, and it is their message. Errors: model.ErrInvalidArgument, and those of list without things.
 func listed(a *API, many string, list admin.Lister) route {
 	get := once(a, func(ctx context.Context, w window) (map[string]any, error) {
-		things, total, err := list(ctx, w.search, w.limit)
-		answer := w.answer(many, things, total)
-		if err != nil && things != nil {
-			answer["message"], err = err.Error(), nil
+		things, total, failed := list(ctx, w.search, w.reads())
+		if failed != nil && things == nil {
+			return nil, failed
+		}
+		answer, err := w.cut(many, things, total)
+		if failed != nil && err == nil {
+			answer["message"] = failed.Error()
 		}
 		return answer, err
 	})

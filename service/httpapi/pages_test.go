@@ -59,8 +59,34 @@ func pageExchanges() []exchange {
 		{name: "more tags than it shows", target: "/api/status", change: manyTags, says: `"total":1001`},
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: replicasJSON},
-		{target: "/api/history", body: `{"periodSeconds":5,"times":[],"series":{}}`},
+		{target: "/api/history", body: `{"periodSeconds":5,"times":[60],"series":{},"message":"redis: away"}`},
+		{target: "/api/history?app=7&tag=a%26b", body: `{"periodSeconds":5,"times":[60],"series":{"app.7.issued":[0.5],` +
+			`"tag.a&b.issued":[0.5]},"message":"redis: away"}`},
 	}
+	// In the order of a field, those that are equal stay in that of their names; what is beyond the end is nothing.
+	for query, want := range map[string]string{
+		"sort=step": "a&b z", "sort=-step": "z a&b", "sort=-key&limit=1": "z of 2", "offset=1": "z of 2",
+		"sort=-step&offset=1&limit=1": "a&b of 2", "offset=2": "of 2", "search=z&sort=description": "z",
+		"sort=updateTime": "a&b z", "sort=-updateTime": "a&b z",
+	} {
+		var rows []string
+		total := ""
+		for _, name := range strings.Fields(want) {
+			switch {
+			case name == "a&b":
+				rows = append(rows, rowA)
+			case name == "z":
+				rows = append(rows, rowZ)
+			case name == "of":
+				total = `,"total":2`
+			}
+		}
+		all = append(all, exchange{target: "/db?" + query, accept: json, body: page("tags", total, rows...)})
+	}
+	all = append(all, exchange{target: "/cache?sort=-held&limit=1", accept: json, says: `"tags":[{"key":"z"`},
+		exchange{name: "the table is unreachable", target: "/cache?sort=-lastLoad&offset=1&limit=1", accept: json,
+			change: tableAway, says: `"tags":[{"key":"z"`},
+		exchange{target: "/api/sequences?sort=-highest", body: page("spaces", "", "{"+spaceUseJSON+"}")})
 	// What is listed is in the order of the bytes of its names.
 	item := func(name string) string { return "{" + strings.Replace(nameJSON, "orders", name, 1) + "}" }
 	all = append(all,
@@ -84,6 +110,11 @@ func pageExchanges() []exchange {
 			says:   "database: read leaf_alloc: connection refused: start it",
 			change: func(o *Options) { tableAway(o); o.Names, o.Spaces = away.Names().List, away.Spaces().List }})
 	}
+	all = append(all,
+		exchange{target: "/db?sort=colour", status: 400, code: -6,
+			says: "sort by one of description, key, maxId, maxIdStr, step, updateTime, not by \"colour\""},
+		exchange{target: "/db?offset=-1", status: 400, code: -6, says: "offset must be a whole number in 0…1000000"},
+		exchange{target: "/api/history?app=256", status: 400, code: -6, says: "app must be a whole number in 0…255"})
 	for _, target := range []string{"/db", "/cache", "/api/names", "/api/sequences"} {
 		for _, limit := range []string{"0", "5001", ""} {
 			all = append(all, exchange{target: target + "?limit=" + limit, status: 400, code: -6,

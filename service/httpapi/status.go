@@ -64,9 +64,22 @@ func (a *API) writeHealth(c *gin.Context, ok bool, h monitor.Health) {
 	a.writeBody(c, status, typeJSON, append(appendJSON(nil, h), '\n'))
 }
 
-// readHistory reads what the console's charts show.
-func (a *API) readHistory(context.Context, *gin.Context) (any, error) {
-	return a.opts.Monitor.History(), nil
+// readHistory reads what the console's charts show, with the series of an app and of a tag that are asked for.
+func (a *API) readHistory(_ context.Context, c *gin.Context) (any, error) {
+	given, err := scanQuery(c.Request.URL.RawQuery, false, "app", "tag")
+	var further []string
+	if err == nil && given[0].given {
+		var app int
+		app, err = model.ParseRange("app must be", given[0].text, 0, model.Apps-1)
+		further = append(further, monitor.AppSeries(uint8(app)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if given[1].given {
+		further = append(further, monitor.TagSeries(given[1].text))
+	}
+	return a.opts.History(further...), nil
 }
 
 // readStatus reads what the console shows, with the first thingsShown of the tags in use.

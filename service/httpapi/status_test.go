@@ -194,21 +194,12 @@ func TestReadinessSince(t *testing.T) {
 	})
 }
 
-// The history has a value for each period, and null for what is not known of it.
-func TestHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := newAPI()
-		api.opts.Monitor.Start()
-		defer func() { check.OK(t, api.opts.Monitor.Stop(t.Context())) }()
-		time.Sleep(6 * time.Second)
-		x := exchange{target: "/api/history", status: 200}
-		got := x.ask(api)
-		doc := loadDocument(t)
-		route, params := routeOf(doc, x)
-		checkDocumented(t, x, served{ResponseRecorder: got}, route, params)
-		check.Has(t, got.Body.String(), `{"periodSeconds":5,"times":[946684805],"series":{`)
-		check.Has(t, got.Body.String(), `"queue.issued":[null]`)
-	})
+func fakeHistory(further ...string) monitor.Chart {
+	c := monitor.Chart{PeriodSeconds: 5, Times: []int64{60}, Series: map[string]monitor.Points{}, Message: "redis: away"}
+	for _, name := range further {
+		c.Series[name] = monitor.Points{0.5}
+	}
+	return c
 }
 
 func wantHealth(t *testing.T, api *API, path, want string) {

@@ -57,8 +57,10 @@ type State struct {
 	// OldSchema says that the database lacks tables of this version. Snowflakes may continue with the worker file of
 	// the version before, so that only this stops a rollout without migrations, at the first replica.
 	OldSchema bool
-	// Tags reads Status.Segment, which takes longer than the rest; nil when the mode is disabled.
-	Tags func() segment.Status
+	// Tags reads Status.Segment, which takes longer than the rest, and Busiest the rates of the tags that are used most,
+	// so many at most; both are nil when the mode is disabled.
+	Tags    func() segment.Status
+	Busiest func(most int) map[string]float64
 }
 
 const (
@@ -335,7 +337,7 @@ func some(all []string) string {
 
 // Alarms looks at the replica and returns the alarms that are on, the most severe first.
 func (m *Monitor) Alarms() []Alarm {
-	_, raised := m.look()
+	_, _, raised := m.look()
 	return raised
 }
 
@@ -346,11 +348,12 @@ func (m *Monitor) Raised() []Alarm {
 	return m.raised
 }
 
-// look reads the metrics, and raises the alarms of what is seen.
-func (m *Monitor) look() (reading, []Alarm) {
+// look reads the metrics and the state, and raises the alarms of what is seen.
+func (m *Monitor) look() (reading, State, []Alarm) {
 	families, _ := m.metrics.Gather() // as much as can be read; a scrape tells what cannot
-	r := newReading(families, m.now())
-	s := &sight{State: m.state(), conditions: m.Conditions(), metrics: r.sums}
+	state := m.state()
+	r := newReading(families, state.Queue.Apps, m.now())
+	s := &sight{State: state, conditions: m.Conditions(), metrics: r.sums}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.slow = m.slowModes()
@@ -381,7 +384,7 @@ func (m *Monitor) look() (reading, []Alarm) {
 	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
 	m.raised = raised
-	return r, raised
+	return r, state, raised
 }
 
 // rise is a counter and when it rose last.

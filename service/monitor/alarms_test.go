@@ -166,7 +166,7 @@ func TestRows(t *testing.T) {
 			"UIDs: 1 d"},
 		"slow": {func(r *watched) {
 			for range slowSamples/2 + 1 {
-				r.history = append(r.history, sample{values: map[string]float64{"uid.p99Ms": slowAbove + 1}})
+				r.history.add(slowSamples, noon, map[string]float64{"uid.p99Ms": slowAbove + 1})
 			}
 		}, "ShardidSlow", Warning, "in the mode uid"},
 	} {

@@ -1,39 +1,93 @@
 package monitor
 
 import (
-	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
 	"shardid/model"
 	"shardid/service/metric"
+	"shardid/service/queue"
 
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The history is a sample every five seconds of how much the replica's metrics rose, for 15 minutes. The
-// console draws its charts of them.
+// Every five seconds a replica takes down how much its metrics rose, and shows that to the others in its record. Each
+// replica adds up the records, and keeps the sums for an hour: the console draws its charts of them.
 
 const (
 	// historyEvery is the pause between two samples.
 	historyEvery = 5 * time.Second
-	// samples is how many are kept: 15 minutes.
-	samples = 180
-	// slowSamples is how many of the latest samples say whether a mode is slow: ten minutes.
+	// samples is how many are kept of all replicas: an hour.
+	samples = 720
+	// slowSamples is how many of its own a replica keeps, to say whether a mode is slow: ten minutes.
 	slowSamples = 120
 	// slowAbove is the time of one request in a hundred, in ms, above which a sample is slow.
 	slowAbove = 250
+	// busiestTags is of how many tags a sample has the rates.
+	busiestTags = 256
 )
 
 // Chart is the samples of some series, oldest first. All have one value for each of
 // Times.
 type Chart struct {
-	PeriodSeconds int                   `json:"periodSeconds"`
-	Times         []int64               `json:"times"`  // end of each period, Unix seconds
-	Series        map[string][]*float64 `json:"series"` // nil is unknown
+	PeriodSeconds int               `json:"periodSeconds"`
+	Times         []int64           `json:"times"` // end of each period, Unix seconds
+	Series        map[string]Points `json:"series"`
+	// Message says why the latest sample is of this replica alone, "" when it is of all.
+	Message string `json:"message,omitempty"`
+}
+
+// Points are the values of a series. One that is unknown is no number, and null in JSON.
+type Points []float32
+
+// MarshalJSON writes thousandths, which are more than a chart shows.
+func (p Points) MarshalJSON() ([]byte, error) {
+	text := []byte{'['}
+	for i, v := range p {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		if n := float64(v); math.IsNaN(n) {
+			text = append(text, "null"...)
+		} else {
+			text = strconv.AppendFloat(text, math.Round(n*1000)/1000, 'f', -1, 64)
+		}
+	}
+	return append(text, ']'), nil
+}
+
+// history is the latest samples. Not safe for concurrent use.
+type history struct {
+	times  []int64
+	series map[string]Points // each as long as times; one of which nothing is known is not there
+}
+
+// add appends a sample, whose values are those that are known, and drops the oldest beyond most.
+func (h *history) add(most int, at time.Time, values map[string]float64) {
+	first := max(0, len(h.times)+1-most)
+	h.times = append(h.times[first:], at.Unix())
+	if h.series == nil {
+		h.series = map[string]Points{}
+	}
+	for name := range values {
+		if _, known := h.series[name]; !known {
+			h.series[name] = slices.Repeat(Points{float32(math.NaN())}, first+len(h.times)-1)
+		}
+	}
+	for name, points := range h.series {
+		value, known := values[name]
+		if !known {
+			value = math.NaN()
+		}
+		h.series[name] = append(points[first:], float32(value))
+	}
+	maps.DeleteFunc(h.series, func(_ string, points Points) bool {
+		return !slices.ContainsFunc(points, func(v float32) bool { return v == v })
+	})
 }
 
 const requests = "shardid_request_duration_seconds"
@@ -48,27 +102,32 @@ var rates = sync.OnceValue(func() map[string]string {
 	for _, mode := range model.Modes() {
 		rates[mode.String()+".issued"] = "shardid_" + mode.String() + "_issued_total"
 	}
-	for app := range model.Apps {
-		rates[AppSeries(uint8(app))] = fmt.Sprintf(`shardid_queue_app_issued_total{app="%d"}`, app)
-	}
 	return rates
 })
 
-// AppSeries names, for Latest, the series of what an app issued, IDs a second.
-func AppSeries(app uint8) string { return fmt.Sprintf("app.%d.issued", app) }
+// AppSeries and TagSeries name the series of what an app or a tag issued, IDs a second. A sample has those of the apps
+// that issued some, and of the tags that issued most.
+func AppSeries(app uint8) string { return "app." + strconv.Itoa(int(app)) + ".issued" }
+
+// TagSeries is AppSeries of a tag, as an average over half a minute.
+func TagSeries(tag string) string { return "tag." + tag + ".issued" }
 
 // reading is where the metrics stand at one instant.
 type reading struct {
 	at    time.Time
 	sums  map[string]float64
+	apps  map[uint8]int64  // IDs issued
 	times map[string]times // of each mode's requests but for those that were answered 4xx
 }
 
 // times counts requests by how long they took: those up to each of metric.Buckets, and then all.
 type times []float64
 
-func newReading(families []*dto.MetricFamily, at time.Time) reading {
-	r := reading{at, metric.Sums(families), map[string]times{}}
+func newReading(families []*dto.MetricFamily, apps []queue.View, at time.Time) reading {
+	r := reading{at, metric.Sums(families), map[uint8]int64{}, map[string]times{}}
+	for _, v := range apps {
+		r.apps[v.App] = v.Issued
+	}
 	for _, family := range families {
 		if family.GetName() != requests {
 			continue
@@ -95,20 +154,22 @@ func newReading(families []*dto.MetricFamily, at time.Time) reading {
 	return r
 }
 
-// sample is one period: what is shown of it, by the name of the series. What is unknown is not there, as of a
+// newSample is what happened between two readings, by the names of the series. What is unknown is not there, as of a
 // mode that is disabled.
-type sample struct {
-	at     int64 // its end, Unix seconds
-	values map[string]float64
-}
-
-// newSample is what happened between two readings.
-func newSample(before, after reading) sample {
-	s, seconds := sample{after.at.Unix(), map[string]float64{}}, after.at.Sub(before.at).Seconds()
+func newSample(before, after reading, tags map[string]float64) map[string]float64 {
+	values, seconds := map[string]float64{}, after.at.Sub(before.at).Seconds()
 	for name, counter := range rates() {
 		if now, known := after.sums[counter]; known {
-			s.values[name] = (now - before.sums[counter]) / seconds
+			values[name] = (now - before.sums[counter]) / seconds
 		}
+	}
+	for app, issued := range after.apps {
+		if n := issued - before.apps[app]; n > 0 {
+			values[AppSeries(app)] = float64(n) / seconds
+		}
+	}
+	for tag, rate := range tags {
+		values[TagSeries(tag)] = rate
 	}
 	for mode, all := range after.times {
 		all = slices.Clone(all)
@@ -116,10 +177,10 @@ func newSample(before, after reading) sample {
 			all[i] -= n
 		}
 		if all[len(all)-1] > 0 {
-			s.values[mode+".p99Ms"] = 1000 * all.p99()
+			values[mode+".p99Ms"] = 1000 * all.p99()
 		}
 	}
-	return s
+	return values
 }
 
 // p99 is the time in seconds that one request in a hundred exceeded. Within a bucket
@@ -138,16 +199,20 @@ func (t times) p99() float64 {
 // sample adds a sample, and looks at the alarms, so that each is known to be on since it
 // came.
 func (m *Monitor) sample() {
-	r, _ := m.look()
-	m.addReading(r)
+	r, state, _ := m.look()
+	var tags map[string]float64
+	if state.Busiest != nil {
+		tags = state.Busiest(busiestTags)
+	}
+	m.addReading(r, tags)
 }
 
-func (m *Monitor) addReading(r reading) {
+func (m *Monitor) addReading(r reading, tags map[string]float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.last.at.IsZero() {
-		m.history = append(m.history, newSample(m.last, r))
-		m.history = m.history[max(0, len(m.history)-samples):]
+		m.latest = newSample(m.last, r, tags)
+		m.history.add(slowSamples, r.at, m.latest)
 	}
 	m.last = r
 }
@@ -157,8 +222,8 @@ func (m *Monitor) addReading(r reading) {
 func (m *Monitor) slowModes() (slow []string) {
 	for _, mode := range model.Modes() {
 		n := 0
-		for _, s := range m.history[max(0, len(m.history)-slowSamples):] {
-			if s.values[mode.String()+".p99Ms"] > slowAbove {
+		for _, p99 := range m.history.series[mode.String()+".p99Ms"] {
+			if p99 > slowAbove {
 				n++
 			}
 		}
@@ -169,39 +234,9 @@ func (m *Monitor) slowModes() (slow []string) {
 	return slow
 }
 
-// History is the series of the whole replica. Those of a mode that is disabled are unknown.
-func (m *Monitor) History() Chart {
+// Latest is the latest sample, by the names of the series; nobody may change it. What is unknown is not there.
+func (m *Monitor) Latest() map[string]float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var names []string
-	for name := range rates() {
-		if !strings.HasPrefix(name, "app.") {
-			names = append(names, name)
-		}
-	}
-	for _, mode := range model.Modes() {
-		names = append(names, mode.String()+".p99Ms")
-	}
-	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: []int64{}, Series: map[string][]*float64{}}
-	for _, s := range m.history {
-		c.Times = append(c.Times, s.at)
-		for _, name := range names {
-			var shown *float64
-			if value, known := s.values[name]; known {
-				shown = new(math.Round(value*1000) / 1000) // more than a chart shows
-			}
-			c.Series[name] = append(c.Series[name], shown)
-		}
-	}
-	return c
-}
-
-// Latest is the last value of a series, with which its history ends; 0 when it is unknown.
-func (m *Monitor) Latest(series string) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n := len(m.history); n > 0 {
-		return m.history[n-1].values[series]
-	}
-	return 0
+	return m.latest
 }

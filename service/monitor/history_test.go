@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/metric"
+	"shardid/service/queue"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -52,7 +53,7 @@ func (c *counters) reading(t *testing.T, at time.Time) reading {
 	t.Helper()
 	families, err := c.Gather()
 	check.Must(t, err)
-	return newReading(families, at)
+	return newReading(families, nil, at)
 }
 
 // A story of three periods: rates are per second, counts per period, and what cannot be read is null. Quantiles are
@@ -71,10 +72,15 @@ func TestSamples(t *testing.T) {
 		}
 		c.set(map[string]float64{"shardid_queue_issued_total": 1000})
 		observe("queue", "failed", 1, time.Hour)
-		m := New(slog.New(slog.DiscardHandler), prometheus.Gatherers{&c, registry}, nothing)
+		var apps atomic.Pointer[[]queue.View]
+		apps.Store(&[]queue.View{{App: 7}, {App: 8, Issued: 100}})
+		m := New(slog.New(slog.DiscardHandler), prometheus.Gatherers{&c, registry}, func() (s State) {
+			s.Queue.Apps = *apps.Load()
+			s.Busiest = func(int) map[string]float64 { return map[string]float64{"orders": 2.5} }
+			return s
+		})
 		m.Start()
 		defer stop(t, m)
-		began := time.Now().Unix()
 		time.Sleep(time.Second)
 		observe("queue", "ok", 95, 30*time.Microsecond)
 		observe("queue", "failed", 5, 30*time.Microsecond)
@@ -85,57 +91,64 @@ func TestSamples(t *testing.T) {
 		c.set(map[string]float64{
 			"shardid_queue_issued_total": 1050, "shardid_sequence_issued_total": 30,
 			"shardid_snowflake_issued_total": 15,
-			"shardid_segment_issued_total":   5, `shardid_queue_app_issued_total{app="7"}`: 10,
+			"shardid_segment_issued_total":   5,
 		})
+		apps.Store(&[]queue.View{{App: 7, Issued: 10}, {App: 8, Issued: 100}})
 		time.Sleep(historyEvery)
 		c.set(map[string]float64{
 			"shardid_queue_issued_total": 1057, "shardid_uid_issued_total": 50,
-			`shardid_queue_app_issued_total{app="7"}`: 30,
 		})
+		apps.Store(&[]queue.View{{App: 7, Issued: 30}, {App: 8, Issued: 1}}) // the latter was removed and added again
 		observe("uid", "ok", 98, time.Microsecond)
 		observe("uid", "ok", 2, 8*time.Millisecond)
 		observe("segment", "ok", 1, time.Hour)
 		time.Sleep(historyEvery)
 		synctest.Wait()
 
-		head := fmt.Sprintf(`{"periodSeconds":5,"times":[%d,%d,%d],"series":{`, began+5, began+10, began+15)
-		want := head + `"queue.issued":[10,0,1.4],"queue.p99Ms":[0.05,995,null],"refused.caller":[2,0,0],` +
-			`"refused.service":[1,0,0],"segment.issued":[1,0,null],"segment.p99Ms":[null,null,5000],` +
-			`"sequence.issued":[null,6,null],"sequence.p99Ms":[null,null,null],"snowflake.issued":[null,3,null],` +
-			`"snowflake.p99Ms":[null,null,null],"uid.issued":[null,null,10],"uid.p99Ms":[null,null,7.5]}}`
-		check.Equal(t, encode(t, m.History()), want, "all")
-		check.Equal(t, m.Latest(AppSeries(7)), 4, "the last of the app")
-		check.Equal(t, m.Latest(AppSeries(8)), 0, "of another app")
+		check.Equal(t, encode(t, m.Latest()), `{"app.7.issued":4,"queue.issued":1.4,"refused.caller":0,`+
+			`"refused.service":0,"segment.p99Ms":5000,"tag.orders.issued":2.5,"uid.issued":10,"uid.p99Ms":7.5}`, "the last")
+		for name, want := range map[string]string{
+			"queue.issued": "[10,0,1.4]", "queue.p99Ms": "[0.049,995,null]", "refused.caller": "[2,0,0]",
+			"refused.service": "[1,0,0]", "segment.issued": "[1,0,null]", "segment.p99Ms": "[null,null,5000]",
+			"sequence.issued": "[null,6,null]", "snowflake.issued": "[null,3,null]", "uid.issued": "[null,null,10]",
+			"uid.p99Ms": "[null,null,7.5]", "app.7.issued": "[null,2,4]", "tag.orders.issued": "[2.5,2.5,2.5]",
+			"sequence.p99Ms": "[]",
+		} {
+			check.Equal(t, encode(t, m.history.series[name]), want, name)
+		}
 	})
 }
 
-func encode(t *testing.T, c Chart) string {
+func encode(t *testing.T, value any) string {
 	t.Helper()
-	b, err := json.Marshal(c)
+	b, err := json.Marshal(value)
 	check.Must(t, err)
 	return string(b)
 }
 
-// A reading that came late is spread over the time since the last one. After 15 minutes the oldest sample goes, and
-// the order stays.
+// After an hour the oldest sample goes, and the order stays. A series of which nothing is known any more is dropped.
 func TestHistoryIsBounded(t *testing.T) {
-	m, c, issued := silent(nothing), counters{}, 0
-	check.Equal(t, encode(t, m.History()), `{"periodSeconds":5,"times":[],"series":{}}`, "before the first")
+	var h history
 	at := time.Unix(1_800_000_000, 0)
-	m.addReading(c.reading(t, at))
-	for i := range samples + 8 {
-		issued += i * 20
-		at = at.Add(20 * time.Second)
-		c.set(map[string]float64{"shardid_queue_issued_total": float64(issued)})
-		m.addReading(c.reading(t, at))
+	h.add(3, at, map[string]float64{"gone": 1})
+	for i := range 5 {
+		at = at.Add(historyEvery)
+		h.add(3, at, map[string]float64{"queue.issued": float64(i)})
+		check.Equal(t, h.series["gone"] != nil, i < 2, "after", i)
 	}
-	got := m.History()
-	if n := len(got.Times); n != samples || got.Times[n-1] != at.Unix() || !slices.IsSorted(got.Times) {
-		t.Errorf("%d times, %v", n, got.Times)
+	check.Equal(t, fmt.Sprint(h.times), fmt.Sprint([]int64{at.Unix() - 10, at.Unix() - 5, at.Unix()}))
+	check.Equal(t, encode(t, h.series), `{"queue.issued":[2,3,4]}`)
+}
+
+// A reading that came late is spread over the time since the last one.
+func TestLateReading(t *testing.T) {
+	m, c := silent(nothing), counters{}
+	at := time.Unix(1_800_000_000, 0)
+	for i := range 3 {
+		c.set(map[string]float64{"shardid_queue_issued_total": float64(i * 60)})
+		m.addReading(c.reading(t, at.Add(time.Duration(i*20)*time.Second)), nil)
 	}
-	for i, v := range got.Series["queue.issued"] {
-		check.Equal(t, *v, float64(i+8), "sample", i)
-	}
+	check.Equal(t, m.Latest()["queue.issued"], 3)
 }
 
 // Alarms are looked at with each sample, so that one is known to be on since it came.

@@ -52,7 +52,9 @@ type Monitor struct {
 	raised     []Alarm         // as last seen; the slice does not change
 	rises      map[string]rise // of what alarms count, by the names of the counters
 	last       reading         // zero before the first
-	history    []sample        // oldest first
+	// latest is the latest sample, which does not change; history has those before, too.
+	latest  map[string]float64
+	history history
 }
 
 type condition struct {

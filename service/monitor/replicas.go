@@ -5,17 +5,19 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"math"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"shardid/model"
 	"shardid/service/background"
 )
 
 const (
-	// recordEvery is the pause between two records of a replica.
-	recordEvery = 3 * time.Second
-	// recordLasts is how long a record counts: a replica that dies is gone after that.
-	recordLasts = 10 * time.Second
+	// recordLasts is how long a record counts: a replica that dies is gone after that. It writes one for each sample.
+	recordLasts = 3 * historyEvery
 	// recordTimeout bounds a call of the store.
 	recordTimeout = 2 * time.Second
 )
@@ -37,6 +39,8 @@ type Record struct {
 	Alarms map[string]int `json:"alarms"`
 	// AgeSeconds is how old the record is, by the store's clock.
 	AgeSeconds float64 `json:"ageSeconds"`
+	// Rates is its latest sample, by the names of the series; View leaves it out.
+	Rates map[string]float64 `json:"rates,omitempty"`
 }
 
 // ModeRecord is how a mode of a replica is doing.
@@ -75,6 +79,10 @@ type Replicas struct {
 	instance string
 	status   func() Record
 	group    *background.Group
+
+	mu      sync.Mutex // guards the rest; it is not held while the store is asked
+	history history    // of all replicas together
+	message string     // why its latest sample is of this one alone
 }
 
 // NewReplicas starts nothing. status gives the record of this replica, without Instance;
@@ -83,15 +91,16 @@ func NewReplicas(store RecordStore, status func() Record) *Replicas {
 	return &Replicas{store: store, instance: rand.Text(), status: status, group: background.NewGroup("replicas")}
 }
 
-// Start writes the record every few seconds until Stop.
+// Start writes the record and adds up those of all every few seconds, until Stop.
 func (r *Replicas) Start() {
-	if r.store != nil {
-		r.group.Start(func() { r.group.Every(recordEvery, r.write) })
-	}
+	r.group.Start(func() { r.group.Every(historyEvery, func() { r.write(); r.sample() }) })
 }
 
 // write stores the record. A failure is seen by the probe of the store, and by View.
 func (r *Replicas) write() {
+	if r.store == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.group.Context(), recordTimeout)
 	defer cancel()
 	if text, err := json.Marshal(r.self()); err == nil {
@@ -120,6 +129,15 @@ func (r *Replicas) Stop(ctx context.Context) error {
 // View reads the records of all replicas, in order of their hosts and URLs; this one is
 // always among them.
 func (r *Replicas) View(ctx context.Context) View {
+	view := r.read(ctx)
+	for i := range view.Replicas {
+		view.Replicas[i].Rates = nil
+	}
+	return view
+}
+
+// read is View with the rates.
+func (r *Replicas) read(ctx context.Context) View {
 	view := View{Self: r.instance, Shared: r.store != nil, Replicas: []Record{r.self()}}
 	if view.Shared {
 		within, cancel := context.WithTimeout(ctx, recordTimeout)
@@ -140,4 +158,59 @@ func (r *Replicas) View(ctx context.Context) View {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Instance, b.Instance))
 	})
 	return view
+}
+
+// sample adds up the latest samples of all replicas: of the rates the sum, of the latencies the longest.
+func (r *Replicas) sample() {
+	view, values := r.read(r.group.Context()), map[string]float64{}
+	for _, record := range view.Replicas {
+		for name, value := range record.Rates {
+			if strings.HasSuffix(name, ".p99Ms") {
+				values[name] = max(values[name], value)
+			} else {
+				values[name] += value
+			}
+		}
+	}
+	if len(values) == 0 {
+		return // all have just started
+	}
+	values["replicas"] = float64(len(view.Replicas))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.message = view.Message
+	r.history.add(samples, time.Now(), values)
+}
+
+// History is the last hour of all replicas together, as far as this process has seen it: what each mode issued, its
+// latencies, refusals, how many replicas there were, and further series, of an app or a tag. Of these what is not known
+// is 0: a sample leaves out what is idle.
+func (r *Replicas) History(further ...string) Chart {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := Chart{PeriodSeconds: int(historyEvery.Seconds()), Times: append([]int64{}, r.history.times...),
+		Series: map[string]Points{}, Message: r.message}
+	add := func(name string, unknown float64) {
+		all := slices.Clone(r.history.series[name])
+		if all == nil {
+			all = slices.Repeat(Points{float32(math.NaN())}, len(c.Times))
+		}
+		for i, v := range all {
+			if v != v {
+				all[i] = float32(unknown)
+			}
+		}
+		c.Series[name] = all
+	}
+	for name := range rates() {
+		add(name, math.NaN())
+	}
+	for _, mode := range model.Modes() {
+		add(mode.String()+".p99Ms", math.NaN())
+	}
+	add("replicas", math.NaN())
+	for _, name := range further {
+		add(name, 0)
+	}
+	return c
 }

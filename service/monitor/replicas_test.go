@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,49 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	})
 }
 
+// What all replicas issued is added up, and of their latencies the longest counts. A replica that is gone counts no
+// longer, and while the store is away this one counts alone. An app or a tag is there when it is asked for.
+func TestHistoryOfAllReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &records{kept: map[string]kept{}}
+		var rates atomic.Pointer[map[string]float64]
+		rates.Store(&map[string]float64{"queue.issued": 1.5, "uid.p99Ms": 7, AppSeries(7): 1, TagSeries("orders"): 2})
+		a := NewReplicas(store, func() Record { return Record{Rates: *rates.Load()} })
+		b := NewReplicas(store, func() Record {
+			return Record{Rates: map[string]float64{"queue.issued": 2, "uid.p99Ms": 9, TagSeries("orders"): 0.5}}
+		})
+		young := NewReplicas(store, func() Record { return Record{} })
+		for _, r := range []*Replicas{b, young, a} {
+			defer func() { _ = r.Stop(t.Context()) }()
+			r.Start()
+			synctest.Wait()
+		}
+		time.Sleep(historyEvery)
+		synctest.Wait()
+		_, _ = b.Stop(t.Context()), young.Stop(t.Context())
+		rates.Store(&map[string]float64{"queue.issued": 3, "refused.caller": 4})
+		time.Sleep(historyEvery)
+		synctest.Wait()
+		store.set(errors.New("away"))
+		time.Sleep(historyEvery)
+		synctest.Wait()
+
+		got := a.History(AppSeries(7), TagSeries("orders"), TagSeries("idle"))
+		check.Equal(t, got.Message, "away")
+		check.Equal(t, len(got.Times), 4)
+		for name, want := range map[string]string{
+			"queue.issued": "[3.5,3.5,3,3]", "uid.p99Ms": "[9,9,null,null]", "refused.caller": "[null,null,4,4]",
+			"replicas": "[3,3,1,1]", "uid.issued": "[null,null,null,null]", AppSeries(7): "[1,1,0,0]",
+			TagSeries("orders"): "[2.5,2.5,0,0]", TagSeries("idle"): "[0,0,0,0]",
+		} {
+			check.Equal(t, encode(t, got.Series[name]), want, name)
+		}
+		if view := a.View(t.Context()); view.Replicas[0].Rates != nil {
+			t.Errorf("the console gets the rates: %+v", view)
+		}
+	})
+}
+
 // A replica without a store, or whose store is unreachable, shows itself and says why.
 func TestAReplicaAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +167,7 @@ func TestAReplicaAlone(t *testing.T) {
 			t.Errorf("with the store away: %+v", view)
 		}
 		store.set(nil)
-		time.Sleep(recordEvery)
+		time.Sleep(historyEvery)
 		check.Equal(t, hosts(t, a), "ab", "with the store back")
 	})
 }

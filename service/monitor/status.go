@@ -173,12 +173,12 @@ type SnowflakeStatus struct {
 
 // Status is how this replica is doing, with all of the tags in use.
 func (m *Monitor) Status() Status {
-	state, ready := m.state(), m.Readiness()
-	s := state.Status
+	_, state, alarms := m.look()
+	s, ready, latest := state.Status, m.Readiness(), m.Latest()
 	s.StartedAt, s.Ready, s.Message = m.ready.startedAt, ready.Status != StatusNotReady, ready.Message
-	s.Modes, s.Stores, s.Alarms = m.modeStatus(), m.Conditions(), m.Alarms()
+	s.Modes, s.Stores, s.Alarms = m.modeStatus(), m.Conditions(), alarms
 	for i, app := range s.Queue.Apps {
-		s.Queue.Apps[i].PerSecond = m.Latest(AppSeries(app.App))
+		s.Queue.Apps[i].PerSecond = latest[AppSeries(app.App)]
 	}
 	if state.Tags != nil {
 		s.Segment = new(state.Tags())
@@ -205,10 +205,10 @@ func (m *Monitor) Record() Record {
 	r := Record{
 		Host: host, URL: s.URL, Version: s.Version, StartedAt: m.ready.startedAt,
 		Ready: m.Readiness().Status != StatusNotReady, Modes: map[string]ModeRecord{}, WorkerID: -1,
-		Alarms: map[string]int{},
+		Alarms: map[string]int{}, Rates: m.Latest(),
 	}
 	for name, mode := range m.modeStatus() {
-		r.Modes[name] = ModeRecord{mode.Enabled, mode.Ready, m.Latest(name + ".issued")}
+		r.Modes[name] = ModeRecord{mode.Enabled, mode.Ready, r.Rates[name+".issued"]}
 	}
 	if s.Snowflake != nil {
 		r.WorkerID = s.Snowflake.WorkerID

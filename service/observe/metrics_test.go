@@ -85,7 +85,8 @@ func full() (*prometheus.Registry, monitor.State) {
 func text(t *testing.T) string {
 	t.Helper()
 	registry, state := full()
-	all, w := Gatherer(registry, func() monitor.State { return state }), httptest.NewRecorder()
+	all, w := Gatherer(registry, func() monitor.State { return state },
+		func() *uid.Status { return state.UID }), httptest.NewRecorder()
 	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	check.Equal(t, w.Code, http.StatusOK, w.Body)
 	return w.Body.String()

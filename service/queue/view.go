@@ -55,8 +55,11 @@ type Status struct {
 
 // Status returns the counters and, as Seen does, the apps.
 func (s *Service) Status() Status {
-	c := s.countPools()
-	return Status{Issued: c.Issued, Held: c.Held, Apps: append([]View{}, s.Seen()...)}
+	status := Status{Issued: s.stats.issued.Load(), Apps: append([]View{}, s.Seen()...)}
+	for _, v := range status.Apps {
+		status.Issued, status.Held = status.Issued+v.Issued, status.Held+v.Held
+	}
+	return status
 }
 
 // Seen returns the apps in order of their IDs, as this process last saw their lists:

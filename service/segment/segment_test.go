@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -160,6 +161,11 @@ func TestTheViewIsLeafs(t *testing.T) {
 		values, err := metric.Values(r.registry)
 		check.Must(t, err)
 		check.Equal(t, values["shardid_segment_runway_seconds"], r.view("orders").Runway, "the shortest runway")
+		for most, want := range []map[string]float64{{}, {"orders": r.view("orders").Rate}} {
+			if got := r.Busiest(most); !maps.Equal(got, want) {
+				t.Errorf("the %d busiest: %v, want %v", most, got, want)
+			}
+		}
 		if used := r.Status(); len(used.Tags) != 1 || used.Tags[0].Name != "orders" || used.Issued != 101 {
 			t.Errorf("%+v", used)
 		}

@@ -80,6 +80,24 @@ func (s *Service) Used() []View {
 	return views
 }
 
+// Busiest are the rates of the tags that are used most, so many at most, by name: IDs a second as in View.
+func (s *Service) Busiest(most int) map[string]float64 {
+	var used []View
+	for _, t := range s.tags.All() {
+		t.mu.Lock()
+		if r := t.rate.perSecond; r >= leastRate {
+			used = append(used, View{Name: t.name, Rate: r})
+		}
+		t.mu.Unlock()
+	}
+	slices.SortFunc(used, func(a, b View) int { return cmp.Compare(b.Rate, a.Rate) })
+	rates := map[string]float64{}
+	for _, v := range used[:min(len(used), most)] {
+		rates[v.Name] = v.Rate
+	}
+	return rates
+}
+
 // View is what this process holds of a tag that has a row in the table, which may be nothing.
 func (s *Service) View(row model.Tag) View {
 	if t, used := s.tags.Load(row.Name); used {
@@ -120,6 +138,8 @@ func (t *Tag) view() View {
 const (
 	// rateWindow is the time constant of the average rate that is shown.
 	rateWindow = 30 * time.Second
+	// leastRate is the least that is no rest of a use some minutes ago, in IDs a second.
+	leastRate = 0.01
 	// maxRunway is the longest that is shown.
 	maxRunway = 365 * 24 * time.Hour
 )
