@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // beyond names what reaches over the right edge of the page.
@@ -55,8 +56,9 @@ func prefers(theme string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// TestConsoleNamesAndSpaces: names with how much of each is leased; spaces with their step. While the database is
-// unreachable what was read stays, and the page says why; afterwards it resumes by itself.
+// TestConsoleNamesAndSpaces: names with how much of each is leased; spaces with their step; charts of two replicas
+// together. While a store is unreachable what was read of it stays, grey, and the page says why; afterwards it resumes
+// by itself.
 func TestConsoleNamesAndSpaces(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -75,16 +77,66 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	b.says("#space-rows", "20,000")
 	b.fits("dark", 320, 768, 1300)
 
+	other := serve(t, on)
+	b.says("#rates-sum", "by 2 replicas together")
+	b.says("#replica-rows", strings.TrimPrefix(other.url, "http://"))
+	s.redis.Kill()
+	b.until("what the other one said stays, and is old", `$$('#replica-rows tr').length === 2 &&
+		says('#replica-rows [data-old]').includes('last heard of') && says('#rates-sum').includes('cannot be read')`)
+	s.redis.Restart()
+	b.until("both are there", `$$('#replica-rows tr').length === 2 && !$('#replica-rows [data-old]')`)
+
 	s.db.Kill()
 	for _, away := range []string{"#name-away", "#space-away"} {
 		b.says(away, "This cannot be read now")
 	}
-	if rows := eval[int](b, `$$('#name-rows tr, #space-rows tr').length`); rows != 2 {
-		t.Errorf("of what was read %d rows are left, want 2", rows)
+	if rows := eval[int](b, `$$('[data-old] #name-rows tr, [data-old] #space-rows tr').length`); rows != 2 {
+		t.Errorf("of what was read %d rows are left, grey, want 2", rows)
 	}
 	s.db.Restart()
 	b.until("the database is back", `!shown('#name-away') && !shown('#space-away')`)
 	b.clean("status of 503", "ERR_CONNECTION")
+}
+
+// TestConsoleTags: 200 tags take less than two screens, in pages. The server sorts them by the column that is clicked,
+// and finds them. The one that is chosen has a chart, and of a new app the next free ID is proposed.
+func TestConsoleTags(t *testing.T) {
+	check.Deep(t)
+	story(t)
+	d := serve(t, settings{"SERVER_ADMIN_TOKEN": consoleToken}, "--demo")
+	d.ready()
+	b := browse(t, d.url, 1300)
+	added := eval[int](b, fmt.Sprintf(`Promise.all(Array.from({ length: 199 }, (_, i) => fetch('admin/tags', { // beside the demo's
+		method: 'POST', headers: { Authorization: 'Bearer %s', 'Content-Type': 'application/json' },
+		body: JSON.stringify({ tag: 't/' + String(i).padStart(3, '0'), step: 3000 + i }),
+	}))).then((all) => all.filter(({ status }) => status === 201).length)`, consoleToken))
+	check.Equal(t, added, 199, "tags are added")
+	d.want(segmentGet+"t%2F150?count=5", 200, 0)
+	rows := `$$('#tag-rows tr').map((r) => r.firstChild.textContent)`
+	b.until("a page", rows+`.length === 50 && says('#tags .pager').includes('1–50 of 200')`)
+	if high := eval[int](b, `$('#tags').offsetHeight`); high > 2*900 {
+		b.t.Errorf("200 tags take %d pixels", high)
+	}
+	for _, step := range []struct{ click, first string }{
+		{"[aria-label='The next page']", "t/049"}, // after that of the demo
+		{"th:nth-child(4) button", "t/150"},       // what is held
+		{"th:nth-child(3) button", "t/198"},       // the step
+		{"th:nth-child(3) button", "leaf-segment-test"},
+		{"[aria-label='The next page']", "t/049"},
+	} {
+		b.run(fmt.Sprintf(`$(%q).click()`, "#tags "+step.click))
+		b.until(step.first+" is the first", fmt.Sprintf(rows+`[0] === %q`, step.first))
+	}
+	b.set("#tag-search", "/150")
+	b.until("it is found", rows+`.join() === 't/150'`)
+	b.click(`#tag-rows a`)
+	b.until("it has a chart", `location.hash === '#tag=t%2F150' && says('#tag-chart figcaption') === 'IDs a second: t/150'
+		&& $('#tag-chart canvas') && $('#tag-rows [aria-current]') && says('#app-name') === '1 test'`)
+	b.run(`$('#new-app').click()`)
+	b.fill("#admin-token", consoleToken)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("an ID is proposed", `$('#admin-id')?.value === '2'`)
+	b.clean()
 }
 
 // foreign lists the texts of the page that are of another language: all that can be seen or is read out, but
@@ -114,8 +166,8 @@ const texts = `import('/console/%s.js').then(({ text }) => {
 		const used = (name) => new RegExp('\\b' + name + '\\b').test(body) ? name : name + ' unused';
 		return [path + '(' + written.split(', ').map(used) + ')'];
 	};
-	// A test of httpapi knows the names of alarms and conditions; English has no words for the latter and for codes.
-	return list({ ...text, alarms: {}, conditions: {}, codes: {} }, '').sort();
+	// A test of httpapi knows the names of alarms, whose sentences have other facts; English has no words for codes.
+	return list({ ...text, alarms: {}, codes: {} }, '').sort();
 })`
 
 // languages are what browsers ask for, and what a page in each language must not have.

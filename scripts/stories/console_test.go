@@ -140,8 +140,8 @@ func TestConsoleTrouble(t *testing.T) {
 	b.says("#impact[data-state=critical]", "Redis at "+server.Addr+" is unreachable. Queue and sequence callers get -4")
 	b.says("#impact[data-state=critical]", "snowflake and UID keep issuing.")
 	b.until("red", marked+`.includes('queue mode critical')`)
-	b.until("red and amber", marked+`.includes('redis critical,refill warning')`)
-	b.until("what the lists held is marked", `says('#app-away').includes('may be old') &&
+	b.until("red and amber", marked+`.includes('Redis critical,refills warning')`)
+	b.until("what the lists held is marked", `says('#app-away').includes('what is shown is') &&
 		getComputedStyle($('#app-detail')).filter === 'grayscale(1)' && / ago$/m.test(says('#app-facts'))`)
 	d.alarm("ShardidStarved", true) // which follows from it
 	if tiles := eval[[]string](b, red); len(tiles) != 1 || !strings.Contains(tiles[0], "ShardidStoreAway") {

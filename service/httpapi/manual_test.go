@@ -11,12 +11,13 @@ import (
 	"shardid/scripts/check"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 	"shardid/service/uid"
 	"shardid/service/worker"
 )
 
 // Every page of the documentation is rendered, and the sections to which the console links are there: one for each
-// alarm. Alarms and conditions have names in Chinese.
+// alarm. Alarms and conditions have names in both languages.
 func TestDocumentation(t *testing.T) {
 	api := newAPI()
 	sections := map[string]map[string]bool{}
@@ -45,7 +46,7 @@ func TestDocumentation(t *testing.T) {
 	rules, err := os.ReadFile("../monitor/alarms.go")
 	check.Must(t, err)
 	console := consoleAssets(t)
-	alarms, chinese := map[string]bool{}, console["zh.js"]
+	alarms := map[string]bool{}
 	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		alarms[found[1]] = true
 		section := strings.ToLower(found[1])
@@ -58,9 +59,11 @@ func TestDocumentation(t *testing.T) {
 		check.Equal(t, alarms[found[1]], true, "the console knows", found[1])
 	}
 	for _, condition := range []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload,
-		segment.ConditionLoad, segment.ConditionReload, worker.Condition, uid.Condition} {
-		if !strings.Contains(chinese, condition+": '") && !strings.Contains(chinese, "'"+condition+"': '") {
-			t.Errorf("the condition %q has no name in zh.js", condition)
+		segment.ConditionLoad, segment.ConditionReload, worker.Condition, uid.Condition, sequence.Condition} {
+		for _, texts := range []string{"en.js", "zh.js"} {
+			if !strings.Contains(console[texts], condition+": '") && !strings.Contains(console[texts], condition+"': '") {
+				t.Errorf("the condition %q has no name in %s", condition, texts)
+			}
 		}
 	}
 }

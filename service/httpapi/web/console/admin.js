@@ -62,9 +62,10 @@ export class Admin {
     $('admin').addEventListener('close', () => $('admin-fields').replaceChildren());
   }
 
-  /** Makes an app, tag, name or space. */
-  create(kind) {
-    const { path, create } = kinds[kind];
+  /** Makes an app, tag, name or space, for which some values are proposed. */
+  create(kind, values) {
+    const { path } = kinds[kind];
+    const create = kinds[kind].create.map(([name, attributes, ...label]) => [name, { ...attributes, value: values[name] ?? attributes.value }, ...label]);
     const what = (sent) => text.admin[kind](sent.get(create[0][0]), sent.get('name'));
     this.#open({ does: 'create', kind, path, fields: create, title: text.admin.titles[kind], what });
   }

@@ -1,18 +1,19 @@
-// The curves of the last 15 minutes, drawn by uPlot. Their figures are also text: the
-// legend of each chart shows those under the pointer, or the latest.
+// The curves of the last hour, drawn by uPlot: of all replicas together, of the app and of the tag that are chosen.
+// Their figures are also text: the legend of each chart shows those under the pointer, or the latest.
 
-import { $, el, setAttribute } from './dom.js';
+import { $, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
-import { clock, rate, short } from './format.js';
+import { clock, count, duration, rate, short } from './format.js';
 
 /** What a chart shows, in seconds: all that the server keeps, but no less than the shortest. */
-const longest = 15 * 60;
+const longest = 3600;
 const shortest = 60;
 
 /** The height of a chart, in pixels. */
 const height = 140;
 
-const milliseconds = (n) => (Number.isFinite(n) ? text.milliseconds(n < 10 ? n.toFixed(2) : short(n)) : text.unknown);
+/** 0.25 ms, 812 ms, 2.5 s. */
+const milliseconds = (n) => (n < 1000 ? text.milliseconds(n < 10 ? n.toFixed(2) : count(n)) : duration(n / 1000));
 
 /** The charts of the section; a series without a value, such as one of a disabled mode, is not drawn. */
 const layout = [
@@ -46,7 +47,8 @@ const colour = (name) => () => {
 };
 
 /** One chart in a figure. Safe to show() before the page has a size. */
-class Chart {
+export class Chart {
+  #title = el('figcaption');
   #axis;
   #write;
   #plot = null;
@@ -55,16 +57,17 @@ class Chart {
   #curves = []; // those that are drawn
   #data = null;
 
-  /** The values are in unit, which stands at the axis; write() writes one. */
-  constructor(figure, title, unit, write) {
+  /** The values are in unit, which stands at the axis; write() writes one. They are IDs a second unless it is said. */
+  constructor(figure, unit = text.charts.units.ids, write = rate) {
     this.#write = write;
     this.#axis = el('span', { class: 'unit' }, unit);
-    figure.append(el('figcaption', {}, title), this.#axis, this.#place, this.#none);
+    figure.append(this.#title, this.#axis, this.#place, this.#none);
     new ResizeObserver(() => this.#resize()).observe(this.#place);
   }
 
   /** Shows the curves of a history; keys is a list of [series, label], in the order of the colours. */
-  show(history, keys) {
+  show(history, title, keys) {
+    setText(this.#title, title);
     const curves = keys.map(([key, label], index) => ({ index, label, values: history.series[key] ?? [] }));
     const found = curves.filter(({ values }) => values.some((value) => value !== null));
     const any = found.length > 0;
@@ -121,15 +124,35 @@ function valueAt(plot, i, at) {
   return plot.data[i].at(at ?? -1);
 }
 
-/** The charts of the section of rates. */
+/** The section of rates, which is of all replicas. */
 export class Rates {
   #charts = layout.map(({ title, unit, write, of }) => {
     const figure = el('figure', { class: 'chart panel' });
     $('charts').append(figure);
-    return [new Chart(figure, title, unit, write), of];
+    return [new Chart(figure, unit, write), title, of];
   });
 
   show(history) {
-    for (const [chart, keys] of this.#charts) chart.show(history, keys);
+    const latest = (series) => history.series[series]?.at(-1) ?? 0;
+    const all = ofModes('issued').reduce((sum, [series]) => sum + latest(series), 0);
+    setText($('rates-sum'), history.times.length > 0 ? text.charts.sum(rate(all), latest('replicas'), Boolean(history.message)) : '');
+    for (const [chart, title, keys] of this.#charts) chart.show(history, title, keys);
+  }
+}
+
+/** The curve of one thing that is chosen, in a figure that is shown while something is. */
+export class Chosen {
+  #figure;
+  #chart;
+
+  constructor(figure) {
+    this.#figure = figure;
+    this.#chart = new Chart(figure);
+  }
+
+  /** Shows a series of the history under the name of the thing; nothing, while the history lacks it. */
+  show(history, series, name) {
+    setAttribute(this.#figure, 'hidden', !history.series[series]);
+    if (history.series[series]) this.#chart.show(history, text.charts.issuedOf(name), [[series, name]]);
   }
 }

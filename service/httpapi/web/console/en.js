@@ -17,7 +17,7 @@ export const text = {
   moreThan: (what) => `> ${what}`,
   of: (n, all) => `${n} of ${all}`,
   failed: (message) => `This part of the page cannot be drawn: ${message}. Load the page again; please report it.`,
-  away: 'This cannot be read now, and what is shown may be old:',
+  away: (lasts) => `This cannot be read now, and what is shown is ${lasts} old:`,
   together: (parts) => parts.join(', '),
   all: (parts) => [parts.slice(0, -1).join(', '), parts.at(-1)].filter(Boolean).join(' and '),
   rate: (n) => `${n} /s`,
@@ -34,7 +34,6 @@ export const text = {
     newApp: 'New app', apps: 'Apps',
     heatmap: 'Indices in each of the 64 lists',
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
-    lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags',
     names: 'Names of worker IDs', newName: 'New name', searchNames: 'Search names',
     sequences: 'Sequences', newSpace: 'New space', searchSpaces: 'Search spaces',
@@ -66,9 +65,11 @@ export const text = {
     ShardidSlow: ['Slow answers', 'Look at how long refills take, and at the CPU. For over five of the last ten minutes, one in a hundred requests of a mode took more than 250 ms.',
       (_, modes) => `Modes: ${modes}.`],
   },
-  // Its own words for these, and for what it refuses, are English: they need no others.
-  conditions: {},
-  codes: {},
+  conditions: {
+    database: 'database', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: 'token file', tls: 'TLS certificate', pop: 'lists', refill: 'refills', reload: 'reading of apps', 'segment load': 'segments',
+    'segment reload': 'reading of tags', 'snowflake worker ID': 'worker ID of snowflakes', 'uid node': 'worker ID of UIDs', sequence: 'leases of sequences',
+  },
+  codes: {}, // what it refuses is said in English, too
 
   net: {
     late: (seconds) => `no answer within ${seconds} s`,
@@ -107,9 +108,9 @@ export const text = {
   },
 
   fleet: {
-    sum: (replicas, ready, rate) => `${replicas} ${plural(replicas, 'replica', 'replicas')}, ${ready} ready, ${rate} in all`,
+    sum: (replicas, ready) => `${replicas} ${plural(replicas, 'replica', 'replicas')}, ${ready} ready`,
     alone: 'Without a Redis that replicas share, only this one can be shown.',
-    away: (message) => `Only this replica is shown, as the others' records cannot be read: ${message}`,
+    away: (message) => `The records of other replicas cannot be read: ${message}`,
     self: 'this page',
     ready: 'ready', notReady: 'not ready',
     heard: (age) => `last heard of ${age} ago`,
@@ -152,18 +153,20 @@ export const text = {
   },
 
   charts: {
-    issued: 'IDs a second', p99: 'Latency, 99th percentile', refused: 'Refused requests a second',
+    issued: 'IDs a second', issuedOf: (name) => `IDs a second: ${name}`, p99: 'Latency, 99th percentile', refused: 'Refused requests a second',
     byCaller: 'the caller is wrong', byService: 'we cannot serve',
     units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s' },
     none: 'no history yet',
+    sum: (rate, replicas, alone) => `${rate} ${alone ? 'by this replica, as the records of others cannot be read' : `by ${replicas} ${plural(replicas, 'replica', 'replicas')} together`}; the last hour, times in UTC`,
   },
+
+  pages: { back: 'The page before', on: 'The next page', place: (first, last, all) => `${first}–${last} of ${all}` },
 
   tags: {
     columns: { tag: 'Tag', shardBits: 'Shard bits', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
     sum: (all, loaded) => `${all} ${plural(all, 'tag', 'tags')}${loaded && `, ${loaded} loaded here`}`,
     none: 'There is no tag yet.',
     noneFound: 'no tag is called so',
-    more: (n) => `and ${n} more: search for them`,
   },
 
   names: {
@@ -216,7 +219,7 @@ export const text = {
     titles: { app: 'A new app', tag: 'A new segment tag', name: 'A new name of worker IDs', space: 'A new space of sequences', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
     submits: { token: 'Continue', create: 'Create', edit: 'Change', remove: 'Delete' },
     fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', epoch: 'Epoch', workerBits: 'Worker bits', seqBits: 'Sequence bits', shardBits: 'Shard bits', hold: 'Hold', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
-    hints: { maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', shardBits: 'so many low bits of an ID are those of a shard key; none when empty; they never change', hold: 'how long a holder may issue without reaching shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
+    hints: { id: 'from 0 to 255; the next free one is proposed', maxLimitId: '0 means no limit', sections: 'they never change', epoch: 'Unix milliseconds; it never changes', workerBits: 'they never change', seqBits: 'they never change', shardBits: 'so many low bits of an ID are those of a shard key; none when empty; they never change', hold: 'how long a holder may issue without reaching shardid, such as 60s or 5m', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
     choices: {
       limitPolicy: { reject: 'reject: no ID is issued', wrap: 'wrap: IDs repeat' },
       scramble: { false: 'order and number', true: 'nothing: they are scrambled, for ever' },

@@ -5,8 +5,8 @@ import { text } from './text.js';
 import { age, duration, rate } from './format.js';
 import { Table, column } from './table.js';
 
-/** A record is written every three seconds: one that is older than this was missed twice, in seconds. */
-const late = 8;
+/** A record is written every five seconds: one that is older than this was missed twice, in seconds. */
+const late = 12;
 
 const modes = Object.keys(text.modes);
 
@@ -45,6 +45,7 @@ function stateOf(replica) {
 export class Fleet {
   #now = 0;
   #self = '';
+  #known = { at: 0, replicas: [] }; // of all, when their records were read last
   #table = new Table($('fleet'), {
     id: 'replica', texts: { ...text.fleet, columns: { ...text.fleet.columns, ...text.modes } }, keyOf: ({ instance }) => instance,
     columns: [
@@ -53,6 +54,7 @@ export class Fleet {
         make: () => [el('a'), el('span', { class: 'badge', 'data-kind': 'info' }, text.fleet.self), el('span', { class: 'host' })],
         fill: (cell, replica) => {
           const [link, self, host] = cell.children;
+          setAttribute(cell.parentElement, 'data-old', replica.ageSeconds > late);
           const console = consoleOf(replica.url);
           setAttribute(link, 'href', console?.href);
           setText(link, console?.name ?? replica.url);
@@ -70,20 +72,24 @@ export class Fleet {
           setText(cell.firstChild.lastChild, word);
         },
       },
-      ...modes.map((mode) => column(mode, (replica) => ofMode(replica.modes[mode]), true)),
-      column('worker', ({ workerId }) => (workerId < 0 ? text.fleet.none : String(workerId)), true),
+      ...modes.map((mode) => column(mode, (replica) => ofMode(replica.modes[mode]), { number: true })),
+      column('worker', ({ workerId }) => (workerId < 0 ? text.fleet.none : String(workerId)), { number: true }),
       column('alarms', alarmsOf),
       column('version', ({ version }) => version),
-      column('up', ({ startedAt }) => age(startedAt, this.#now), true),
+      column('up', ({ startedAt }) => age(startedAt, this.#now), { number: true }),
     ],
   });
 
+  /** Shows the replicas; those whose records cannot be read now as they were. */
   show({ self, shared, message, replicas }, now) {
     this.#now = now;
     this.#self = self;
-    const all = replicas.flatMap((replica) => modes.map((mode) => replica.modes[mode]?.idsPerSecond ?? 0));
-    this.#table.show(replicas, {
-      sum: text.fleet.sum(replicas.length, replicas.filter(({ ready }) => ready).length, rate(all.reduce((sum, n) => sum + n, 0))),
+    if (!message) this.#known = { at: now, replicas };
+    const read = new Set(replicas.map(({ instance }) => instance));
+    const old = this.#known.replicas.filter(({ instance }) => !read.has(instance))
+      .map((replica) => ({ ...replica, ageSeconds: Math.max(late + 1, replica.ageSeconds + (now - this.#known.at) / 1000) }));
+    this.#table.show([...replicas, ...old], {
+      sum: text.fleet.sum(replicas.length, replicas.filter(({ ready, ageSeconds }) => ready && ageSeconds <= late).length),
       note: message ? text.fleet.away(message) : shared ? '' : text.fleet.alone,
     });
     for (const mode of modes) this.#table.hide(mode, !replicas.some((replica) => replica.modes[mode]?.enabled));

@@ -10,14 +10,14 @@ import { Fleet } from './fleet.js';
 import { Health } from './health.js';
 import { Modes } from './modes.js';
 import { Queue } from './queue.js';
-import { Rates } from './charts.js';
-import { names, sequences, tags } from './things.js';
+import { Chosen, Rates } from './charts.js';
+import { chosenTag, names, sequences, tags } from './things.js';
 
 /** How often the server is asked, in milliseconds. */
 const statusPeriod = 2000;
 const replicasPeriod = 3000;
-const listPeriod = 5000; // of the history, of names and of spaces
-const tagsPeriod = 10000;
+const listPeriod = 5000; // of names and of spaces
+const tagsPeriod = 10000; // and of the history
 
 class Console {
   #token = ''; // shown to the monitoring routes; in memory only
@@ -31,6 +31,8 @@ class Console {
   #tags = tags(this.#admin, () => this.#tagList.wake());
   #names = names(this.#admin, () => this.#nameList.wake());
   #rates = new Rates();
+  #rateOfApp = new Chosen($('app-chart'));
+  #rateOfTag = new Chosen($('tag-chart'));
   #sequences = sequences(this.#admin, () => this.#spaces.wake());
   #queue = new Queue(this.#admin);
 
@@ -39,19 +41,20 @@ class Console {
   #tagList = this.#lister(tagsPeriod, this.#tags);
   #nameList = this.#lister(listPeriod, this.#names);
   #spaces = this.#lister(listPeriod, this.#sequences);
-  #history = this.#poller(listPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)));
+  #history = this.#poller(tagsPeriod, () => this.#historyPath(), (history) => this.#showHistory(history));
 
   #poller(period, path, answer, failure = () => {}) {
     return new Poller(period, path, () => this.#token, { answer, failure });
   }
 
   #lister(period, list) {
-    return this.#poller(period, () => list.path, (answer, now) => list.show(answer, now), (err) => list.fail(err));
+    return this.#poller(period, () => list.path, (answer, now) => list.answer(answer, now), (err) => list.fail(err));
   }
 
   start() {
     document.addEventListener('visibilitychange', () => this.#watch());
     window.addEventListener('online', () => this.#watch());
+    window.addEventListener('hashchange', () => this.#choose());
     $('lock').addEventListener('submit', (event) => this.#unlock(event));
     this.#watch();
   }
@@ -90,6 +93,23 @@ class Console {
   #wakeOthers() {
     for (const poller of [this.#replicas, this.#history]) poller.wake();
     this.#wakeLists();
+  }
+
+  /** Shows another app or tag. */
+  #choose() {
+    this.#history.wake();
+    if (chosenTag()) this.#tagList.wake();
+  }
+
+  #historyPath() {
+    const [app, tag] = [this.#queue.selected, chosenTag()];
+    return `api/history?${new URLSearchParams({ ...(Number.isNaN(app) ? {} : { app }), ...(tag && { tag }) })}`;
+  }
+
+  #showHistory(history) {
+    draw($('rates'), () => this.#rates.show(history));
+    draw($('app-detail'), () => this.#rateOfApp.show(history, `app.${this.#queue.selected}.issued`, this.#queue.called));
+    draw($('tags'), () => this.#rateOfTag.show(history, `tag.${chosenTag()}.issued`, chosenTag()));
   }
 
   /** Asks for what is provisioned, of modes that are enabled. */

@@ -1,4 +1,4 @@
-// The queue mode: all apps in a table, and one of them in detail. The address names it: #app=7.
+// The queue mode: all apps in a table, and one of them in detail. The address chooses it: #app=7.
 
 import { $, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
@@ -66,6 +66,7 @@ const rateOf = (app) => app.issuedPerSecond ?? NaN;
 /** The section of the queue mode. */
 export class Queue {
   #apps = [];
+  #chosen = NaN; // by the address, as far as it chose an app
   #sum = '';
   #away = null; // why the lists cannot be read, and for how long that has been so
   #table;
@@ -75,28 +76,44 @@ export class Queue {
   constructor(admin) {
     this.#table = new Table($('apps'), {
       id: 'app', title: text.page.apps, texts: text.queue, keyOf: ({ appId }) => appId,
-      add: text.page.newApp, kind: 'app', admin, edits: false,
+      add: text.page.newApp, kind: 'app', admin, edits: false, propose: () => ({ id: this.#free }),
       columns: [
-        { name: 'id', make: (id) => [el('a', { href: `#app=${id}` }, String(id))], fill: (cell, { appId }) => setAttribute(cell.firstChild, 'aria-current', appId === this.selected ? 'true' : null) },
-        { name: 'name', make: () => [el('span'), ' ', el('span')], fill: (cell, app) => { setText(cell.firstChild, app.name); showBadges(cell.lastChild, app); } },
+        { name: 'id', by: 'appId', make: (id) => [el('a', { href: `#app=${id}` }, String(id))], fill: (cell, { appId }) => setAttribute(cell.firstChild, 'aria-current', appId === this.selected ? 'true' : null) },
+        { name: 'name', by: 'name', make: () => [el('span'), ' ', el('span')], fill: (cell, app) => { setText(cell.firstChild, app.name); showBadges(cell.lastChild, app); } },
         column('lists', remark),
-        column('rate', (app) => rate(rateOf(app)), true),
+        column('rate', (app) => rate(rateOf(app)), { number: true, by: 'issuedPerSecond' }),
       ],
     });
     $('heatmap').append(...this.#cells);
     $('edit-app').addEventListener('click', () => admin.edit('app', this.#current.appId, this.#current.name));
     $('delete-app').addEventListener('click', () => admin.remove('app', this.#current.appId, this.#current.name));
-    window.addEventListener('hashchange', () => this.#draw());
+    window.addEventListener('hashchange', () => this.#choose());
+    this.#choose();
   }
 
-  /** The app that is looked at: the one that the address names, or the first; NaN for none. */
+  #choose() {
+    this.#chosen = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? this.#chosen);
+    this.#draw();
+  }
+
+  /** The app that is looked at: the one that the address chose last, or the first; NaN for none. */
   get selected() {
-    const wanted = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? NaN);
-    return this.#apps.some((app) => app.appId === wanted) ? wanted : (this.#apps[0]?.appId ?? NaN);
+    return this.#current?.appId ?? NaN;
+  }
+
+  /** An ID for a new app: the one after the highest, or the first that is free; '' for none. */
+  get #free() {
+    const ids = this.#apps.map(({ appId }) => appId);
+    return String([Math.max(0, ...ids) + 1, ...Array(256).keys()].find((id) => id < 256 && !ids.includes(id)) ?? '');
   }
 
   get #current() {
-    return this.#apps.find((app) => app.appId === this.selected);
+    return this.#apps.find(({ appId }) => appId === this.#chosen) ?? this.#apps[0];
+  }
+
+  /** The name of the app that is looked at, with its ID; '' for none. */
+  get called() {
+    return this.#current ? `${this.#current.appId} ${this.#current.name}` : '';
   }
 
   /** Shows the queue of a status. While Redis is unreachable, that is what the lists held before. */
@@ -118,7 +135,7 @@ export class Queue {
     setAttribute($('app-detail'), 'hidden', !app);
     setAttribute($('app-detail'), 'data-old', this.#away !== null);
     if (!app) return;
-    setText($('app-name'), `${app.appId} ${app.name}`);
+    setText($('app-name'), this.called);
     showBadges($('app-badges'), app);
     for (const [shard, level] of levelsOf(app).entries()) {
       const depth = app.depths[shard];

@@ -24,7 +24,7 @@ export const text = {
   moreThan: (what) => `> ${what}`,
   of: (n, all) => `${n} / ${all}`,
   failed: (message) => `页面的这一部分无法显示：${message}。请刷新页面，并反馈给开发者。`,
-  away: '暂时无法读取，显示的可能是旧数据：',
+  away: (lasts) => `暂时无法读取，显示的是 ${lasts}前的数据：`,
   together: (parts) => parts.join('，'),
   all: (parts) => [parts.slice(0, -1).join('、'), parts.at(-1)].filter(Boolean).join('和'),
   rate: (n) => `${n}/秒`,
@@ -41,7 +41,6 @@ export const text = {
     newApp: '新建应用', apps: '应用',
     heatmap: '64 个列表各自的余量',
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
-    lately: '本副本，最近 15 分钟，时间为 UTC',
     tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签',
     names: '工作节点 ID 命名空间', newName: '新建命名空间', searchNames: '搜索命名空间',
     sequences: '序列', newSpace: '新建序列空间', searchSpaces: '搜索序列空间',
@@ -86,7 +85,7 @@ export const text = {
   conditions: {
     database: '数据库', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: '令牌文件', tls: 'TLS 证书',
     pop: '列表取号', refill: '补号', reload: '应用重载', 'segment load': '号段加载', 'segment reload': '标签重载',
-    'snowflake worker ID': '雪花工作节点 ID', 'uid node': 'UID 节点登记',
+    'snowflake worker ID': '雪花工作节点 ID', 'uid node': 'UID 节点登记', sequence: '序列租约',
   },
 
   net: {
@@ -126,9 +125,9 @@ export const text = {
   },
 
   fleet: {
-    sum: (replicas, ready, rate) => `${replicas} 个副本，${ready} 个就绪，合计 ${rate}`,
+    sum: (replicas, ready) => `${replicas} 个副本，${ready} 个就绪`,
     alone: '副本之间没有共享的 Redis，只能显示本副本。',
-    away: (message) => `无法读取其他副本的记录，只显示本副本：${message}`,
+    away: (message) => `无法读取其他副本的记录：${message}`,
     self: '本页',
     ready: '就绪', notReady: '未就绪',
     heard: (age) => `${age}前有消息`,
@@ -171,18 +170,20 @@ export const text = {
   },
 
   charts: {
-    issued: '每秒发放 ID', p99: '延迟 P99', refused: '每秒拒绝请求',
+    issued: '每秒发放 ID', issuedOf: (name) => `每秒发放 ID：${name}`, p99: '延迟 P99', refused: '每秒拒绝请求',
     byCaller: '调用方有误', byService: '服务端无法发放',
     units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒' },
     none: '暂无历史数据',
+    sum: (rate, replicas, alone) => `${alone ? '无法读取其他副本的记录，仅本副本' : `${replicas} 个副本合计`} ${rate}；最近一小时，时间为 UTC`,
   },
+
+  pages: { back: '上一页', on: '下一页', place: (first, last, all) => `第 ${first}–${last} 个，共 ${all} 个` },
 
   tags: {
     columns: { tag: '标签', shardBits: '分片位', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
     sum: (all, loaded) => `${all} 个标签${loaded && `，本副本已加载 ${loaded} 个`}`,
     none: '还没有标签。',
     noneFound: '没有匹配的标签',
-    more: (n) => `另有 ${n} 个，请搜索`,
   },
 
   names: {
@@ -235,7 +236,7 @@ export const text = {
     titles: { app: '新建应用', tag: '新建号段标签', name: '新建工作节点 ID 命名空间', space: '新建序列空间', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
     submits: { token: '继续', create: '创建', edit: '保存', remove: '删除' },
     fields: { id: '应用 ID', tag: '标签', space: '序列空间', sections: '分区数', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', epoch: '起始时间', workerBits: '工作节点位宽', seqBits: '序列号位宽', shardBits: '分片位宽', hold: '保持时长', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
-    hints: { maxLimitId: '0 表示无上限', sections: '以后不能更改', epoch: '毫秒时间戳，以后不能更改', workerBits: '以后不能更改', seqBits: '以后不能更改', shardBits: 'ID 最低的这么多位取自分片键；留空则没有，以后不能更改', hold: '连不上服务时持有者还能发号多久，秒数或分钟数，例如 60s、5m', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
+    hints: { id: '0 到 255，已填入下一个未用的', maxLimitId: '0 表示无上限', sections: '以后不能更改', epoch: '毫秒时间戳，以后不能更改', workerBits: '以后不能更改', seqBits: '以后不能更改', shardBits: 'ID 最低的这么多位取自分片键；留空则没有，以后不能更改', hold: '连不上服务时持有者还能发号多久，秒数或分钟数，例如 60s、5m', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
     choices: {
       limitPolicy: { reject: 'reject：拒绝发号', wrap: 'wrap：ID 会重复' },
       scramble: { false: '否：能看出先后与数量', true: '是：看不出任何信息，以后不能更改' },
