@@ -55,7 +55,7 @@ func TestDeployments(t *testing.T) {
 	errs := callErrs(t, unknown, life{
 		push: model.PushRequest{Key: key(), Life: "x", Segment: model.Segment{First: 1, Last: 1}}})
 	errs["marks"] = check.Err(unknown.Marks().Life(t.Context()))
-	errs["replicas"] = unknown.Replicas().Put(t.Context(), "a", "b", time.Second)
+	errs["replicas"] = check.Err(unknown.Replicas().Put(t.Context(), "a", "b", time.Second))
 	for _, err := range errs {
 		wantAdvice(t, err, "not known yet", "database")
 	}
@@ -149,7 +149,7 @@ func TestReplicas(t *testing.T) {
 		return fmt.Sprint(slices.Sorted(maps.Keys(records)))
 	}
 	for _, put := range [][2]string{{"a", "1"}, {"b", "two words"}, {"a", `{"n": 2}`}} {
-		check.Must(t, r.Put(ctx, put[0], put[1], lasts))
+		check.Must(t, check.Err(r.Put(ctx, put[0], put[1], lasts)))
 	}
 	check.Equal(t, all(r), `[two words {"n": 2}]`)
 	check.Equal(t, all(other), "[]", "of another deployment")
@@ -167,7 +167,9 @@ func TestReplicas(t *testing.T) {
 	check.Must(t, err)
 	check.Equal(t, len(ages), 2, "records that count")
 	check.Equal(t, ages["older"] >= 30*time.Second, true, ages)
-	check.Must(t, r.Put(ctx, "a", "3", lasts))
+	others, err := r.Put(ctx, "a", "3", lasts)
+	check.Must(t, err)
+	check.Equal(t, fmt.Sprint(slices.Collect(maps.Keys(others))), "[older]", "the others")
 	check.Equal(t, c.HLen(ctx, hash).Val(), 2, "records that are kept")
 	left := c.PTTL(ctx, hash).Val()
 	check.Equal(t, left > 0 && left <= lasts, true, "expires", left)

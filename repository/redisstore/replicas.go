@@ -18,11 +18,12 @@ type Replicas struct {
 // Replicas gives the records of the deployment, over the connections of the store.
 func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript(s.opts.Observe, "replicas")} }
 
-// Put stores the record of a replica, one line, in place of an earlier one. It counts for the time that lasts
-// says, in whole ms. Errors: *model.StoreError.
-func (r *Replicas) Put(ctx context.Context, replica, record string, lasts time.Duration) error {
-	_, err := r.run(ctx, "write a replica's record", replica, record, lasts)
-	return err
+// Put stores the record of a replica, one line, in place of an earlier one, and gives those of the others as All does.
+// It counts for the time that lasts says, in whole ms. Errors: *model.StoreError.
+func (r *Replicas) Put(
+	ctx context.Context, replica, record string, lasts time.Duration,
+) (map[string]time.Duration, error) {
+	return r.run(ctx, "write a replica's record", replica, record, lasts)
 }
 
 // Remove drops the record of a replica, and those that are older than lasts. Errors:
@@ -35,9 +36,20 @@ func (r *Replicas) Remove(ctx context.Context, replica string, lasts time.Durati
 // All gives how old each record is that counts, given for how long records do, in no order. Errors:
 // *model.StoreError.
 func (r *Replicas) All(ctx context.Context, lasts time.Duration) (map[string]time.Duration, error) {
-	answer, err := r.run(ctx, "read the replicas' records", "", "", lasts)
+	return r.run(ctx, "read the replicas' records", "", "", lasts)
+}
+
+func (r *Replicas) run(
+	ctx context.Context, op, replica, record string, lasts time.Duration,
+) (map[string]time.Duration, error) {
+	deployment := r.store.deploymentID()
+	if deployment == "" {
+		return nil, explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
+	}
+	answer, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
+		replica, record, lasts.Milliseconds()).StringSlice()
 	if err != nil {
-		return nil, err
+		return nil, explain(op, err)
 	}
 	ages := map[string]time.Duration{}
 	for pair := range slices.Chunk(answer, 2) {
@@ -45,14 +57,4 @@ func (r *Replicas) All(ctx context.Context, lasts time.Duration) (map[string]tim
 		ages[pair[1]] = time.Duration(ms) * time.Millisecond
 	}
 	return ages, nil
-}
-
-func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts time.Duration) ([]string, error) {
-	deployment := r.store.deploymentID()
-	if deployment == "" {
-		return nil, explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
-	}
-	answer, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
-		replica, record, lasts.Milliseconds()).StringSlice()
-	return answer, explain(op, err)
 }

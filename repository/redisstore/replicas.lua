@@ -4,7 +4,7 @@
 --   ARGV[1]  replica whose record is written or removed; '' only reads
 --   ARGV[2]  its record, one line; '' removes it
 --   ARGV[3]  how long a record counts, in ms
---   returns  for each record that counts how many ms old it is, and the record; nothing after a write
+--   returns  for each record that counts, but that of the replica, how many ms old it is, and the record
 
 local key, replica, record, lasts = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -29,4 +29,4 @@ if #kept > 0 then
   redis.call('HSET', key, unpack(kept))
   redis.pcall('PEXPIRE', key, lasts)
 end
-return {}
+return answer

@@ -63,8 +63,8 @@ type View struct {
 
 // RecordStore keeps the records of all replicas. Errors: *model.StoreError.
 type RecordStore interface {
-	// Put stores the record of an instance, one line.
-	Put(ctx context.Context, instance, record string, lasts time.Duration) error
+	// Put stores the record of an instance, one line, and gives how old each one is of the others that counts.
+	Put(ctx context.Context, instance, record string, lasts time.Duration) (map[string]time.Duration, error)
 	// Remove drops it.
 	Remove(ctx context.Context, instance string, lasts time.Duration) error
 	// All gives how old each record is that counts.
@@ -91,27 +91,9 @@ func NewReplicas(store RecordStore, status func() Record) *Replicas {
 	return &Replicas{store: store, instance: rand.Text(), status: status, group: background.NewGroup("replicas")}
 }
 
-// Start writes the record and adds up those of all every few seconds, until Stop.
+// Start writes the record every few seconds, and adds up those of all, until Stop.
 func (r *Replicas) Start() {
-	r.group.Start(func() { r.group.Every(historyEvery, func() { r.write(); r.sample() }) })
-}
-
-// write stores the record. A failure is seen by the probe of the store, and by View.
-func (r *Replicas) write() {
-	if r.store == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.group.Context(), recordTimeout)
-	defer cancel()
-	if text, err := json.Marshal(r.self()); err == nil {
-		_ = r.store.Put(ctx, r.instance, string(text), recordLasts)
-	}
-}
-
-func (r *Replicas) self() Record {
-	record := r.status()
-	record.Instance = r.instance
-	return record
+	r.group.Start(func() { r.group.Every(historyEvery, r.sample) })
 }
 
 // Stop ends the writing and removes the record. It may be called twice, and without
@@ -129,20 +111,26 @@ func (r *Replicas) Stop(ctx context.Context) error {
 // View reads the records of all replicas, in order of their hosts and URLs; this one is
 // always among them.
 func (r *Replicas) View(ctx context.Context) View {
-	view := r.read(ctx)
+	view := r.view(ctx, func(ctx context.Context, _ Record) (map[string]time.Duration, error) {
+		return r.store.All(ctx, recordLasts)
+	})
 	for i := range view.Replicas {
 		view.Replicas[i].Rates = nil
 	}
 	return view
 }
 
-// read is View with the rates.
-func (r *Replicas) read(ctx context.Context) View {
-	view := View{Self: r.instance, Shared: r.store != nil, Replicas: []Record{r.self()}}
+// view is View, with the rates, of the records that ask gets from the store, given that of this replica.
+func (r *Replicas) view(
+	ctx context.Context, ask func(context.Context, Record) (map[string]time.Duration, error),
+) View {
+	self := r.status()
+	self.Instance = r.instance
+	view := View{Self: r.instance, Shared: r.store != nil, Replicas: []Record{self}}
 	if view.Shared {
 		within, cancel := context.WithTimeout(ctx, recordTimeout)
 		defer cancel()
-		records, err := r.store.All(within, recordLasts)
+		records, err := ask(within, self)
 		if err != nil {
 			view.Message = err.Error()
 		}
@@ -160,9 +148,17 @@ func (r *Replicas) read(ctx context.Context) View {
 	return view
 }
 
-// sample adds up the latest samples of all replicas: of the rates the sum, of the latencies the longest.
+// sample writes the record, and adds up the latest samples of all replicas: of the rates the sum, of the latencies the
+// longest. A failure is seen by the probe of the store, and by View.
 func (r *Replicas) sample() {
-	view, values := r.read(r.group.Context()), map[string]float64{}
+	view := r.view(r.group.Context(), func(ctx context.Context, self Record) (map[string]time.Duration, error) {
+		text, err := json.Marshal(self)
+		if err != nil {
+			return nil, err
+		}
+		return r.store.Put(ctx, r.instance, string(text), recordLasts)
+	})
+	values := map[string]float64{}
 	for _, record := range view.Replicas {
 		for name, value := range record.Rates {
 			if strings.HasSuffix(name, ".p99Ms") {

@@ -24,13 +24,17 @@ type kept struct {
 	at     time.Time
 }
 
-func (r *records) Put(_ context.Context, instance, record string, _ time.Duration) error {
+func (r *records) Put(
+	ctx context.Context, instance, record string, lasts time.Duration,
+) (map[string]time.Duration, error) {
+	others, err := r.All(ctx, lasts)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err == nil {
+	delete(others, r.kept[instance].record)
+	if err == nil {
 		r.kept[instance] = kept{record, time.Now()}
 	}
-	return r.err
+	return others, err
 }
 
 func (r *records) Remove(_ context.Context, instance string, _ time.Duration) error {
@@ -86,7 +90,7 @@ func TestReplicasSeeEachOther(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		_ = store.Put(t.Context(), "x", "no record of ours", recordLasts)
+		_, _ = store.Put(t.Context(), "x", "no record of ours", recordLasts)
 		for _, f := range []*Replicas{a, b, c} {
 			check.Equal(t, hosts(t, f), "abc", "seen")
 		}
