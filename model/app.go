@@ -26,7 +26,7 @@ func ParseLimitPolicy(s string) (LimitPolicy, error) {
 	case LimitReject, LimitWrap:
 		return p, nil
 	default:
-		return "", fmt.Errorf("%w: limit policy %q is neither reject nor wrap", ErrInvalidArgument, s)
+		return "", fmt.Errorf("%w: `limitPolicy` must be reject or wrap, not %q", ErrInvalidArgument, s)
 	}
 }
 
@@ -82,17 +82,17 @@ const MaxStep = 1_000_000
 func (a App) Validate() error {
 	switch n := len([]rune(a.Name)); {
 	case !utf8.ValidString(a.Name) || !utf8.ValidString(a.Description):
-		return fmt.Errorf("%w: name and description must be UTF-8", ErrInvalidArgument)
+		return fmt.Errorf("%w: `name` and `description` must be UTF-8", ErrInvalidArgument)
 	case n == 0 || n > 128:
-		return fmt.Errorf("%w: app name has %d characters, it needs 1…128", ErrInvalidArgument, n)
+		return fmt.Errorf("%w: `name` must have 1…128 characters, not %d", ErrInvalidArgument, n)
 	case len([]rune(a.Description)) > 255:
-		return fmt.Errorf("%w: description is longer than 255 characters", ErrInvalidArgument)
+		return fmt.Errorf("%w: `description` must have at most 255 characters", ErrInvalidArgument)
 	case a.Step < 1 || a.Step > MaxStep:
-		return fmt.Errorf("%w: step %d is not in 1…%d", ErrInvalidArgument, a.Step, MaxStep)
+		return fmt.Errorf("%w: `step` must be in 1…%d, not %d", ErrInvalidArgument, MaxStep, a.Step)
 	case a.Limit.MaxID < 0:
-		return fmt.Errorf("%w: max limit ID %d is negative: 0 means no limit", ErrInvalidArgument, a.Limit.MaxID)
+		return fmt.Errorf("%w: `maxLimitId` must be an ID, or 0 for none, not %d", ErrInvalidArgument, a.Limit.MaxID)
 	case a.Limit.MaxID == 0 && a.Limit.Policy == LimitWrap:
-		return fmt.Errorf("%w: the wrap policy needs a max limit ID", ErrInvalidArgument)
+		return fmt.Errorf("%w: give `maxLimitId`: the wrap policy needs it", ErrInvalidArgument)
 	}
 	if a.Scramble {
 		if err := CheckScramble(a.Limit); err != nil {
@@ -108,7 +108,7 @@ func CheckScramble(l Limit) error {
 	if l.MaxID == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: a scrambled app has no max limit ID: its IDs are spread over all positive numbers",
+	return fmt.Errorf("%w: give no `maxLimitId`: the IDs of a scrambled app are spread over all positive numbers",
 		ErrInvalidArgument)
 }
 
@@ -119,8 +119,7 @@ func CheckText(texts ...string) error {
 	for _, text := range texts {
 		for _, r := range text {
 			if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
-				return fmt.Errorf("%w: %.64q has the control character %U: names and descriptions must have none",
-					ErrInvalidArgument, text, r)
+				return fmt.Errorf("%w: remove the control character %U: it is in %.64q", ErrInvalidArgument, r, text)
 			}
 		}
 	}
@@ -193,11 +192,11 @@ func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 		return App{}, err
 	}
 	if c.MinIndex != nil && (*c.MinIndex < 0 || *c.MinIndex >= MaxIndex) {
-		return App{}, fmt.Errorf("%w: minIndex %d is not in 0…%d", ErrInvalidArgument, *c.MinIndex, MaxIndex-1)
+		return App{}, fmt.Errorf("%w: `minIndex` must be in 0…%d, not %d", ErrInvalidArgument, MaxIndex-1, *c.MinIndex)
 	}
 	if next.Limit.Policy == LimitWrap && app.Limit.Policy != LimitWrap && c.Confirm != app.Name {
-		return App{}, fmt.Errorf("%w: with the wrap policy IDs repeat once they pass the limit: confirm it with the "+
-			"app's name, which is %q", ErrInvalidArgument, app.Name)
+		return App{}, fmt.Errorf("%w: confirm it with the app's name, which is %q: with the wrap policy IDs repeat "+
+			"once they pass the limit", ErrInvalidArgument, app.Name)
 	}
 	for _, l := range lists {
 		if err := c.checkList(l); err != nil {
@@ -233,9 +232,10 @@ func (l Limit) Check(key ListKey, index int64) error {
 	if index < 1 || index <= key.LastIndexWithin(l.MaxID) {
 		return nil
 	}
-	return fmt.Errorf("%w: IDs of app %d up to %d may have been issued, or are to be skipped: a max limit ID must "+
-		"be that or more, or 0 for none; %d would leave no ID, or repeat some",
-		ErrRefused, key.App, key.Compose(min(index, MaxIndex)), l.MaxID)
+	highest := key.Compose(min(index, MaxIndex))
+	return fmt.Errorf("%w: %w: IDs of app %[4]d up to %[3]d may have been issued, or are to be skipped, so %[5]d would "+
+		"leave no ID, or repeat some", Do("give a max limit ID of %d or more, or 0 for none", highest), ErrRefused, highest,
+		key.App, l.MaxID)
 }
 
 // checkText is CheckText of what is to be changed; nil is not.

@@ -78,6 +78,29 @@ var (
 	ErrListFull          = errors.New("list is full")
 )
 
+// UnknownApp is ErrUnknownApp of an app, with what to do. The three below are its like.
+func UnknownApp(id uint8) error {
+	return fmt.Errorf("%w: %w: app %d", Do("provision it with `shardid provision --app %d --name NAME`", id),
+		ErrUnknownApp, id)
+}
+
+// UnknownTag is ErrUnknownTag of a tag.
+func UnknownTag(name string) error {
+	return fmt.Errorf("%w: %w: %q", Do("add it with `shardid tags add --tag NAME --step 2000`"), ErrUnknownTag, name)
+}
+
+// UnknownName is ErrUnknownName of a name.
+func UnknownName(name string) error {
+	return fmt.Errorf("%w: %w: %q", Do("see `shardid names`, or add it with `shardid names add --name %s`", name),
+		ErrUnknownName, name)
+}
+
+// UnknownSpace is ErrUnknownSpace of a space.
+func UnknownSpace(name string) error {
+	return fmt.Errorf("%w: %w: %q", Do("see `shardid spaces`, or add it with `shardid spaces add --space %s`", name),
+		ErrUnknownSpace, name)
+}
+
 // StoreError is the failure of a store together with advice for the operator.
 // It unwraps to its cause and never holds a password.
 type StoreError struct {
@@ -87,13 +110,22 @@ type StoreError struct {
 	Err    error
 }
 
-// Error gives one line: store, operation, cause, advice.
+// Error gives one line: advice, store, operation, cause.
 func (e *StoreError) Error() string {
 	text := strings.ReplaceAll(fmt.Sprintf("%s: %s: %v", e.Store, e.Op, e.Err), "\n", "; ")
 	if e.Advice != "" {
-		text += ": " + e.Advice
+		text = e.Advice + ": " + text
 	}
 	return text
+}
+
+// As says that the advice is a Remedy.
+func (e *StoreError) As(target any) bool {
+	remedy, ok := target.(*Remedy)
+	if ok = ok && e.Advice != ""; ok {
+		*remedy = Remedy(e.Advice)
+	}
+	return ok
 }
 
 // Unwrap returns the cause.

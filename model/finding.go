@@ -2,8 +2,9 @@ package model
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -39,13 +40,16 @@ type Condition struct {
 	Name  string    `json:"name"`
 	OK    bool      `json:"ok"`
 	Since time.Time `json:"since"`           // when OK last changed
-	Error string    `json:"error,omitempty"` // the latest failure
+	Error string    `json:"error,omitempty"` // the Message of Err
+	Err   error     `json:"-"`               // the latest failure, nil while OK
 }
 
-// String is the failure with the name of the condition, with which the error of a store begins
-// already.
-func (c Condition) String() string {
-	return c.Name + ": " + strings.TrimPrefix(c.Error, c.Name+": ")
+// Failure is Err with the name of the condition, which the error of a store has already.
+func (c Condition) Failure() error {
+	if store, ok := errors.AsType[*StoreError](c.Err); ok && store.Store == c.Name {
+		return c.Err
+	}
+	return fmt.Errorf("%s: %w", c.Name, c.Err)
 }
 
 // Check is a question about one setting, to be put to T, and what the answer means.

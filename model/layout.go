@@ -94,9 +94,9 @@ func (d Decoder) Decode(kind string, id int64, shardBits int) ([]Part, error) {
 	case kind == KindQueue:
 		return d.decodeQueue(id)
 	case kind != KindSegment && kind != KindSnowflake && kind != KindUID:
-		return nil, fmt.Errorf("%w: kind %q is none of queue, segment, snowflake, uid", ErrInvalidArgument, kind)
+		return nil, fmt.Errorf("%w: kind must be queue, segment, snowflake or uid, not %q", ErrInvalidArgument, kind)
 	case id <= 0:
-		return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
+		return nil, fmt.Errorf("%w: give a positive ID, not %d", ErrInvalidArgument, id)
 	case kind == KindSegment:
 		number := id >> shardBits
 		parts := []Part{{"number", number >> d.Region.Bits}, {"shard", id & (1<<shardBits - 1)}}

@@ -78,17 +78,17 @@ func (n Name) Validate(now time.Time) error {
 	switch {
 	case n.WorkerBits < 1 || n.WorkerBits > MaxNameWorkerBits || n.SeqBits < 1 || n.SeqBits > MaxNameSeqBits ||
 		n.WorkerBits+n.SeqBits > MaxNameBits:
-		return fmt.Errorf("%w: %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most, "+
-			"as an ID has 63 bits and a time of 39",
-			ErrInvalidArgument, n.WorkerBits, n.SeqBits, MaxNameWorkerBits, MaxNameSeqBits, MaxNameBits)
+		return fmt.Errorf("%w: give `workerBits` in 1…%d and `seqBits` in 1…%d, %d together at most, as an ID has 63 "+
+			"bits and a time of 39: there are %d and %d",
+			ErrInvalidArgument, MaxNameWorkerBits, MaxNameSeqBits, MaxNameBits, n.WorkerBits, n.SeqBits)
 	case n.ShardBits >= n.SeqBits || n.ShardBits > idtext.MaxShardBits:
-		return fmt.Errorf("%w: give fewer shard bits than the %d of the sequence, of which they are a part, and at "+
-			"most %d, not %d", ErrInvalidArgument, n.SeqBits, idtext.MaxShardBits, n.ShardBits)
+		return fmt.Errorf("%w: give fewer `shardBits` than the %d of the sequence, of which they are a part, and "+
+			"at most %d, not %d", ErrInvalidArgument, n.SeqBits, idtext.MaxShardBits, n.ShardBits)
 	case n.Epoch < 0 || n.Epoch > now.UnixMilli():
-		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.Epoch)
+		return fmt.Errorf("%w: `epoch` must be in the past, in Unix milliseconds, not %d", ErrInvalidArgument, n.Epoch)
 	case n.MaxTime() < now.UnixMilli():
-		return fmt.Errorf("%w: with the epoch %d and %d bits of milliseconds IDs ended at %s: choose a later epoch, "+
-			"or fewer worker or sequence bits",
+		return fmt.Errorf("%w: choose a later `epoch`, or fewer `workerBits` or `seqBits`: with the epoch %d and %d "+
+			"bits of milliseconds IDs ended at %s",
 			ErrInvalidArgument, n.Epoch, n.TimeBits, n.Time(n.MaxTime()).Format(time.RFC3339))
 	}
 	return CheckHold(n.Hold)
@@ -101,15 +101,15 @@ func CheckName(name string) error {
 	if nameForm.MatchString(name) && len(name) <= MaxNameBytes && name != "." && name != ".." {
 		return nil
 	}
-	return fmt.Errorf("%w: a name has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
+	return fmt.Errorf("%w: `name` must have 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
 		MaxNameBytes)
 }
 
 // CheckHold refuses, with ErrInvalidArgument, what cannot be a hold.
 func CheckHold(hold time.Duration) error {
 	if hold < MinHold || hold > MaxHold || hold%time.Millisecond != 0 {
-		return fmt.Errorf("%w: hold %v must be in %v…%v, in whole milliseconds", ErrInvalidArgument, hold, MinHold,
-			MaxHold)
+		return fmt.Errorf("%w: `hold` must be in %v…%v, in whole milliseconds, not %v", ErrInvalidArgument, MinHold,
+			MaxHold, hold)
 	}
 	return nil
 }
@@ -119,7 +119,8 @@ func CheckHold(hold time.Duration) error {
 func CheckInstance(instance string) error {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	if len(instance) > MaxInstanceBytes || !utf8.ValidString(instance) || strings.ContainsFunc(instance, hidden) {
-		return fmt.Errorf("%w: instance needs at most %d printable characters", ErrInvalidArgument, MaxInstanceBytes)
+		return fmt.Errorf("%w: `instance` must have at most %d printable characters", ErrInvalidArgument,
+			MaxInstanceBytes)
 	}
 	return nil
 }

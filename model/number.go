@@ -133,26 +133,26 @@ var tokens = regexp.MustCompile(`\{[^{}]*\}|[^{}]+|.`)
 
 func (n *Numbers) parse() (err error) {
 	if n.Pattern == "" {
-		return fmt.Errorf("reset, zone and overflow need a pattern, such as ORD-{yyyyMMdd}-{seq:8}")
+		return fmt.Errorf("give `pattern`, such as ORD-{yyyyMMdd}-{seq:8}: `reset`, `zone` and `overflow` need one")
 	}
 	if n.zone, err = parseZone(n.Zone); err != nil {
 		return err
 	}
 	if n.Overflow != OverflowWiden && n.Overflow != OverflowRefuse {
-		return fmt.Errorf("overflow must be %s or %s, not %q", OverflowWiden, OverflowRefuse, n.Overflow)
+		return fmt.Errorf("`overflow` must be %s or %s, not %q", OverflowWiden, OverflowRefuse, n.Overflow)
 	}
 	if err := n.parsePattern(); err != nil {
 		return err
 	}
 	known, isReset := calendars()[n.Reset]
 	if !isReset {
-		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
+		return fmt.Errorf("`reset` must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
 	}
 	n.calendar = known
 	for _, part := range []byte(dateFields()[n.shown]) {
 		if !slices.Contains(n.fields, field{part: part}) {
-			return fmt.Errorf("with reset %s the pattern must show all of {%s}: without, texts would repeat", n.Reset,
-				n.shown)
+			return fmt.Errorf("show all of {%s} in the pattern: with reset %s texts would repeat without", n.shown,
+				n.Reset)
 		}
 	}
 	return nil
@@ -160,12 +160,12 @@ func (n *Numbers) parse() (err error) {
 
 // parsePattern reads the fields.
 func (n *Numbers) parsePattern() error {
-	const help = "there are {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and {seq:N}"
+	const help = "use {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} or {seq:N}"
 	switch {
 	case !utf8.ValidString(n.Pattern) || utf8.RuneCountInString(n.Pattern) > maxPattern:
-		return fmt.Errorf("the pattern is not UTF-8, or longer than %d characters", maxPattern)
+		return fmt.Errorf("write a pattern in UTF-8 of at most %d characters: it is none", maxPattern)
 	case strings.TrimSpace(n.Pattern) != n.Pattern:
-		return fmt.Errorf("the pattern begins or ends with a space")
+		return fmt.Errorf("remove the space at the beginning or the end of the pattern")
 	}
 	length := 0
 	for _, token := range tokens.FindAllString(n.Pattern, -1) {
@@ -174,11 +174,11 @@ func (n *Numbers) parsePattern() error {
 		digits, isSequence := strings.CutPrefix(kind, "seq:")
 		switch {
 		case token == "{" || token == "}":
-			return fmt.Errorf("the pattern has a brace that belongs to no field: %s", help)
+			return fmt.Errorf("%s: the pattern has a brace that belongs to none", help)
 		case token == kind:
 			for _, r := range token {
 				if !unicode.IsPrint(r) {
-					return fmt.Errorf("the pattern has the character %q, which cannot be printed", r)
+					return fmt.Errorf("remove the character %q from the pattern: it cannot be printed", r)
 				}
 			}
 			n.fields = append(n.fields, field{text: token})
@@ -189,14 +189,14 @@ func (n *Numbers) parsePattern() error {
 			}
 			length += len(kind)
 		case !isSequence:
-			return fmt.Errorf("the pattern has the field {%s}: %s", kind, help)
+			return fmt.Errorf("%s: the pattern has the field {%s}", help, kind)
 		case n.width > 0:
-			return fmt.Errorf("the pattern has {seq:N} twice: where one ends could not be told")
+			return fmt.Errorf("write {seq:N} once: where one of two ends could not be told")
 		default:
 			width, err := strconv.ParseUint(digits, 10, 8)
 			if err != nil || width < 1 || width > maxSequence || digits != strconv.FormatUint(width, 10) {
-				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind,
-					maxSequence)
+				return fmt.Errorf("write {seq:N} with the least number of digits, 1…%d: the pattern has {%s}", maxSequence,
+					kind)
 			}
 			n.fields = append(n.fields, field{part: 's'})
 			n.width = int(width)
@@ -204,9 +204,10 @@ func (n *Numbers) parsePattern() error {
 	}
 	switch {
 	case n.width == 0:
-		return fmt.Errorf("the pattern has no {seq:N}: without, all texts of a day would be one")
+		return fmt.Errorf("write {seq:N} in the pattern: without it all texts of a day would be one")
 	case length+n.width > maxNumber:
-		return fmt.Errorf("a text of the pattern has %d characters, at most %d are allowed", length+n.width, maxNumber)
+		return fmt.Errorf("shorten the pattern: its texts have %d characters, at most %d are allowed", length+n.width,
+			maxNumber)
 	}
 	return nil
 }
@@ -217,7 +218,7 @@ func parseZone(name string) (*time.Location, error) {
 		offset, err := time.Parse("15:04", name[1:])
 		seconds := offset.Hour()*3600 + offset.Minute()*60
 		if err != nil || len(name) != len("+05:30") || seconds > 18*3600 {
-			return nil, fmt.Errorf("zone %q is not an offset such as +05:30, up to 18 hours", name)
+			return nil, fmt.Errorf("`zone` must be an offset such as +05:30, up to 18 hours, not %q", name)
 		}
 		if name[0] == '-' {
 			seconds = -seconds
@@ -226,7 +227,7 @@ func parseZone(name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" || len(name) > 64 {
-		return nil, fmt.Errorf("zone %q is not UTC, an offset such as +05:30, or a name such as Asia/Shanghai", name)
+		return nil, fmt.Errorf("`zone` must be UTC, an offset such as +05:30, or a name such as Asia/Shanghai, not %q", name)
 	}
 	return zone, nil
 }
@@ -245,7 +246,7 @@ func (n *Numbers) Period(t time.Time) (int64, error) {
 	local := t.In(n.zone)
 	period := n.index(local)
 	if y := local.Year(); y < 1970 || y > 9999 || period > math.MaxInt64>>n.bits {
-		return 0, fmt.Errorf("%w: the year %d: is the clock right?", ErrTimeExhausted, y)
+		return 0, fmt.Errorf("%w: %w: it is the year %d", Do("set the clock"), ErrTimeExhausted, y)
 	}
 	return period, nil
 }

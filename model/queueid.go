@@ -44,10 +44,10 @@ type ListKey struct {
 // NewListKey checks both ranges; the error is ErrInvalidArgument.
 func NewListKey(app, shard int64) (ListKey, error) {
 	if app < 0 || app >= Apps {
-		return ListKey{}, fmt.Errorf("%w: appId %d is not in 0…%d", ErrInvalidArgument, app, Apps-1)
+		return ListKey{}, fmt.Errorf("%w: appId must be in 0…%d, not %d", ErrInvalidArgument, Apps-1, app)
 	}
 	if shard < 0 || shard >= Shards {
-		return ListKey{}, fmt.Errorf("%w: shardId %d is not in 0…%d", ErrInvalidArgument, shard, Shards-1)
+		return ListKey{}, fmt.Errorf("%w: shardId must be in 0…%d, not %d", ErrInvalidArgument, Shards-1, shard)
 	}
 	return ListKey{App: uint8(app), Shard: uint8(shard)}, nil
 }
@@ -89,8 +89,8 @@ type QueueID struct {
 // those of the folded number. The index of a scrambled app is its image; see Scrambler.
 func DecodeQueueID(id int64) (QueueID, error) {
 	if id < 1<<(shardBits+appBits) {
-		return QueueID{}, fmt.Errorf("%w: %d is not a queue ID: they go from %d to %d",
-			ErrInvalidArgument, id, 1<<(shardBits+appBits), int64(math.MaxInt64))
+		return QueueID{}, fmt.Errorf("%w: give a queue ID, from %d to %d, or another kind: %d is none",
+			ErrInvalidArgument, 1<<(shardBits+appBits), int64(math.MaxInt64), id)
 	}
 	return QueueID{
 		Index: id >> (shardBits + appBits),

@@ -56,7 +56,8 @@ func (r Region) Stride() int64 { return 1 << r.Bits }
 // counted is the n of Number; the error is ErrInvalidArgument for another region's.
 func (r Region) counted(number int64) (int64, error) {
 	if of := int(number & (r.Stride() - 1)); of != r.ID {
-		return 0, fmt.Errorf("%w: %d is of region %d, this is region %d", ErrInvalidArgument, number, of, r.ID)
+		return 0, fmt.Errorf("%w: ask in region %d: %d is of that, and this is region %d", ErrInvalidArgument, of, number,
+			r.ID)
 	}
 	return number >> r.Bits, nil
 }
@@ -83,8 +84,8 @@ func (r Region) Refuses(l Limit) error {
 	if r.ID == 0 && (r.Bits == 0 || l.Policy != LimitWrap) || l.MaxID == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: in region %s an app cannot have a max limit ID of %d: its IDs begin at %d",
-		ErrInvalidArgument, r, l.MaxID, r.Index(1)<<(shardBits+appBits))
+	return fmt.Errorf("%w: give no max limit ID below %d, at which the IDs of an app begin in region %s: it is %d",
+		ErrInvalidArgument, r.Index(1)<<(shardBits+appBits), r, l.MaxID)
 }
 
 // RegionStart says what regions must not issue that are added to one deployment, region 0.

@@ -34,10 +34,10 @@ func (s Space) Validate() error {
 		return err
 	}
 	if s.Sections < 1 || s.Sections > MaxSections {
-		return fmt.Errorf("%w: %d sections are not 1…%d", ErrInvalidArgument, s.Sections, MaxSections)
+		return fmt.Errorf("%w: `sections` must be in 1…%d, not %d", ErrInvalidArgument, MaxSections, s.Sections)
 	}
 	if s.Step < 1 || s.Step > MaxSequenceStep {
-		return fmt.Errorf("%w: step %d is not in 1…%d", ErrInvalidArgument, s.Step, MaxSequenceStep)
+		return fmt.Errorf("%w: `step` must be in 1…%d, not %d", ErrInvalidArgument, MaxSequenceStep, s.Step)
 	}
 	return nil
 }
@@ -45,8 +45,8 @@ func (s Space) Validate() error {
 // CheckSpace refuses, with ErrInvalidArgument, what cannot be the name of a space.
 func CheckSpace(name string) error {
 	if CheckName(name) != nil {
-		return fmt.Errorf("%w: a space has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument,
-			MaxNameBytes)
+		return fmt.Errorf("%w: `space` must have 1…%d letters, digits, dots, hyphens and underscores",
+			ErrInvalidArgument, MaxNameBytes)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func CheckSpace(name string) error {
 // CheckSequenceKey refuses, with ErrInvalidArgument, what cannot be a key: any bytes are one.
 func CheckSequenceKey(key string) error {
 	if key == "" || len(key) > MaxSequenceKey {
-		return fmt.Errorf("%w: a key has 1…%d bytes, not %d", ErrInvalidArgument, MaxSequenceKey, len(key))
+		return fmt.Errorf("%w: key must have 1…%d bytes, not %d", ErrInvalidArgument, MaxSequenceKey, len(key))
 	}
 	return nil
 }

@@ -60,8 +60,8 @@ type TagSegment struct {
 // 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.
 func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s TagSegment, next Counter, err error) {
 	if step < 1 || step > MaxTagStep {
-		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc",
-			ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
+		return s, row, fmt.Errorf("%w: correct step in leaf_alloc: that of tag %q is %d, outside 1…%d",
+			ErrInvalidArgument, r.Tag, step, int64(MaxTagStep))
 	}
 	known := r.Floor - 1
 	floor := max(mark, known)
@@ -108,12 +108,12 @@ const (
 func CheckTag(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: the tag is empty", ErrInvalidArgument)
+		return fmt.Errorf("%w: give a tag: it is empty", ErrInvalidArgument)
 	case len(name) > MaxTagBytes:
-		return fmt.Errorf("%w: the tag has %d bytes, at most %d are allowed", ErrInvalidArgument, len(name),
+		return fmt.Errorf("%w: shorten the tag: it has %d bytes, at most %d are allowed", ErrInvalidArgument, len(name),
 			MaxTagBytes)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: the tag is not valid UTF-8", ErrInvalidArgument)
+		return fmt.Errorf("%w: encode the tag in UTF-8: it is not valid", ErrInvalidArgument)
 	}
 	return nil
 }
@@ -130,8 +130,8 @@ type TagChange struct {
 // ErrRefused, ErrInvalidArgument.
 func (c TagChange) Apply(tag Tag) (Tag, error) {
 	if c.MaxID != nil && *c.MaxID < tag.MaxID {
-		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued",
-			ErrRefused, tag.Name, tag.MaxID)
+		return Tag{}, fmt.Errorf("%w: %w: max_id of tag %q only rises, as IDs below it may have been issued",
+			Do("give `maxId` of %d or more", tag.MaxID), ErrRefused, tag.Name)
 	}
 	if err := checkText(c.Description); err != nil {
 		return Tag{}, err

@@ -95,15 +95,15 @@ func (f Format) Parse(text string) (int64, error) {
 		v := f.digitOf(text[i])
 		switch {
 		case v < 0:
-			return 0, fmt.Errorf("%w: %.64q is no ID in the format %s: it has the digits %s", ErrInvalidArgument, text,
-				f, notations[f].digits)
+			return 0, fmt.Errorf("%w: write an ID in the format %s, with the digits %s, not %.64q", ErrInvalidArgument, f,
+				notations[f].digits, text)
 		case id > (math.MaxInt64-v)/base:
-			return 0, fmt.Errorf("%w: %.64q, in the format %s, is not below 2^63", ErrInvalidArgument, text, f)
+			return 0, fmt.Errorf("%w: write an ID below 2^63: %.64q, in the format %s, is not", ErrInvalidArgument, text, f)
 		}
 		id, read = id*base+v, true
 	}
 	if !read {
-		return 0, fmt.Errorf("%w: the ID is empty", ErrInvalidArgument)
+		return 0, fmt.Errorf("%w: write an ID: it is empty", ErrInvalidArgument)
 	}
 	return id, nil
 }
@@ -126,8 +126,9 @@ func (f Format) digitOf(c byte) int64 {
 func ParseID(text, format string) (int64, error) {
 	if format == "" {
 		id, err := Dec.Parse(text)
-		if err != nil {
-			err = fmt.Errorf("%w: name the format, %s, of an ID that is not decimal", err, formatNames)
+		if err != nil && strings.Trim(text, notations[Dec].digits) != "" {
+			err = fmt.Errorf("%w: name the format, %s, of an ID that is not decimal: %.64q is none", ErrInvalidArgument,
+				formatNames, text)
 		}
 		return id, err
 	}

@@ -19,13 +19,13 @@ const MaxGatePassBytes = 1024
 func CheckGatePass(pass string) error {
 	switch {
 	case pass == "":
-		return fmt.Errorf("%w: gatePass is missing or empty: pass the user name, phone number or e-mail address the "+
-			"ID is for", ErrInvalidArgument)
+		return fmt.Errorf("%w: pass the user name, phone number or e-mail address that the ID is for as gatePass: it is "+
+			"missing or empty", ErrInvalidArgument)
 	case len(pass) > MaxGatePassBytes:
-		return fmt.Errorf("%w: gatePass has %d bytes, at most %d are allowed", ErrInvalidArgument, len(pass),
+		return fmt.Errorf("%w: shorten gatePass: it has %d bytes, at most %d are allowed", ErrInvalidArgument, len(pass),
 			MaxGatePassBytes)
 	case !utf8.ValidString(pass):
-		return fmt.Errorf("%w: gatePass is not valid UTF-8: percent-encode its UTF-8 bytes", ErrInvalidArgument)
+		return fmt.Errorf("%w: percent-encode the UTF-8 bytes of gatePass: it is not valid UTF-8", ErrInvalidArgument)
 	}
 	return nil
 }
@@ -93,8 +93,8 @@ func ShardKey(text string) (uint64, error) {
 	number := digits != "" && strings.Trim(digits, "0123456789") == ""
 	switch {
 	case text == "":
-		return 0, fmt.Errorf("%w: shardKey is empty: send the number or the text by which your tables are sharded, "+
-			"such as the ID of the user", ErrInvalidArgument)
+		return 0, fmt.Errorf("%w: send the number or the text by which your tables are sharded as shardKey, such as the "+
+			"ID of the user: it is empty", ErrInvalidArgument)
 	case len(text) > MaxShardKeyBytes:
 		return 0, fmt.Errorf("%w: shorten shardKey: it has %d bytes, at most %d are allowed", ErrInvalidArgument,
 			len(text), MaxShardKeyBytes)

@@ -123,7 +123,7 @@ func (o *order) onDatabase(ctx context.Context, cfg Config) (err error) {
 			o.place = sqlstore.EmbeddedPlace(cfg.DatabaseDSN())
 			return o.run(ctx, cfg)
 		}
-		err = onStores(ctx, cfg, func(ctx context.Context, s opened) error {
+		err = o.cli.onStores(ctx, cfg, func(ctx context.Context, s opened) error {
 			o.ask.beside, o.place = inProcess{httpapi.NewAdministration(s.admin.Resources(), s.log)}, s.db.Place()
 			return o.run(ctx, cfg)
 		})
@@ -180,8 +180,8 @@ func (o *order) check() (err error) {
 	f := o.cmd.Flags()
 	f.Visit(func(flag *pflag.Flag) {
 		if takes := o.verbs[flag.Name]; takes != nil && !slices.Contains(takes, o.verb) {
-			err = fmt.Errorf("%w: --%s is for %s, and not for %s",
-				model.ErrInvalidArgument, flag.Name, strings.Join(takes, " and "), o.verb)
+			err = fmt.Errorf("%w: leave --%s out of %s: it is for %s", model.ErrInvalidArgument, flag.Name, o.verb,
+				strings.Join(takes, " and "))
 		}
 	})
 	needs := map[string][]string{verbSet: {o.One}, verbDelete: {o.One, "confirm"}, verbAdd: {o.One}}[o.verb]
@@ -190,12 +190,12 @@ func (o *order) check() (err error) {
 	}
 	for _, name := range needs {
 		if !f.Changed(name) {
-			err = cmp.Or(err, fmt.Errorf("%w: --%s is missing: see %s --help",
+			err = cmp.Or(err, fmt.Errorf("%w: give --%s, see %s --help: it is missing",
 				model.ErrInvalidArgument, name, o.cmd.CommandPath()))
 		}
 	}
 	if o.file != "" && f.Changed(o.One) {
-		err = cmp.Or(err, fmt.Errorf("%w: --file is given in place of --%s", model.ErrInvalidArgument, o.One))
+		err = cmp.Or(err, fmt.Errorf("%w: give --%s or --file, not both", model.ErrInvalidArgument, o.One))
 	}
 	return err
 }
@@ -240,6 +240,11 @@ func (o *order) run(ctx context.Context, cfg Config) error {
 	case verbDelete:
 		what = "is deleted"
 		thing, err = o.send(ctx, cfg, http.MethodDelete, key, nil)
+	}
+	if refused, is := errors.AsType[*refusedError](err); is {
+		for _, field := range o.Fields { // HTTP says them in backquotes
+			refused.message = strings.ReplaceAll(refused.message, "`"+field.Name+"`", "--"+o.flag(field))
+		}
 	}
 	if err != nil {
 		return err
@@ -380,21 +385,21 @@ func (o *order) isSame(there, body map[string]any) bool {
 func (o *order) addFile(ctx context.Context, cfg Config) error {
 	text, err := os.ReadFile(o.file)
 	if err != nil {
-		return fmt.Errorf("%w: --file: %w", model.ErrInvalidArgument, err)
+		return fmt.Errorf("%w: name a file for --file that this user may read: %w", model.ErrInvalidArgument, err)
 	}
 	var bodies []map[string]any
 	if err := yaml.Unmarshal(text, &bodies); err != nil {
-		return fmt.Errorf("%w: %s: %s", model.ErrInvalidArgument, o.file, yaml.FormatError(err, false, false))
+		return fmt.Errorf("%w: %s: %s: %s", model.ErrInvalidArgument, o.form(), o.file,
+			yaml.FormatError(err, false, false))
 	}
 	if len(bodies) == 0 {
-		return fmt.Errorf("%w: %s is no list of %s: write each as - {id: 1, name: orders}",
-			model.ErrInvalidArgument, o.file, o.Many)
+		return fmt.Errorf("%w: %s: %s is no list of %s", model.ErrInvalidArgument, o.form(), o.file, o.Many)
 	}
 	var failed []error
 	for i, body := range bodies {
 		a, what, err := o.add(ctx, cfg, body, true)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: number %d: %w", o.file, i+1, err))
+			failed = append(failed, fmt.Errorf("%w: number %d of %s", err, i+1, o.file))
 		} else if err := o.tell(a, what); err != nil {
 			return err
 		}
@@ -402,9 +407,12 @@ func (o *order) addFile(ctx context.Context, cfg Config) error {
 	if failed == nil {
 		return nil
 	}
-	return fmt.Errorf("%d of %d %s are not there: correct what follows and run this again, which leaves the others as "+
-		"they are\n%w", len(failed), len(bodies), o.Many, errors.Join(failed...))
+	return errors.Join(append([]error{fmt.Errorf("correct what follows and run this again, which leaves the others as "+
+		"they are: %d of %d %s are not there", len(failed), len(bodies), o.Many)}, failed...)...)
 }
+
+// form says how to write a file of things.
+func (o *order) form() string { return "write each as - {id: 1, name: orders}" }
 
 // operator is who runs the command, by the name that the system has.
 func operator() admin.Actor {

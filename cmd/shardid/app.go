@@ -195,11 +195,11 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s: %w: end the other program that listens there, or choose another %[1]s", setting,
-			err)
+		return nil, fmt.Errorf("%w: %w", model.Do("end the other program that listens there, or choose another %s",
+			setting), err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: choose another %[1]s", setting, err)
+		return nil, fmt.Errorf("%w: %w", model.Do("choose another %s", setting), err)
 	}
 	return listener, nil
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -96,7 +97,7 @@ func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err erro
 	}
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", nil, fmt.Errorf("%w: --url %q is no URL: write it like http://127.0.0.1:8080, without a query",
+		return "", nil, fmt.Errorf("%w: write --url like http://127.0.0.1:8080, without a query: %q is no such URL",
 			model.ErrInvalidArgument, target)
 	}
 	return strings.TrimRight(target, "/"), secure, nil
@@ -132,7 +133,30 @@ func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err err
 	return r, err
 }
 
-var errNotShardid = errors.New("the server does not answer as shardid does: check the URL")
+// Remedies for what a server answers, or does not.
+const (
+	correctURL = model.Remedy("correct --url or server.addr")
+	giveToken  = model.Remedy("name a file that holds a token of the server by --token-file")
+)
+
+var errNotShardid = fmt.Errorf("%w: what answers there is no shardid", correctURL)
+
+// unanswered adds to the failure of a request what to do about it.
+func unanswered(err error) error {
+	do := correctURL + ", as what listens there does not answer as shardid does"
+	dial, _ := errors.AsType[*net.OpError](err)
+	timeout, _ := errors.AsType[net.Error](err)
+	untrusted, _ := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case dial != nil && dial.Op == "dial":
+		do = "start the server, or " + correctURL
+	case untrusted != nil:
+		do = "name the authorities to trust by --ca-file"
+	case timeout != nil && timeout.Timeout():
+		do = "look whether the server is busy, or raise --timeout"
+	}
+	return fmt.Errorf("%w: %w", do, err)
+}
 
 // token reads the token file; "" without one.
 func (a asking) token() (string, error) {
@@ -141,7 +165,7 @@ func (a asking) token() (string, error) {
 	}
 	token, err := os.ReadFile(a.tokenFile)
 	if err != nil {
-		return "", fmt.Errorf("read the bearer token: %w", err)
+		return "", fmt.Errorf("%w: %w", giveToken, err)
 	}
 	return strings.TrimSpace(string(token)), nil
 }
@@ -189,12 +213,12 @@ func (a asking) send(
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
+		return nil, unanswered(err)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	answer, err = io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", target, err)
+		return nil, unanswered(err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return answer, nil
@@ -203,14 +227,14 @@ func (a asking) send(
 		Code int
 		healthReport
 	}
-	message := "not as shardid does: check the URL"
+	message := errNotShardid.Error()
 	switch unread := json.Unmarshal(answer, &said); {
 	case resp.StatusCode == http.StatusUnauthorized && token == "":
-		message = "it asks for a token: name a file that holds one with --token-file"
+		message = string(giveToken) + ": it asks for one"
 	case resp.StatusCode == http.StatusUnauthorized:
-		message = "it does not know the token of --token-file " + a.tokenFile + ", or that has expired"
+		message = string(giveToken) + ": that of " + a.tokenFile + " is not known, or has expired"
 	case unread == nil && said.line() != "":
-		message = said.line()
+		message = strings.Trim(said.Message+": "+said.Status, ": ")
 	}
 	if a.beside != nil {
 		target = ""
@@ -229,7 +253,7 @@ func (r *refusedError) Error() string {
 	if r.url == "" {
 		return r.message
 	}
-	return fmt.Sprintf("%s answers %d: %s", r.url, r.status, r.message)
+	return fmt.Sprintf("%s: %s answers %d", r.message, r.url, r.status)
 }
 
 // Is says that a request that was refused as wrong is a command that is.
@@ -269,7 +293,7 @@ func (a asking) awaitReady(ctx context.Context, cfg Config, wait time.Duration) 
 			return err
 		}
 		if left := time.Until(until); left <= 0 || !background.Pause(ctx, min(left, 200*time.Millisecond), nil) {
-			return fmt.Errorf("not ready within --wait %v: %w", wait, err)
+			return fmt.Errorf("%w: not ready within --wait %v", err, wait)
 		}
 	}
 }
@@ -326,10 +350,9 @@ func trouble(s monitor.Status) error {
 	}
 	switch {
 	case len(critical) > 0:
-		return fmt.Errorf("critical: %s: what each means is above, what to do is in docs/operations.md",
-			strings.Join(critical, ", "))
+		return fmt.Errorf("do what docs/operations.md says of each: critical: %s", strings.Join(critical, ", "))
 	case !s.Ready:
-		return fmt.Errorf("the server is not ready: %s", s.Message)
+		return fmt.Errorf("%s: the server is not ready", s.Message)
 	}
 	return nil
 }

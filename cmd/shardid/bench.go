@@ -138,7 +138,7 @@ func (c *cli) bench() *cobra.Command {
 func (r benchReport) verdict() error {
 	switch bad := r.Errors[badAnswer]; {
 	case r.Duplicates > 0:
-		return fmt.Errorf("%d IDs came that had come before, such as %d: this must never be",
+		return fmt.Errorf("stop the server, and report this: %d IDs came that had come before, such as %d",
 			r.Duplicates, r.FirstDuplicates)
 	case bad > 0:
 		return fmt.Errorf("the server answered %d times with %s", bad, badAnswer)
@@ -154,8 +154,11 @@ func (b *bencher) run(ctx context.Context) error {
 	b.latency = hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 	b.out = benchReport{URL: b.url, Mode: b.mode, IntendedRate: b.rate, Errors: map[string]int64{}}
 	first, err := b.request(ctx, 0)
+	if _, answered := errors.AsType[answerError](err); err != nil && !answered {
+		err = unanswered(err)
+	}
 	if err != nil {
-		return fmt.Errorf("the first request to %s failed: %w", b.url, err)
+		return fmt.Errorf("%w: the first request to %s failed", err, b.url)
 	}
 	b.begun = time.Now()
 	loading, cancel := context.WithTimeout(ctx, b.duration)
@@ -225,7 +228,7 @@ const badAnswer = "not as many IDs above 0 as were asked for"
 // answerError is an answer without what was asked for.
 type answerError struct{ kind, message string } // the status and the code, and what the server said
 
-func (e answerError) Error() string { return strings.TrimSuffix(e.kind+": "+e.message, ": ") }
+func (e answerError) Error() string { return strings.TrimPrefix(e.message+": "+e.kind, ": ") }
 
 // kindOf is the name of an error in reports: of a connection the cause, which names no address.
 func kindOf(err error) string {
@@ -265,7 +268,7 @@ func (b *bencher) request(ctx context.Context, turn int) ([]int64, error) {
 	case isJSON && *a.Code != 0:
 		return nil, answerError{fmt.Sprintf("%d code %d", res.StatusCode, *a.Code), a.Message}
 	case res.StatusCode != http.StatusOK:
-		return nil, answerError{strconv.Itoa(res.StatusCode), fmt.Sprintf("%.100q", body)}
+		return nil, answerError{strconv.Itoa(res.StatusCode), fmt.Sprintf("%v: %.100q", errNotShardid, body)}
 	}
 	ids := make([]int64, len(a.IDs))
 	for i, text := range a.IDs {
@@ -289,7 +292,7 @@ func (b *bencher) count(due time.Time, ids []int64, err error) {
 	} else {
 		b.out.Failed++
 		b.out.Errors[kindOf(err)]++
-		b.out.FirstError = cmp.Or(b.out.FirstError, err.Error())
+		b.out.FirstError = cmp.Or(b.out.FirstError, model.Message(err))
 	}
 }
 
@@ -347,7 +350,7 @@ func (b *bencher) printReport(w io.Writer) {
 func serverURL(s config.Server) (string, error) {
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil || port == "0" {
-		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url",
+		return "", fmt.Errorf("%w: give --url: server.addr %q does not tell where the server is",
 			model.ErrInvalidArgument, s.Addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {

@@ -68,7 +68,7 @@ func TestBenchVerdict(t *testing.T) {
 		exit, r, stderr := benchOf(t, s.URL, "--concurrency", "1")
 		if (exit == exitDone) != (want == "") || !strings.Contains(stderr, want) || r.ComparedIDs < 5 ||
 			strings.Contains(form, "-4") &&
-				(r.Errors["200 code -4"] != 1 || r.FirstError != "200 code -4: list is empty") {
+				(r.Errors["200 code -4"] != 1 || r.FirstError != "list is empty: 200 code -4") {
 			t.Errorf("%s: %d, %+v, %s", form, exit, r, stderr)
 		}
 	}
@@ -140,10 +140,10 @@ func TestBenchBegins(t *testing.T) {
 	types(t, []line{
 		{bench + "/below --token-file token", 0, `^(?s).*\nerrors +0\n`},
 		{bench + " --url " + secure.URL + "/below --insecure --token-file token", 0, `^(?s).*\nerrors +0\n`},
-		{bench + "/below", 1, "failed: 403: "},
-		{bench + "/elsewhere --token-file token", 1, "failed: 403: "},
+		{bench + "/below", 1, "403: the first request to "},
+		{bench + "/elsewhere --token-file token", 1, "403: the first request to "},
 		{"bench --mode uid --url http://127.0.0.1:1", 1, "connection refused"},
-		{"bench --mode uid --url 127.0.0.1:8080", 2, "is no URL: write it like http://127.0.0.1:8080"},
+		{"bench --mode uid --url 127.0.0.1:8080", 2, "write --url like http://127.0.0.1:8080, "},
 		{bench + " --mode uuid", 2, "give --mode queue, "},
 		{bench + " --concurrency 0", 2, "give --concurrency, --count and --duration above 0"},
 		{bench + " --count 0", 2, "give --concurrency, --count and --duration above 0"},

@@ -168,40 +168,40 @@ func usageLines() []line {
 		{"version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
 		{"--version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
 		{"serve --help", 0, `^(?s)Serve .* database\.dsn +secret: .*DATABASE_DSN\n.* queue\.prefetch_max +1000\n`},
-		{"srve", 2, `unknown command "srve" for "shardid": did you mean serve: see shardid --help`},
-		{"serve --server.addr :1", 2, "unknown flag: --server.addr: see shardid --help"},
-		{"apps show", 2, `invalid argument "show" for "shardid apps": see shardid --help`},
-		{"config print", 2, `invalid argument "print" for "shardid config": see shardid --help`},
+		{"srve", 2, `did you mean serve; see shardid --help: unknown command "srve" for "shardid"`},
+		{"serve --server.addr :1", 2, "did you mean --set server.addr=VALUE; see shardid serve --help: unknown flag"},
+		{"apps show", 2, `see shardid apps --help: invalid argument "show" for "shardid apps"`},
+		{"config print", 2, `see shardid config --help: invalid argument "print" for "shardid config"`},
 		{"doctor extra", 2, `"extra"`},
 		{"confirm", 2, "[app tag space uid registry]"},
-		{"provision", 2, "--app is missing: see shardid apps --help"},
-		{"provision --app 1 --file apps.yaml", 2, "--file is given in place of --app"},
+		{"provision", 2, "give --app, see shardid apps --help: it is missing"},
+		{"provision --app 1 --file apps.yaml", 2, "give --app or --file, not both"},
 		{"provision --app x --name test", 2, `invalid argument "x" for "--app" flag`},
 		{"apps --help", 0, `^(?s)List .*\n +shardid apps add --app 7 .* --max-limit-id ID .* \(add, set\)\n` +
 			`.* --min-index index .* \(set\)\n`},
-		{"apps --app 7", 2, "--app is for add and set and delete, and not for list"},
-		{"apps add --app 7 --name x --min-index 5", 2, "--min-index is for set, and not for add"},
-		{"apps delete --app 7", 2, "--confirm is missing: see shardid apps --help"},
-		{"tags add", 2, "--tag is missing: see shardid tags --help"},
-		{"status --url http://127.0.0.1:1", 1, "start it, or correct --url or server.addr"},
-		{"status --url 127.0.0.1:1", 2, "is no URL: write it like http://127.0.0.1:8080"},
-		{"apps --url http://127.0.0.1:1", 1, "start it, or correct --url or server.addr"},
+		{"apps --app 7", 2, "leave --app out of list: it is for add and set and delete"},
+		{"apps add --app 7 --name x --min-index 5", 2, "leave --min-index out of add: it is for set"},
+		{"apps delete --app 7", 2, "give --confirm, see shardid apps --help: it is missing"},
+		{"tags add", 2, "give --tag, see shardid tags --help: it is missing"},
+		{"status --url http://127.0.0.1:1", 1, "start the server, or correct --url or server.addr: "},
+		{"status --url 127.0.0.1:1", 2, "write --url like http://127.0.0.1:8080, "},
+		{"apps --url http://127.0.0.1:1", 1, "start the server, or correct --url or server.addr: "},
 	}
 }
 
 func configurationLines() []line {
-	const unknown = "typo.yaml:4: queue.prefetch_macks: unknown key: shardid serve --help lists all"
+	const unknown = "did you mean queue.prefetch_max: typo.yaml:4: queue.prefetch_macks: unknown key"
 	return []line{
 		{"config check --config right.yaml", 0, `^the configuration is right: right\.yaml\n$`},
 		{"config check --config tab.yaml", 1, "tab.yaml:2: is not YAML: found character … that cannot start any token"},
 		{"config check --config two.yaml --set server.request_timeout=1h", 1,
-			"two.yaml:1: foo: unknown key: \nflag --set: server.request_timeout: 1h0m0s is not in \ntwo.yaml:3: " +
+			"two.yaml:1: foo: unknown key\nflag --set: server.request_timeout: is 1h0m0s\ntwo.yaml:3: " +
 				"log.level: "},
 		{"config check --set server.tokens_file=none REDIS --set redis.tls_ca_file=none", 1,
 			"server.tokens_file: none: \nredis.tls_ca_file: "},
 		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},
 		{"migrate --print", 1, "set database.driver and database.dsn to those of the service, or begin"},
-		{"migrate --from data", 2, "--from is for the move to a server: set database.driver to mysql"},
+		{"migrate --from data", 2, "set database.driver to mysql, and database.dsn: --from is for the move"},
 		{"migrate", 0, `^made data/shardid\.db\napplied .*\nschema is at version 17 ` +
 			`\(embedded database data/shardid\.db\)\n$`},
 		{"migrate --print", 0, "nothing to do"},
@@ -223,14 +223,14 @@ func decodeLines() []line {
 		{"decode --json --format crockford 7ZZZZZZZZZZZZ", 0, `"idStr":"9223372036854775807"`},
 		{"decode --json 16385 32769 16386", 0,
 			`^(\{"appId":\d,"id":\d+,.*,"index":\d,"kind":"queue","shardId":0\}\n){3}$`},
-		{"decode", 2, "requires at least 1 arg(s), only received 0: see shardid --help"},
+		{"decode", 2, "see shardid decode --help: requires at least 1 arg(s), only received 0"},
 		{"decode 16385 2", 2, `^id +16385\n`},
-		{"decode 2", 2, "2 is not a queue ID"},
+		{"decode 2", 2, "give a queue ID, from 16384 to "},
 		{"decode abc", 2, "name the format, dec, hex, base36, base62 or crockford, of an ID that is not decimal"},
 		{"decode --format roman XI", 2, "format must be dec, hex, base36, base62 or crockford"},
 		{"decode --kind what 5", 2, "queue"},
-		{"decode -- -5", 2, `invalid argument: "-5" is no ID`},
-		{"decode -x", 2, "unknown shorthand flag: 'x' in -x: see shardid --help"},
+		{"decode -- -5", 2, `of an ID that is not decimal: "-5" is none`},
+		{"decode -x", 2, "see shardid decode --help: unknown shorthand flag: 'x' in -x"},
 	}
 }
 
@@ -245,16 +245,17 @@ func appLines() []line {
 		{"apps list", 0, "\n5    订单    64      5000  0              4294967295    -             reject  orders\n"},
 		{"confirm --app 5 --name 订单", 0, "app 5: nothing waited for a confirmation, nothing was changed"},
 		{"apps add --if-missing --app 7 --name orders", 0, "app 7 is added, now, on every replica"},
-		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards"},
+		{"provision --app 7 --name orders", 1,
+			"leave it, by --if-missing, or change it with `shardid apps set --app 7`: already provisioned"},
 		{"provision --if-missing --app 7 --name orders", 0, "app 7 is there, nothing was changed"},
 		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
-		{"provision --app 256 --name test", 2, "id must be a whole number in 0…255, not 256"},
+		{"provision --app 256 --name test", 2, "--app must be a whole number in 0…255, not 256"},
 		{"apps set --app 8 --step 5", 1, "app is not provisioned"},
 		{"apps set --app 7 --min-index 4000 --description d", 0, "app 7 is changed, on every replica with its next"},
 		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap"},
-		{"apps delete --app 7 --confirm Orders", 2, `which is "orders"`},
+		{"apps delete --app 7 --confirm Orders", 2, `confirm the deletion with the app's name, "orders"`},
 		{"apps delete --app 7 --confirm orders", 0, `^APP .*\n7 +orders +64 +\d+ +4000 .*\napp 7 is deleted, `},
 		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued"},
 		{"provision --app 7 --name again", 0, `^APP .*\n7 +again +64 +1000 +4000 `},
@@ -265,7 +266,7 @@ func appLines() []line {
 func fileLines() []line {
 	return []line{
 		{"migrate", 0, "schema is at version"},
-		{"provision --file empty", 2, "empty is no list of apps: write each as - {id: 1, name: orders}"},
+		{"provision --file empty", 2, "write each as - {id: 1, name: orders}: empty is no list of apps"},
 		{"provision --file tab.yaml", 2, "tab.yaml: [2:1] found character"},
 		{"provision --file apps.yaml --json", 0, `^{.*"name":"eight",.*}\n{.*"name":"nine",.*}\n$`},
 		{"provision --file apps.yaml", 0, "app 9 is there, nothing was changed"},
@@ -296,14 +297,14 @@ func tagLines() []line {
 		{"tags add --tag cart --shard-bits 10", 0, `^TAG .*\ncart +1 +- +10 +2000 `},
 		{"tags add --if-missing --tag cart --shard-bits 10", 0, "tag cart is there, nothing was changed"},
 		{"tags add --if-missing --tag cart --shard-bits 9", 1, "already provisioned"},
-		{"tags add --tag x --shard-bits 17", 2, "shardBits must be a whole number in 1…16, not 17"},
-		{"tags add --tag x --shard-bits 3 --pattern {seq:4} --reset none", 2, "give shardBits or a pattern, not both"},
-		{"tags set --tag cart --shard-bits 9", 2, "--shard-bits is for add, and not for set"},
+		{"tags add --tag x --shard-bits 17", 2, "--shard-bits must be a whole number in 1…16, not 17"},
+		{"tags add --tag x --shard-bits 3 --pattern {seq:4} --reset none", 2, "give --shard-bits or --pattern, not both"},
+		{"tags set --tag cart --shard-bits 9", 2, "leave --shard-bits out of set: it is for add"},
 		{"tags delete --tag cart --confirm cart", 0, "tag cart is deleted"},
 		{"tags add --tag cart --shard-bits 9", 1, "give tag \"cart\" 10 shard bits, as before it was deleted"},
 		{"tags add --tag a --shard-bits 1", 0, ""}, {"tags delete --tag a --confirm a", 0, ""},
 		{"tags set --tag a/b --max-id 8", 1, "only rises"},
-		{"tags set --tag 单号 --max-id 5 --after 0005", 2, "give one of maxId and after"},
+		{"tags set --tag 单号 --max-id 5 --after 0005", 2, "give --max-id or --after, not both"},
 		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed"},
 		{"tags delete --tag a/b --confirm a", 2, "confirm"},
 		{"tags delete --tag a/b --confirm a/b", 0, `^TAG .*\na/b +80 +- +- +5 .*\ntag a/b is deleted, `},
@@ -320,7 +321,7 @@ func nameLines() []line {
 		{"names add --name carts --epoch 1767225600000 --worker-bits 4 --seq-bits 6 --hold 5m", 0,
 			"name carts is added"},
 		{"names add --name shardid", 1, "choose another name"},
-		{"names add --name x --shard-bits 12", 2, "give fewer shard bits than the 12 of the sequence"},
+		{"names add --name x --shard-bits 12", 2, "give fewer --shard-bits than the 12 of the sequence"},
 		{"names add --name bills --shard-bits 6", 0, `^NAME .*\nbills +1288834974657 +10 +12 +6 +60s +0 +1024\n`},
 		{"names add --if-missing --name bills --shard-bits 5", 1, "shard_bits=6"},
 		{"names delete --name bills --confirm bills", 0, ""},
@@ -352,7 +353,7 @@ func workerLines() []line {
 	return []line{
 		{"migrate", 0, "schema is at version"},
 		{"workers", 0, "no worker ID has been used yet"},
-		{"workers list ZOOKEEPER", 2, "/api/replicas show those in use"},
+		{"workers list ZOOKEEPER", 2, "look at the console or /api/replicas for those in use"},
 	}
 }
 
@@ -365,9 +366,9 @@ func tokenLines() []line {
 		{"token new --name a --may segment:x,segment:pre*,uid --rate 2.5 --ids-per-second 9 --expires 2027-01-31", 0,
 			`^- {name: "a", sha256: "[0-9a-f]{64}", may: \["segment:x", "segment:pre\*", "uid"\], ` +
 				`rate: 2.5, ids_per_second: 9, expires: "2027-01-31"}\n$`},
-		{"token new --name a --may root", 2, "may: has something else than what may be had: write ["},
-		{"token new --name a␣b", 2, "name: is not 1 to 64"},
-		{"token", 2, "accepts 1 arg(s), received 0: see shardid --help"},
+		{"token new --name a --may root", 2, "write [\"queue:1\", "},
+		{"token new --name a␣b", 2, "write 1 to 64 of letters"},
+		{"token", 2, "see shardid token --help: accepts 1 arg(s), received 0"},
 		{"config check --set server.tokens_file=no-token.yaml", 1, missing},
 		{"SERVE --set server.tokens_file=no-token.yaml", 1, missing},
 	}
@@ -401,7 +402,7 @@ func startLines() []line {
 	return []line{
 		{"SERVE --set server.tls_cert_file=no.pem --set server.tls_key_file=no.key", 1, "name the PEM files"},
 		{"SERVE REDIS --set redis.tls_ca_file=no.pem", 1, "name a PEM file of authorities"},
-		{"SERVE --set data_dir=empty", 1, "not a directory: let the user of this process"},
+		{"SERVE --set data_dir=empty", 1, "let the user of this process read and write "},
 		{"SERVE --set data_dir=/sys/kernel", 1, "or set another data_dir"},
 		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: found character"},
 		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
@@ -436,8 +437,8 @@ func TestCommandsWithStoreAway(t *testing.T) {
 	t.Setenv("SHARDID_REDIS_URL", "redis://"+redis.Addr)
 	types(t, []line{{"doctor", 1, `^STORE .*\ndatabase +\S+ +reachable +no +yes +unknown .*\n` +
 		`(?:.*\n)*redis +\S+ +maxmemory-policy +allkeys-lru +noeviction +unsafe .*\n(?:.*\n)*` +
-		`shardid: .*start it, or correct database\.dsn.*` +
-		`maxmemory-policy is allkeys-lru, it should be noeviction.*\n$`}})
+		`shardid: start the database server at 127\.0\.0\.1:1, or correct database\.dsn: .*; ` +
+		`do what WHY says of maxmemory-policy: .* is allkeys-lru, and should be noeviction\n$`}})
 }
 
 // served serves in the folder of the test, with --demo, until stop is called.
@@ -499,7 +500,7 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"status --url URL --wait 15s --json", 0, `^[^+]*"apps":\[\{"appId":1,[^+]*$`},
 		{"status --url URL --json", 0, `"alarms":[]`},
 		{"status --url http://127.0.0.1:1 --wait 1ns", 1, "not ready within --wait"},
-		{"status --url 10.0.0.5:8080 --wait 1h", 2, "is no URL"},
+		{"status --url 10.0.0.5:8080 --wait 1h", 2, "is no such URL"},
 		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
 		{"spaces", 0, `^SPACE .*\nchat +1024 +10000 +1 +10000\n`},
 		{"names", 0, `^(?s)NAME .*\ndemo .* 1 +1024\n$`},
@@ -533,9 +534,9 @@ func TestFolderInUse(t *testing.T) {
 	}
 	use(1)
 	const (
-		uid = `^shardid: .*uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 ` +
-			`epoch=2026-01-01T00:00:00Z.* Set the recorded values again; only where IDs of both never meet.*\n$`
-		snowflake = `^shardid: .* epoch_ms=1288834974657.* Set the recorded values again; .*\n$`
+		uid = `^shardid: set the recorded values again; only where IDs of both never meet .*: uid IDs have been issued ` +
+			`with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z.*\n$`
+		snowflake = `^shardid: set the recorded values again; .* epoch_ms=1288834974657.*\n$`
 	)
 	types(t, []line{
 		{"SERVE --set uid.time_bits=29 --set uid.worker_bits=21", 1, uid},
@@ -558,8 +559,8 @@ func TestFolderInUse(t *testing.T) {
 				onSQLite(t, file, statement)
 			}
 			before, _ := os.ReadFile(file)
-			const lost = `^(?s).*shardid: [^\n]*data/shardid.db has no tables of shardid, but data/shardid/` +
-				`[^\n]*restore the file from a backup[^\n]*\n$`
+			const lost = `^(?s).*shardid: restore data/shardid.db from a backup[^\n]*, remove data/shardid/[^\n]*: ` +
+				`the file has no tables of shardid[^\n]*\n$`
 			types(t, []line{
 				{"SERVE", 1, lost}, {"migrate", 1, lost}, {"provision --app 2 --name b", 1, lost}, {"doctor", 1, lost},
 			}, "SERVE", serveQuietly)
@@ -593,18 +594,19 @@ func TestCommandsWithTokens(t *testing.T) {
 	url, _ := served(t, "--set=server.tokens_file=tokens.yaml", "--set=server.require_token=true",
 		"--set=server.protect_monitoring=true")
 	types(t, []line{
-		{"status", 1, " answers 401: it asks for a token: name a file that holds one with --token-file"},
-		{"status --token-file other", 1, " answers 401: it does not know the token of --token-file other, or "},
+		{"status", 1, "name a file that holds a token of the server by --token-file: it asks for one: "},
+		{"status --token-file other", 1, "by --token-file: that of other is not known, or has expired: "},
 		{"status --token-file token", 0, ""},
 	}, "status", "status --url "+url)
 	types(t, []line{
-		{"apps --url URL --token-file token", 1, url + "/admin/apps answers 403: "},
+		{"apps --url URL --token-file token", 1,
+			"use a token that may admin: not allowed: token orders may not: " + url + "/admin/apps answers 403"},
 		{"tags add --url URL --token-file boss --tag a/b --pattern {seq:4} --reset none", 0,
 			`^TAG .*\na/b +1 +0001 +- +2000 `},
 		{"tags set --url URL --token-file boss --tag a/b --step 7", 0,
 			"tag a/b is changed, here now, on every replica"},
 		{"tags list --url URL --token-file boss", 0, `^(?s)TAG .*\na/b +1 +0001 +- +7 `},
-		{"tags add --url URL --token-file boss --tag a/b", 1, url + "/admin/tags answers 409: "},
+		{"tags add --url URL --token-file boss --tag a/b", 1, url + "/admin/tags answers 409"},
 		{"tags set --url URL --token-file boss --tag a/b --step 0", 2, "step must be a whole number in 1"},
 		{"tags set --url URL --token-file boss --tag a/b --after 0005", 0, "0006"},
 		{"tags delete --url URL --token-file boss --tag a/b --confirm a/b", 0, `^TAG .*\na/b +6 +0006 `},

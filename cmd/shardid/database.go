@@ -39,7 +39,7 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 	cmd.MarkFlagsMutuallyExclusive("print", "from")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
 		if from != "" && cfg.Database.Driver != sqlstore.MySQL {
-			return fmt.Errorf("%w: --from is for the move to a server: set database.driver to mysql, and database.dsn",
+			return fmt.Errorf("%w: set database.driver to mysql, and database.dsn: --from is for the move to a server",
 				model.ErrInvalidArgument)
 		}
 		if print {
@@ -105,10 +105,10 @@ func moveEmbedded(ctx context.Context, cfg Config, db *sqlstore.Store, from stri
 	})
 	switch {
 	case errors.Is(err, sqlstore.ErrNoDatabase):
-		return fmt.Errorf("%w: --from %s is no database of shardid: name the data_dir of the embedded deployment, "+
-			"or the file", model.ErrInvalidArgument, from)
+		return fmt.Errorf("%w: name the data_dir of the embedded deployment, or the file: --from %s is no database of "+
+			"shardid", model.ErrInvalidArgument, from)
 	case errors.Is(err, sqlstore.ErrHeld):
-		return fmt.Errorf("stop the shardid that serves with %s: %w", from, err)
+		return fmt.Errorf("%w: %w", model.Do("stop the shardid that serves with %s", from), err)
 	case err != nil:
 		return err
 	}
@@ -118,14 +118,14 @@ func moveEmbedded(ctx context.Context, cfg Config, db *sqlstore.Store, from stri
 	}
 	moved, err := db.MoveFrom(ctx, embedded)
 	if errors.Is(err, sqlstore.ErrMoved) {
-		tell("nothing was taken over now: " + err.Error())
+		tell("nothing was taken over now: " + model.Message(err))
 	} else if err != nil {
 		return err
 	}
 	for _, m := range moved {
 		tell(fmt.Sprintf("%s: %d rows taken over", m.Table, m.Rows))
 	}
-	tell(from + " hands out nothing any more: start the replicas with the configuration of this command")
+	tell(from + " no longer issues IDs: start the replicas with the configuration of this command")
 	return nil
 }
 
@@ -160,7 +160,7 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
+		return c.onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
 			target, waited := fmt.Sprintf("app %d", app), int64(0)
 			run := func(ctx context.Context) (int64, error) { return o.db.ConfirmApp(ctx, app, name) }
 			switch {

@@ -67,11 +67,11 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 	db, err := openDatabase(ctx, cfg, false, nil, nil, nil)
 	switch {
 	case errors.Is(err, sqlstore.ErrNoDatabase):
-		file.Want, file.Why = "made by the first start", "it does not exist yet, so there is nothing to check: ask "+
-			"again after `shardid serve`"
+		file.Want, file.Why = "made by the first start", "ask again after `shardid serve`: it does not exist yet, so "+
+			"there is nothing to check"
 		return []model.Finding{file}, nil
 	case errors.Is(err, sqlstore.ErrHeld):
-		file.Value, file.Want, file.Why = "in use", "checked by the process that serves with it", oneLine(err)
+		file.Value, file.Want, file.Why = "in use", "checked by the process that serves with it", model.Message(err)
 		return []model.Finding{file}, nil
 	case err != nil:
 		return nil, err
@@ -101,7 +101,7 @@ func askReplicas(ctx context.Context, cfg Config, ask asking) (found []model.Fin
 		f := model.Finding{Store: "replica", Node: cmp.Or(ask.url, cfg.Server.Addr), Setting: "alarms", Value: "none",
 			Want: "none", Level: model.LevelOK}
 		if err != nil {
-			f.Value, f.Level, f.Why = "", model.LevelUnknown, oneLine(err)
+			f.Value, f.Level, f.Why = "", model.LevelUnknown, model.Message(err)
 		}
 		if len(status.Alarms) == 0 {
 			found = append(found, f)
@@ -150,15 +150,15 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 		cancel()
 		for _, f := range found {
 			if f.Level == model.LevelUnsafe {
-				problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
-					strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
+				problems = append(problems, fmt.Sprintf("do what WHY says of %s: %s is unsafe: it is %s, and should be %s",
+					f.Setting, strings.TrimSpace(f.Store+" "+f.Node), f.Value, f.Want))
 			}
 		}
 		all = append(all, found...)
 		if err != nil {
-			problems = append(problems, oneLine(err))
+			problems = append(problems, model.Message(err))
 			all = append(all, model.Finding{Store: s.store, Setting: "reachable", Value: "no", Want: "yes",
-				Level: model.LevelUnknown, Why: oneLine(err)})
+				Level: model.LevelUnknown, Why: model.Message(err)})
 		}
 	}
 	if len(problems) > 0 {
@@ -212,8 +212,8 @@ func (w *settingsWatch) lookAtSettings() {
 			}[f.Level]
 			if key := s.store + " " + f.Node + " " + f.Setting; line != "" && !w.said[key] {
 				w.said[key] = true
-				w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting,
-					"value", f.Value, "want", f.Want, "why", f.Why)
+				w.log.Warn(f.Why+": "+line, "store", f.Store, "node", f.Node, "setting", f.Setting,
+					"value", f.Value, "want", f.Want)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ Where that matters, use a generator that checks the end of its lease: docs/lease
 		h.command = &exec.Cmd{Path: path, Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			SysProcAttr: ownGroup()}
 		if err := h.acquire(cmd.Context()); err != nil {
-			return fmt.Errorf("lease a worker ID: %w", err)
+			return fmt.Errorf("%w: no worker ID was leased", err)
 		}
 		return h.run(cmd.Context())
 	})
@@ -158,7 +158,7 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 		if isFinal(err) || !background.Pause(ctx, time.Second, nil) {
 			return err
 		}
-		h.say("no worker ID yet, trying again for up to %v: %s", h.wait, oneLine(err))
+		h.say("%s: no worker ID yet, trying again for up to %v", model.Message(err), h.wait)
 	}
 	left := time.Duration(h.lease.After-h.lease.Now)*time.Millisecond + leaseEdge
 	h.fits = time.Now().Add(left + leaseEdge + leaseSlack)
@@ -206,7 +206,7 @@ func (h *holder) request(
 		answer, err = ask.send(ctx, h.cfg, method, path, given)
 		if err == nil && (json.Unmarshal(answer, &said) != nil || method != http.MethodDelete &&
 			(said.Lease.Name != h.name || said.Lease.Secret == "" || said.Lease.RenewMs < 1)) {
-			err = fmt.Errorf("%s answers not as shardid does: check the URL", ask.url)
+			err = errNotShardid
 		}
 		if err == nil || isFinal(err) || ctx.Err() != nil {
 			return said.Lease, err
@@ -259,7 +259,7 @@ func (h *holder) run(ctx context.Context) error {
 	_, failed := h.request(ctx, http.MethodDelete, path, time.Minute,
 		map[string]any{"secret": h.lease.Secret, "lastUsed": strconv.FormatInt(lastUsed, 10)})
 	if failed != nil && !isLost(failed) { // it may have ended by this request, whose answer was lost
-		h.say("not released, it stays %v: %s", h.lease, oneLine(failed))
+		h.say("%s: not released, it stays %v", model.Message(failed), h.lease)
 	}
 	return err
 }
@@ -292,10 +292,10 @@ func (h *holder) supervise(answers <-chan renewal, signals <-chan os.Signal) err
 				return next.err
 			case isLost(next.err):
 				answers = nil // no more will come
-				h.stop("its lease was lost, " + oneLine(next.err))
+				h.stop("its lease was lost, " + model.Message(next.err))
 			case !isFailing:
 				isFailing = true
-				h.say("not renewed, trying again: %v: %s", h.lease, oneLine(next.err))
+				h.say("%s: not renewed, trying again: %v", model.Message(next.err), h.lease)
 			}
 		case <-tick.C:
 			if err := h.compareClock(); err != nil {

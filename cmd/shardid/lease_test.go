@@ -109,10 +109,10 @@ func TestLeaseCommand(t *testing.T) {
 		{[]string{"--url", s.URL, "--", "./none"}, 127, "", "./none", false},
 		{[]string{"--url", s.URL, "--", "./text"}, 127, "", "./text\": permission denied\n", false},
 		{[]string{"--url", s.URL}, 2, "", "requires at least 1 arg", false},
-		{[]string{"--url", "localhost", "true"}, 2, "", "is no URL", false},
-		{[]string{"--url", s.URL, "--instance", "a\nb", "true"}, 2, "", "instance needs", false},
-		{[]string{"--url", s.URL, "--name", "a/b", "true"}, 2, "", "a name has", false},
-		{[]string{"--url", "http://127.0.0.1:1", "--wait", "100ms", "true"}, 1, "", "lease a worker ID: ", false},
+		{[]string{"--url", "localhost", "true"}, 2, "", "is no such URL", false},
+		{[]string{"--url", s.URL, "--instance", "a\nb", "true"}, 2, "", "`instance` must have", false},
+		{[]string{"--url", s.URL, "--name", "a/b", "true"}, 2, "", "`name` must have", false},
+		{[]string{"--url", "http://127.0.0.1:1", "--wait", "100ms", "true"}, 1, "", ": no worker ID was leased", false},
 	} {
 		s.lastUsed = 0
 		began := time.Now()
@@ -133,7 +133,7 @@ func TestLeaseCommand(t *testing.T) {
 func TestLeaseWaitsForAWorkerID(t *testing.T) {
 	s := newLessors(t, &lessors{first: []int{-8, -12, ofProxy}})
 	exit, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo", "here")
-	const again = "no worker ID yet, trying again for up to 1m0s: "
+	const again = ": no worker ID yet, trying again for up to 1m0s"
 	if exit != 0 || stdout != "here\n" || strings.Count(stderr, again) != 3 || strings.Count(stderr, "\n") != 3 {
 		t.Errorf("exit %d, %q, %q", exit, stdout, stderr)
 	}
@@ -147,7 +147,7 @@ func TestLeaseWaitsForAWorkerID(t *testing.T) {
 	s.first, s.refuse = nil, -2
 	s.mu.Unlock()
 	exit, _, stderr = try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo")
-	if exit != 1 || !strings.Contains(stderr, "answers 404: refused for a test") {
+	if exit != 1 || !strings.Contains(stderr, "shardid: refused for a test: ") {
 		t.Errorf("exit %d, %q", exit, stderr)
 	}
 }

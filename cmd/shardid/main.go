@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -47,6 +50,7 @@ type cli struct {
 	ran  bool           // a command began: what fails from here on is no wrong usage
 	json bool           // --json
 	file string         // of the configuration; "" for none
+	log  bytes.Buffer   // audit lines of the command that runs, which follow its answer
 	keys *pflag.FlagSet // --config and --set, which the commands share: only one of them runs
 }
 
@@ -74,37 +78,72 @@ func newCLI() *cli {
 }
 
 // run executes one command and returns the exit status. Errors go to stderr, a line for
-// each problem.
+// each problem, and audit lines follow.
 func run(ctx context.Context, args []string) int {
 	c := newCLI()
 	c.root.SetArgs(args)
-	err := c.root.ExecuteContext(ctx)
-	var own *exitError
-	switch {
+	cmd, err := c.root.ExecuteContextC(ctx)
+	status := exitFailed
+	switch own, is := errors.AsType[*exitError](err); {
+	case is:
+		err, status = own.err, own.status
+	case err != nil && !c.ran:
+		err, status = misuse(cmd, err), exitUsage
 	case err == nil:
-		return exitDone
-	case errors.As(err, &own):
-		if own.err != nil {
-			fmt.Fprintf(os.Stderr, "shardid: %s\n", oneLine(own.err))
-		}
-		return own.status
-	case !c.ran:
-		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n",
-			"").Replace(err.Error())
-		fmt.Fprintf(os.Stderr, "shardid: %s: see shardid --help\n", text)
-		return exitUsage
+		status = exitDone
+	case errors.Is(err, model.ErrInvalidArgument):
+		status = exitUsage
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(os.Stderr, "shardid: %s\n", line)
+	for _, problem := range problems(err) {
+		fmt.Fprintf(os.Stderr, "shardid: %s\n", model.Message(problem))
 	}
-	if errors.Is(err, model.ErrInvalidArgument) {
-		return exitUsage
-	}
-	return exitFailed
+	c.tellLog()
+	return status
 }
 
-// oneLine is an error, of which joined ones are a line each.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// problems are the errors that errors.Join has joined, or the one that there is.
+func problems(err error) (all []error) {
+	if err == nil {
+		return nil
+	}
+	several, is := err.(interface{ Unwrap() []error })
+	if !is || errors.Join(several.Unwrap()...).Error() != err.Error() {
+		return []error{err}
+	}
+	for _, one := range several.Unwrap() {
+		all = append(all, problems(one)...)
+	}
+	return all
+}
+
+// misuse is an error of cobra or pflag about how a command was called, with what to do.
+func misuse(cmd *cobra.Command, err error) error {
+	text, near, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	meant := strings.Fields(near)
+	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
+		names := map[string]string{} // what to write, by what may have been written
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names[f.Name] = "--" + f.Name })
+		for _, k := range config.Defaults().Keys { // in 0.3 each was a flag
+			names[k.Path] = "--set " + k.Path + "=VALUE"
+		}
+		for _, name := range config.Nearest(unknown.GetSpecifiedName(), slices.Sorted(maps.Keys(names))) {
+			meant = append(meant, names[name])
+		}
+	}
+	do := "see " + cmd.CommandPath() + " --help"
+	if len(meant) > 0 {
+		do = "did you mean " + strings.Join(meant, " or ") + "; " + do
+	}
+	return fmt.Errorf("%w: %s", model.Remedy(do), text)
+}
+
+// tellLog writes what the command has logged, after what it answered. On a terminal the answer says all of it.
+func (c *cli) tellLog() {
+	if !isTerminal(os.Stderr) {
+		_, _ = os.Stderr.Write(c.log.Bytes()) // there is nowhere to tell that it failed
+	}
+	c.log.Reset()
+}
 
 // command completes cmd: run gets the configuration.
 func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Config) error) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 
+	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/service/monitor"
 	"shardid/service/uid"
@@ -25,7 +26,8 @@ func (a *App) state() monitor.State {
 			Issued: m.service.Issued.Load(), WorkerID: lease.WorkerID, Mode: lease.Mode,
 			Address: lease.Address, State: lease.State, ReservedUntil: lease.Reserved,
 			TrustSeconds: lease.Trust.Seconds(), ClockOffsetSeconds: lease.ClockOffset.Seconds(),
-			RemainingLifetimeSeconds: int64(m.service.Generator.Remaining().Seconds()), Error: lease.Error,
+			RemainingLifetimeSeconds: int64(m.service.Generator.Remaining().Seconds()),
+			Error:                    model.Message(lease.Err),
 		}
 	}
 	s.UID = a.uidStatus()

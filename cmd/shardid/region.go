@@ -23,7 +23,7 @@ Stop all replicas, set region.id to 0 and region.bits on each, run this, and sta
 		ValidArgs: []string{"adopt"}, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 	}
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
+		return c.onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
 			start, err := o.db.AdoptRegion(ctx)
 			if err != nil {
 				return err
@@ -62,7 +62,7 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		ask.url = url
 		status, _, err := ask.status(ctx, cfg)
 		if err != nil {
-			f.Level, f.Why = model.LevelUnknown, oneLine(err)
+			f.Level, f.Why = model.LevelUnknown, model.Message(err)
 			found = append(found, f)
 			continue
 		}
@@ -70,11 +70,11 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		f.Value = regionText(theirs)
 		switch {
 		case own.Bits == 0 || theirs.Bits == 0:
-			f.Level, f.Why = model.LevelUnsafe, "a deployment without a region issues the IDs of all: give each one "+
-				"region.id and region.bits"
+			f.Level, f.Why = model.LevelUnsafe, "give each one region.id and region.bits: a deployment without a region "+
+				"issues the IDs of all"
 		case theirs.Bits != own.Bits:
-			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("the regions overlap: set the same region.bits, %d or "+
-				"%d, on all", own.Bits, theirs.Bits)
+			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("set the same region.bits, %d or %d, on all: the regions "+
+				"overlap", own.Bits, theirs.Bits)
 		case seen[theirs.ID] != "":
 			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("%s is region %d too: both issue the same IDs",
 				seen[theirs.ID], theirs.ID)

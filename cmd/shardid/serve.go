@@ -130,7 +130,8 @@ func keysHelp() string {
 // example and of the README, a name of worker IDs and a space of sequences.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
-		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
+		return fmt.Errorf("%w: leave --demo out, and use shardid provision: it is for the embedded database",
+			model.ErrInvalidArgument)
 	}
 	apps, err := db.Apps(ctx)
 	if err != nil || len(apps) > 0 {
@@ -163,6 +164,6 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 // then ends the start by its own timeout, and the log says why.
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Warn("systemd could not be told", "state", state, "error", err)
+		log.Warn("look at NOTIFY_SOCKET: systemd could not be told", "state", state, "error", err)
 	}
 }

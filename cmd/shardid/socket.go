@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 
+	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/service/httpapi"
 )
@@ -32,7 +33,7 @@ func (a *App) serveCommands() {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	syscall.Umask(mask)
 	if err != nil {
-		a.log.Warn("commands need --url while this process serves: they cannot reach it through a socket", "error", err)
+		a.log.Warn("give commands --url while this process serves: they cannot reach it through a socket", "error", err)
 		return
 	}
 	commands := http.NewServeMux()
@@ -42,7 +43,7 @@ func (a *App) serveCommands() {
 		var answer any = all
 		if err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
-			answer = healthReport{Message: err.Error()}
+			answer = healthReport{Message: model.Message(err)}
 		}
 		_ = json.NewEncoder(w).Encode(answer) // or the command has gone
 	})
@@ -54,7 +55,7 @@ func (a *App) serveCommands() {
 	})
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("commands need --url from now on: the socket failed", "error", err)
+			a.log.Error("give commands --url from now on: the socket failed", "error", err)
 		}
 	}()
 }

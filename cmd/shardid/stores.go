@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -23,12 +22,12 @@ import (
 type opened struct {
 	db    *sqlstore.Store
 	admin *admin.Service // audit lines go to log
-	log   *slog.Logger   // to stderr, in the form and from the level that the configuration says
+	log   *slog.Logger   // that of the cli
 }
 
 // onStores gives run the database, which must be there, with the schema in place on SQLite.
 // Redis vouches for it as it does for replicas.
-func onStores(ctx context.Context, cfg Config, run func(context.Context, opened) error) (err error) {
+func (c *cli) onStores(ctx context.Context, cfg Config, run func(context.Context, opened) error) (err error) {
 	client, err := openRedis(cfg, nil)
 	if err != nil {
 		return err
@@ -45,7 +44,7 @@ func onStores(ctx context.Context, cfg Config, run func(context.Context, opened)
 		return err
 	}
 	_ = tellDeployment(ctx, db, client) // run says what is wrong with the database
-	log, _ := newLogger(os.Stderr, cfg.Log)
+	log := slog.New(newLogHandler(&c.log, cfg.Log.Format == "text", slog.LevelInfo))
 	opts := adminOptions(cfg, db, log)
 	if client != nil {
 		opts.Forget = client.Sequences().Forget
@@ -82,8 +81,8 @@ func openDatabase(ctx context.Context, cfg Config, mayMake bool, log *slog.Logge
 	if log != nil {
 		opts.OnBadRow = tellBadRows(log)
 		opts.OnServerChange = func(gap time.Duration, vouched bool) {
-			log.Warn("the database was restarted, failed over or restored: what it may lack is skipped, unless Redis "+
-				"vouches for it",
+			log.Warn("find out whether the database was restarted, failed over or restored: what it may lack is "+
+				"skipped, unless Redis vouches for it",
 				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
 		}
 	}
@@ -93,13 +92,15 @@ func openDatabase(ctx context.Context, cfg Config, mayMake bool, log *slog.Logge
 	}
 	switch file := opts.DSN; {
 	case errors.Is(err, sqlstore.ErrHeld) && mayMake:
-		err = fmt.Errorf("stop the shardid that serves with %s, or set another data_dir or database.dsn: %w", file, err)
+		err = fmt.Errorf("%w: %w", model.Do("stop the shardid that serves with %s, or set another data_dir or "+
+			"database.dsn", file), err)
 	case errors.Is(err, sqlstore.ErrHeld):
-		err = fmt.Errorf("stop the shardid that serves with %s, or ask it, as with `shardid status`: %w", file, err)
+		err = fmt.Errorf("%w: %w", model.Do("stop the shardid that serves with %s, or ask it, as with `shardid status`",
+			file), err)
 	case errors.Is(err, sqlstore.ErrNoDatabase) && len(traces) > 0:
-		err = fmt.Errorf("%s has no tables of shardid, but %s tells of an earlier start: a new database would issue "+
-			"its IDs again: restore the file from a backup, or correct data_dir and database.dsn; if all of its IDs "+
-			"may be forgotten, remove %[2]s", file, traces[0])
+		err = fmt.Errorf("restore %s from a backup, or correct data_dir and database.dsn; if all of its IDs may be "+
+			"forgotten, remove %s, which tells of an earlier start: the file has no tables of shardid, and a new database "+
+			"would issue its IDs again", file, traces[0])
 	case errors.Is(err, sqlstore.ErrNoDatabase):
 		err = fmt.Errorf("set database.driver and database.dsn to those of the service, or begin an embedded database "+
 			"with `shardid serve` or `shardid migrate`: %w at %s", err, file)
@@ -173,8 +174,7 @@ func tlsTo(caFile string, insecure bool) (*tls.Config, error) {
 func addTLSFiles(cfg *tls.Config, section string, files config.TLSFiles) (err error) {
 	if files.TLSCAFile != "" {
 		if cfg.RootCAs, err = access.ReadPool(files.TLSCAFile); err != nil {
-			return fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read",
-				section, err)
+			return fmt.Errorf("%s.tls_ca_file: %w", section, err)
 		}
 	}
 	if files.TLSCertFile == "" {
@@ -185,8 +185,8 @@ func addTLSFiles(cfg *tls.Config, section string, files config.TLSFiles) (err er
 		return &cert, err
 	}
 	if _, err := cfg.GetClientCertificate(nil); err != nil {
-		return fmt.Errorf("%[1]s.tls_cert_file and %[1]s.tls_key_file: %[2]w: "+
-			"name the PEM files of a certificate and its key that this user may read", section, err)
+		return fmt.Errorf("%[1]w: %[2]s.tls_cert_file and %[2]s.tls_key_file: %[3]w",
+			model.Do("name the PEM files of a certificate and its key that this user may read"), section, err)
 	}
 	return nil
 }

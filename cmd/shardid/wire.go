@@ -59,8 +59,8 @@ func (a *App) wire() (err error) {
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
 	if a.cfg.Database.Driver == sqlstore.SQLite {
-		a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues "+
-			"the same IDs; for more than one set database.driver to mysql and redis.url",
+		a.log.Warn("set database.driver to mysql, and redis.url, for more than one replica: with this state a second one, "+
+			"with another folder or on another machine, issues the same IDs",
 			"database", a.cfg.DatabaseDSN())
 	}
 	zoo, probes, err := a.openZooKeeper()
@@ -286,7 +286,8 @@ func (a *App) wireSegment() {
 
 // errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
 // server would have to ask it for each number.
-var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.url", model.ErrModeDisabled)
+var errNoRedis = fmt.Errorf("%w: %w: sequences need a Redis that all replicas share", model.Do("set redis.url"),
+	model.ErrModeDisabled)
 
 func (a *App) wireSequence() {
 	switch {

@@ -31,7 +31,7 @@ func TestOneProcessServesTheEmbeddedDatabase(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&lines, nil))
 	first, err := NewApp(cfg, log, nil)
 	check.Must(t, err)
-	check.Equal(t, lines.Count("this state is for one replica"), 1, "warnings")
+	check.Equal(t, lines.Count("for more than one replica: with this state"), 1, "warnings")
 	check.Must(t, os.WriteFile("data/shardid.db.sock", nil, 0o600))
 	check.Must(t, first.Start(t.Context(), false))
 	_, err = NewApp(cfg, log, nil)

@@ -33,8 +33,8 @@ running replicas in any mode.`,
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		name = cmp.Or(name, cfg.Snowflake.Name)
 		if name == cfg.Snowflake.Name && cfg.Snowflake.Worker.Mode != workerMySQL {
-			return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: "+
-				"the console and /api/replicas show those in use", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
+			return fmt.Errorf("%w: look at the console or /api/replicas for those in use: snowflake.worker.mode is %s, "+
+				"whose worker IDs are not in the database", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
 		}
 		all, err := c.listWorkers(cmd.Context(), cfg, name)
 		if err != nil {
@@ -59,7 +59,7 @@ func (c *cli) listWorkers(ctx context.Context, cfg Config, name string) (all []w
 		}
 		return all, err
 	}
-	err = onStores(ctx, cfg, func(ctx context.Context, o opened) (err error) {
+	err = c.onStores(ctx, cfg, func(ctx context.Context, o opened) (err error) {
 		all, err = workersOf(ctx, o.db, cfg, name)
 		return err
 	})

@@ -41,7 +41,7 @@ var remedies = []struct{ words, advice string }{
 	{
 		"HISTORYHIDDEN",
 		"let scripts read INFO replication (ACL SETUSER <user> +info), do not rename the command, and connect to " +
-			"Redis itself instead of a proxy: without master_replid IDs could repeat after a failover",
+			"Redis itself instead of a proxy, as IDs could repeat after a failover without master_replid",
 	}, {
 		"WRONGPASS|NOAUTH|invalid password|without any password configured",
 		"correct user and password in redis.url (for sentinels: sentinel_username and sentinel_password)",
@@ -53,28 +53,25 @@ var remedies = []struct{ words, advice string }{
 		"FOREIGN",
 		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), " +
 			"or, if this database takes the other's place, set deployment of shardid_deployment to the other's ID, " +
-			"as docs/operations.md says: two deployments share this Redis, or this database took the place of " +
-			"another one",
+			"as docs/operations.md says",
 	}, {
 		"NODEPLOYMENT",
-		"wait until the database answers: the ID is read from there",
+		"wait until the database answers, from which the ID is read",
 	}, {
 		"WRONGTYPE|" + errMalformed.Error(),
-		"give shardid a database or server of its own: something else writes to keys named id.gen.*",
+		"give shardid a database or server of its own, as something else writes to keys named id.gen.*",
 	}, {
 		"READONLY",
-		"give the master's address in redis.url, or let it name sentinels or a cluster, which follow it: this is a " +
-			"replica",
+		"give the master's address in redis.url, or let it name sentinels or a cluster, which follow it",
 	}, {
 		"OOM",
-		"raise maxmemory, and set maxmemory-policy noeviction: Redis is full",
+		"raise maxmemory, and set maxmemory-policy noeviction",
 	}, {
 		"CLUSTERDOWN|MASTERDOWN",
-		"look at CLUSTER INFO and CLUSTER NODES: part of the cluster is down",
+		"look at CLUSTER INFO and CLUSTER NODES",
 	}, {
 		"No such master|sentinel: nil|all sentinels",
-		"correct master_name and the addresses in redis.url (port 26379, as a rule): the sentinels do not know the " +
-			"master, or cannot be reached",
+		"correct master_name and the addresses of the sentinels in redis.url (port 26379, as a rule)",
 	}, {
 		"MOVED|CROSSSLOT|cluster support disabled|unknown command|wrong number of arguments|" + errMode.Error(),
 		"write redis.url for what the server is: one server, sentinels (master_name=NAME) or a cluster " +
@@ -84,12 +81,12 @@ var remedies = []struct{ words, advice string }{
 		"start Redis, or correct redis.url",
 	}, {
 		"tls:|x509:|EOF|can't parse|invalid reply|connection reset",
-		"correct redis.url, and begin it with rediss:// for a server that speaks TLS, and only then, with a CA " +
-			"that is trusted: what listens there does not speak as Redis does, or closed the connection",
+		"correct redis.url, as what listens there does not speak as Redis does, or closed the connection; begin it with " +
+			"rediss:// for a server that speaks TLS, and only then, with a CA that is trusted",
 	}, {
 		"i/o timeout|deadline exceeded|connection pool timeout",
 		"look whether Redis runs, is reachable, is not busy (SLOWLOG GET), and speaks TLS just when redis.url begins " +
-			"with rediss://: no answer in time",
+			"with rediss://",
 	},
 }
 

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"crypto/tls"
-	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"regexp"
@@ -94,18 +94,20 @@ func (o Options) universal() *redis.UniversalOptions {
 // The errors of ParseURL. They follow the name of the setting in a message, and show nothing of the URL, which may
 // hold a password.
 var (
-	errURL = errors.New("is not where a Redis is: write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, " +
-		"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a " +
+	errURL = wrongURL("is not where a Redis is", "write redis://USER:PASSWORD@HOST:6379/0, rediss:// for TLS, "+
+		"redis://HOST:26379,HOST:26379?master_name=NAME for sentinels, redis://HOST:6379,HOST:6379 for nodes of a "+
 		"cluster; in user and password, write % and two hex digits for signs such as / and #")
-	errPort      = errors.New("has a port that is not in 1…65535: correct it")
-	errParameter = errors.New("has a parameter that is not known or does not fit: there are master_name, " +
-		"sentinel_username, sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout " +
+	errPort      = wrongURL("has another port", "write a port in 1…65535")
+	errParameter = wrongURL("has a parameter that is not known or does not fit", "use master_name, "+
+		"sentinel_username, sentinel_password, cluster, addr, pool_size, dial_timeout, read_timeout, write_timeout "+
 		"and, with rediss://, skip_verify")
-	errClusterDB = errors.New("has a database number, and a cluster has only database 0: remove the number, or " +
-		"name one address")
-	errNoSentinel = errors.New("has a sentinel_ parameter but no master_name: add the name by which the sentinels " +
-		"know the master")
+	errClusterDB = wrongURL("has a database number, and a cluster has only database 0", "remove the database number, "+
+		"or name one address")
+	errNoSentinel = wrongURL("has a sentinel_ parameter but no master_name", "add the name by which the sentinels "+
+		"know the master, master_name")
 )
+
+func wrongURL(what string, do model.Remedy) error { return fmt.Errorf("%w: %s", do, what) }
 
 // ParseURL gives the options of a URL. Beside what go-redis takes for one server, it may have several addresses, with
 // commas or in parameters addr: those of sentinels with master_name, and else of nodes of a cluster, of which

@@ -36,10 +36,10 @@ func TestASilentServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			wantAdvice(t, call(ctx), "no answer in time")
+			wantAdvice(t, call(ctx), "look whether Redis runs, is reachable")
 		})
 	}
-	wantAdvice(t, popErr(t, open(t, hasty)), "no answer in time")
+	wantAdvice(t, popErr(t, open(t, hasty)), "look whether Redis runs, is reachable")
 	server.Resume()
 }
 

@@ -67,7 +67,7 @@ func redisChecks() []model.Check[facts] {
 				}
 				return model.LevelOK
 			},
-			Advice: "LPOP takes no count there, so no ID is served: upgrade to Redis 6.2 or newer",
+			Advice: "upgrade to Redis 6.2 or newer: LPOP takes no count here, so no ID is served",
 		}, {
 			Setting: "role", Want: "master", Hidden: hidden,
 			Ask: func(f facts) string {
@@ -82,8 +82,8 @@ func redisChecks() []model.Check[facts] {
 				}
 				return model.Unless(model.LevelUnsafe, "master")(role)
 			},
-			Advice: "of two KeyDB servers that are active both pop the same list, so IDs repeat: use neither " +
-				"active-replica nor multi-master",
+			Advice: "use neither active-replica nor multi-master: of two KeyDB servers that are active both pop the " +
+				"same list, so IDs repeat",
 		}, {
 			Setting: "maxmemory-policy", Want: "noeviction", Hidden: hidden,
 			Ask: func(f facts) string {
@@ -98,9 +98,9 @@ func redisChecks() []model.Check[facts] {
 				}
 				return model.Unless(model.LevelUnsafe, "noeviction", "no maxmemory")(policy)
 			},
-			Advice: "a list that is evicted is a gap, and so is the mark w that keeps IDs from repeating when the " +
-				"database goes back in time; volatile-* evicts locks, which costs work: CONFIG SET maxmemory-policy " +
-				"noeviction",
+			Advice: "CONFIG SET maxmemory-policy noeviction, and in the server's file: a list that is evicted is a gap, " +
+				"and without its high-water mark IDs may repeat after the database was restored; volatile-* evicts " +
+				"locks, which costs work",
 		}, {
 			Setting: "clock", Want: "that of this machine, within 5s", Hidden: hidden,
 			Ask:   func(f facts) string { return f["clock"] },

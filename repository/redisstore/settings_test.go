@@ -88,7 +88,7 @@ func TestAdvice(t *testing.T) {
 		"no such host":         {single("nowhere.invalid:6379"), "no such host|correct redis.url"},
 		"nobody, in a cluster": {otherwise("cluster", "127.0.0.1:1", "127.0.0.1:2"), "start Redis"},
 		"no cluster":           {otherwise("cluster", server.Addr), "cluster support disabled|write redis.url"},
-		"no sentinels": {otherwise("sentinel", "127.0.0.1:1", "127.0.0.1:2"), "sentinels|addresses in " +
+		"no sentinels": {otherwise("sentinel", "127.0.0.1:1", "127.0.0.1:2"), "sentinels|in " +
 			"redis.url"},
 		"not the sentinels' own": {otherwise("sentinel", sentinel.Addrs...), "correct master_name"},
 		"a sentinel":             {single(sentinel.Addrs[0]), "unknown command|write redis.url"},

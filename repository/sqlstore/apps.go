@@ -42,15 +42,15 @@ func (r allocRow) config() (model.ListConfig, error) {
 	switch err = cmp.Or(err, bad); {
 	case err != nil:
 	case r.Step < 1 || r.Step > model.MaxStep:
-		err = fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, r.Step, model.MaxStep)
+		err = fmt.Errorf("step %d is not in 1…%d", r.Step, model.MaxStep)
 	case r.MaxID < 0:
-		err = fmt.Errorf("%w: max_id %d is negative", model.ErrInvalidArgument, r.MaxID)
+		err = fmt.Errorf("max_id %d is negative", r.MaxID)
 	case r.MaxLimitID < 0:
-		err = fmt.Errorf("%w: max_limit_id %d is negative", model.ErrInvalidArgument, r.MaxLimitID)
+		err = fmt.Errorf("max_limit_id %d is negative", r.MaxLimitID)
 	}
 	if err != nil {
-		return model.ListConfig{}, fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID,
-			r.ShardID, err)
+		return model.ListConfig{}, fmt.Errorf("%w: %s row (app_id %d, shard_id %d) cannot be used: %w",
+			model.ErrInvalidArgument, table, r.AppID, r.ShardID, err)
 	}
 	return model.ListConfig{
 		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
@@ -149,7 +149,7 @@ func (s *Store) App(ctx context.Context, id uint8) (model.AppSummary, error) {
 
 func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 	apps, err := readSummaries(g, "app_id = ?", id)
-	return oneRow(apps, err, fmt.Errorf("%w: app %d", model.ErrUnknownApp, id))
+	return oneRow(apps, err, model.UnknownApp(id))
 }
 
 // CreateApp makes the shards of an app, all or none, and answers what it made, and where it
@@ -161,7 +161,7 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 	op := fmt.Sprintf("provision app %d", app.ID)
 	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description),
 		s.opts.Region.Refuses(app.Limit)); err != nil {
-		return summary, fmt.Errorf("%s: %w", op, err)
+		return summary, err
 	}
 	// Nobody asks for its lists meanwhile, or deletes them.
 	err = s.inMoment(ctx, op, []need{toOwn, toDecide}, func(tx *gorm.DB, m *moment) error {
@@ -198,9 +198,10 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		return keepScramble(tx, summary)
 	})
 	if isDuplicate(err) {
-		err = fmt.Errorf("%w: app %d", model.ErrExists, app.ID)
+		err = fmt.Errorf("%w: %w: app %d", model.Do("leave it, by --if-missing, or change it with `shardid apps set "+
+			"--app %d`", app.ID), model.ErrExists, app.ID)
 		if there, readErr := s.App(ctx, app.ID); readErr == nil {
-			err = fmt.Errorf("%w already has %d of %d shards, name %q", err, there.Shards, model.Shards, there.Name)
+			err = fmt.Errorf("%w has %d of %d shards, name %q", err, there.Shards, model.Shards, there.Name)
 		}
 	}
 	if err != nil {
@@ -302,7 +303,7 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 	return withMoment(ctx, s, op, needs, func(tx *gorm.DB, m *moment) (model.AppSummary, error) {
 		rows, app, err := s.lockApp(tx, id)
 		if err == nil && name != app.Name {
-			err = fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument,
+			err = fmt.Errorf("%w: confirm the deletion with the app's name, %q", model.ErrInvalidArgument,
 				app.Name)
 		}
 		if err != nil {
@@ -340,7 +341,7 @@ func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, 
 		}
 		found, err := oneApp(tx, app)
 		if err == nil && found.Name != name {
-			err = fmt.Errorf("%w: confirm it with the app's name, which is %q", model.ErrInvalidArgument, found.Name)
+			err = fmt.Errorf("%w: confirm it with the app's name, %q", model.ErrInvalidArgument, found.Name)
 		}
 		return lists, err
 	})

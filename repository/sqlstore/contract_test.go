@@ -175,7 +175,7 @@ func TestProvisionAllOrNone(t *testing.T) {
 		again.Name = "other"
 		_, err := s.CreateApp(ctx, again)
 		if !errors.Is(err, model.ErrExists) ||
-			!strings.Contains(err.Error(), `app 1 already has 64 of 64 shards, name "名前"`) {
+			!strings.Contains(err.Error(), `already provisioned: app 1 has 64 of 64 shards, name "名前"`) {
 			t.Errorf("second call: %v", err)
 		}
 		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (2, 'half', 63)")

@@ -277,8 +277,8 @@ func clockApart(server, before, after time.Time) error {
 	if apart <= model.MaxClockApart {
 		return nil
 	}
-	return &model.NotBegunError{Err: fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is issued "+
-		"until then", model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)}
+	return &model.NotBegunError{Err: fmt.Errorf("%w: nothing is issued, as %w by %v, more than %v",
+		model.Do("set both clocks (NTP)"), model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)}
 }
 
 // sentInGroup counts, since the start of a server, what it has sent to its group: MySQL 8.1 and newer

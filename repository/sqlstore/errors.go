@@ -24,16 +24,18 @@ var (
 	// errReadOnly: the server answers but is no primary.
 	errReadOnly = errors.New("the server is read-only")
 	// errOutside: the server takes writes that its group does not have.
-	errOutside = errors.New("have the server join its group (START GROUP_REPLICATION), or, if the group was given up " +
-		"for good, remove the plugin of group replication: the server is outside its group")
+	errOutside = fmt.Errorf("%w: the server is outside its group", model.Do("have the server join its group (START "+
+		"GROUP_REPLICATION), or, if the group was given up for good, remove the plugin of group replication"))
 )
 
 const (
 	adviceMigrate  = "run `shardid migrate`"
 	adviceReadOnly = "point database.dsn at the primary, or make this server writable (SET GLOBAL read_only = OFF) " +
 		"if it is the primary"
-	adviceBinlog = "SET GLOBAL binlog_format = ROW, and in the server's file: shardid's transactions are READ " +
-		"COMMITTED, which a log of statements cannot repeat, so that the server refuses them"
+	adviceGrant = "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, " +
+		"ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
+	adviceBinlog = "SET GLOBAL binlog_format = ROW, and in the server's file, as the server refuses transactions that " +
+		"are READ COMMITTED with a log of statements"
 )
 
 // LacksSchema says whether err tells of a table or column that migrations of this version
@@ -64,9 +66,10 @@ func (s *Store) advice(err error) string {
 			" (deployment) VALUES (a new random name)"
 	case serverSaid(err, 1045, 1698):
 		return "correct user and password in database.dsn"
-	case serverSaid(err, 1044, 1142, 1143, 1227, 1370, 1410):
-		return "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, " +
-			"ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
+	case serverSaid(err, 1044): // for a name that is wrong, too, unless the user may see all
+		return "correct the name of the database in database.dsn, or " + adviceGrant
+	case serverSaid(err, 1142, 1143, 1227, 1370, 1410):
+		return adviceGrant
 	case serverSaid(err, 1665):
 		return adviceBinlog
 	case serverSaid(err, 1049):
@@ -79,22 +82,21 @@ func (s *Store) advice(err error) string {
 		errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return "let the user of this process read and write " + at + " and its folder, or set another data_dir"
 	case sqliteSaid(err, 11, 26): // CORRUPT, NOTADB
-		return "restore " + at + ", or set database.dsn to another path: it is not a usable SQLite database"
+		return "restore " + at + ", which is not a usable SQLite database, or set database.dsn to another path"
 	case errors.Is(err, errWitnessAway):
-		return "start Redis, and let redis.url name the same Redis in the configuration of every replica: it " +
-			"continues within seconds"
+		return "start Redis, and let redis.url name the same Redis in the configuration of every replica"
 	case verify != nil:
 		return "trust the authority of the server's certificate (database.tls_ca_file), and ask for a name that is " +
 			"in it"
 	case isOtherServer(err):
-		return "correct " + key + ": what listens at " + at + " does not speak as MySQL or MariaDB do"
+		return "correct " + key + ", as no MySQL or MariaDB listens at " + at
 	case dial != nil && dial.Op == "dial":
-		return "start it, or correct " + key + ": no database server answers at " + at
+		return "start the database server at " + at + ", or correct " + key
 	case isBroken(err):
-		return "if it persists, see whether a MySQL or MariaDB server listens at " + at + " (" + key + "), and " +
-			"look at its log: the connection broke; it is opened again"
+		return "wait, as a connection that broke is opened again; if it persists, see whether a MySQL or MariaDB server " +
+			"listens at " + at + " (" + key + "), and look at its log"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return "look whether the database is busy, or the network to it: it did not answer in time"
+		return "look whether the database is busy, or the network to it"
 	}
 	return ""
 }
@@ -153,11 +155,8 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 // answer tells a refusal, which a healthy database gives, from a failure of the
 // database: that one becomes a *model.StoreError.
 func (s *Store) answer(ctx context.Context, op string, err error) error {
-	if moved, is := errors.AsType[*MovedError](err); is {
-		return moved
-	}
 	if isRefusal(err) {
-		return fmt.Errorf("%s: %w", op, err)
+		return err
 	}
 	return s.fail(ctx, op, err)
 }

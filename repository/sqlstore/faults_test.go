@@ -70,7 +70,7 @@ func TestLostCommitReply(t *testing.T) {
 	} {
 		p.commits.Store(0)
 		p.cutAfterCommit.Store(true)
-		wantAdvice(t, c.call(), "broke; it is opened again")
+		wantAdvice(t, c.call(), "wait, as a connection that broke is opened again")
 		p.cutAfterCommit.Store(false)
 		check.Equal(t, p.commits.Load(), 1, c.name, "COMMITs")
 		waitFor(t, func() bool { return count(t, s, "SELECT COALESCE("+c.stored+", 0)") == 1 })
@@ -174,8 +174,8 @@ func TestServerRefusals(t *testing.T) {
 		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "wrong-word" }, "correct user and password"},
 		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "right-word" }, "grant the user"},
 		{func(c *gosql.Config) { c.DBName = "not_there" }, "create the database"},
-		{func(c *gosql.Config) { c.Addr = "127.0.0.1:1" }, "no database server answers at 127.0.0.1:1"},
-		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, "no database server answers at " +
+		{func(c *gosql.Config) { c.Addr = "127.0.0.1:1" }, "start the database server at 127.0.0.1:1"},
+		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, "start the database server at " +
 			"no.such.host.invalid"},
 	} {
 		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})

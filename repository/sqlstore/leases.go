@@ -117,9 +117,9 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 	}
 	soonest, err := query[int64](tx, "look for the next that ends",
 		"SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
-	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: all %d of the name %q are leased, the next one may be free at "+
-		"%s: stop holders that are not needed, or wait",
-		model.ErrNoWorkerID, count, n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
+	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: %w: all %d of the name %q are leased, the next one may be free at %s",
+		model.Do("stop holders that are not needed, or wait"), model.ErrNoWorkerID, count, n.Name,
+		time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
 }
 
 // readLease reads the row of a lease without a lock: whoever writes it names what was read. A worker ID that was
@@ -133,14 +133,17 @@ func (s *Store) readLease(tx *gorm.DB, key model.LeaseKey) (r leaseRow, at momen
 	return r, at, err
 }
 
+// getNewLease is what to do about model.ErrLeaseLost.
+const getNewLease = model.Remedy("get a new lease")
+
 // checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
 func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 	switch {
 	case !r.is(key.Secret):
-		return fmt.Errorf("%w: worker ID %d of the name %q is not leased under this secret: get a new lease",
+		return fmt.Errorf("%w: %w: worker ID %d of the name %q is not leased under this secret", getNewLease,
 			model.ErrLeaseLost, key.WorkerID, key.Name)
 	case r.UntilMs <= now:
-		return fmt.Errorf("%w: the lease of worker ID %d of the name %q ended at %s: get a new one",
+		return fmt.Errorf("%w: %w: the lease of worker ID %d of the name %q ended at %s", getNewLease,
 			model.ErrLeaseLost, key.WorkerID, key.Name, time.UnixMilli(r.UntilMs).UTC().Format(time.RFC3339Nano))
 	}
 	return nil
@@ -150,7 +153,7 @@ func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 func readName(tx *gorm.DB, name string) (model.Name, error) {
 	rows, err := query[[]nameRow](tx, "read the name", "SELECT * FROM "+nameTable+
 		" WHERE deleted_at = 0 AND name = ?", name)
-	row, err := oneRow(rows, err, unknownName(name))
+	row, err := oneRow(rows, err, model.UnknownName(name))
 	return row.name(), err
 }
 
@@ -203,9 +206,8 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 		}
 		used := cmp.Or(lastUsed, r.UntilMs)
 		if low, high := min(r.AfterMs, r.UntilMs), max(r.AfterMs, r.UntilMs); used < low || used > high {
-			return fmt.Errorf("%w: lastUsed %d is not in %d…%d, the times of the lease in Unix milliseconds: it was "+
-				"not released, and ends by itself",
-				model.ErrInvalidArgument, lastUsed, low, high)
+			return fmt.Errorf("%w: lastUsed must be in %d…%d, the times of the lease in Unix milliseconds, not %d: the "+
+				"lease was not released, and ends by itself", model.ErrInvalidArgument, low, high, lastUsed)
 		}
 		return r.store(tx, "secret = '', until_ms = ?", min(used, r.UntilMs))
 	})

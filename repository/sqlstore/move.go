@@ -85,8 +85,8 @@ func (s *Store) MoveFrom(ctx context.Context, from *Store) (moved []Moved, err e
 	}
 	moved, err = withMoment(ctx, s, op, []need{toOwn}, func(tx *gorm.DB, m *moment) (all []Moved, err error) {
 		if m.Region != region {
-			err = fmt.Errorf("%w: its IDs are of region %q, and those of this one of %q: "+
-				"set region.id and region.bits to the former", model.ErrRefused, region, m.Region)
+			err = fmt.Errorf("%w: %w: its IDs are of region %q, and those of this one of %q",
+				model.Do("set region.id and region.bits to %q", region), model.ErrRefused, region, m.Region)
 		}
 		if err := cmp.Or(err, s.refuseFilled(tx, tables)); err != nil {
 			return nil, err
@@ -99,7 +99,8 @@ func (s *Store) MoveFrom(ctx context.Context, from *Store) (moved []Moved, err e
 	case err == nil:
 		return moved, nil
 	case mayBeThere: // now, or by an earlier move
-		return nil, fmt.Errorf("run the same command again, as the database may have taken everything over: %w", err)
+		return nil, fmt.Errorf("%w, as the database may have taken everything over: %w",
+			model.Do("run the same command again"), err)
 	}
 	return nil, errors.Join(err, from.do(ctx, "take the mark back", func(tx *gorm.DB) error {
 		return write(tx, "write", "UPDATE "+deploymentTable+" SET region = ?", region)
@@ -174,8 +175,8 @@ func (s *Store) refuseFilled(tx *gorm.DB, tables []movedTable) error {
 		found, err := query[int64](tx, "look into "+t.name,
 			"SELECT COUNT(*) FROM (SELECT 1 FROM "+t.name+" LIMIT 1) AS f")
 		if err == nil && found > 0 {
-			err = fmt.Errorf("%w: %s has rows already: move into a database that has no app, no tag, no name "+
-				"and no space, and that no replica has used", model.ErrRefused, t.name)
+			err = fmt.Errorf("%w: %w: %s has rows already", model.Do("move into a database that has no app, no tag, no "+
+				"name and no space, and that no replica has used"), model.ErrRefused, t.name)
 		}
 		if err != nil {
 			return err

@@ -53,9 +53,9 @@ func (s *Store) lockName(tx *gorm.DB, name string) (rows []nameRow, at moment, e
 // presentName is lockName of one that must be there. Errors: model.ErrUnknownName too.
 func (s *Store) presentName(tx *gorm.DB, name string) (model.Name, moment, error) {
 	rows, at, err := s.lockName(tx, name)
-	row, err := oneRow(rows, err, unknownName(name))
+	row, err := oneRow(rows, err, model.UnknownName(name))
 	if err == nil && row.DeletedAt != 0 {
-		err = unknownName(name)
+		err = model.UnknownName(name)
 	}
 	return row.name(), at, err
 }
@@ -71,11 +71,6 @@ func oneRow[T any](rows []T, err, unknown error) (row T, _ error) {
 	return rows[0], nil
 }
 
-func unknownName(name string) error {
-	return fmt.Errorf("%w: %q: see `shardid names`, or add it with `shardid names add --name %[2]s`",
-		model.ErrUnknownName, name)
-}
-
 // CreateName makes a name. One that was deleted comes back with the layout that it had, and its
 // leases are remembered. Errors: model.ErrExists, ErrInvalidArgument, ErrRefused for another
 // layout, *model.StoreError.
@@ -86,18 +81,18 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			return n, err
 		}
 		if _, count := s.opts.Region.Workers(n.WorkerBits); count == 0 {
-			return n, fmt.Errorf("%w: %d worker bits hold no worker ID of region %s: give the name more",
+			return n, fmt.Errorf("%w: give the name more `workerBits`: %d hold no worker ID of region %s",
 				model.ErrInvalidArgument, n.WorkerBits, s.opts.Region)
 		}
 		if len(rows) > 0 {
 			old := rows[0].name()
 			switch {
 			case rows[0].DeletedAt == 0:
-				return n, fmt.Errorf("%w: %q, with %s", model.ErrExists, n.Name, old.LayoutText())
+				return n, fmt.Errorf("%w: %w: %q, with %s", takeAnother, model.ErrExists, n.Name, old.LayoutText())
 			case old.LayoutText() != n.LayoutText():
-				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
-					"them: add it with that one, or choose another name",
-					model.ErrRefused, n.Name, old.LayoutText())
+				return n, fmt.Errorf("%w: %w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
+					"them", model.Do("add it with the layout it had, or choose another name"), model.ErrRefused, n.Name,
+					old.LayoutText())
 			}
 			n = old.WithHold(n.Hold, at.Now)
 			return n, storeName(tx, n, 0)
@@ -106,11 +101,14 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.Epoch, WorkerBits: n.WorkerBits,
 			SeqBits: n.SeqBits | n.ShardBits<<8, HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
 		if isDuplicate(err) { // another operator was faster
-			err = fmt.Errorf("%w: %q", model.ErrExists, n.Name)
+			err = fmt.Errorf("%w: %w: %q", takeAnother, model.ErrExists, n.Name)
 		}
 		return n, err
 	})
 }
+
+// takeAnother is what to do about model.ErrExists.
+var takeAnother = model.Do("leave it, by --if-missing, or choose another name")
 
 // storeName writes what may change of a name. It is deleted at a time, Unix ms, or there, at 0.
 func storeName(tx *gorm.DB, n model.Name, deletedAt int64) error {
@@ -154,9 +152,8 @@ func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error)
 			"SELECT COALESCE(MAX(until_ms), 0) FROM "+leaseTable+" WHERE name = ? AND secret <> '' AND until_ms > ?",
 			name, at.Now)
 		if err == nil && last > 0 {
-			err = fmt.Errorf("%w: worker IDs of the name %q are leased until %s, and longer if they are renewed: "+
-				"stop their holders and wait",
-				model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
+			err = fmt.Errorf("%w: %w: worker IDs of the name %q are leased until %s, and longer if they are renewed",
+				model.Do("stop their holders, and wait"), model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
 		}
 		if err != nil {
 			return n, err
@@ -176,7 +173,7 @@ func (s *Store) Names(ctx context.Context) ([]model.NameUse, error) {
 func (s *Store) Name(ctx context.Context, name string) (model.NameUse, error) {
 	return look(ctx, s, "read the names", func(tx *gorm.DB, at moment) (model.NameUse, error) {
 		found, err := usesOfNames(tx, at, " AND name = ?", name)
-		return oneRow(found, err, unknownName(name))
+		return oneRow(found, err, model.UnknownName(name))
 	})
 }
 

@@ -122,8 +122,7 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 		return nil, badDSN(err)
 	}
 	if cfg.DBName == "" {
-		return nil, fmt.Errorf("%w: the database DSN names no database: it must end in /<database>",
-			model.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: end the DSN of the database in /<database>: it names none", model.ErrInvalidArgument)
 	}
 	cfg.ParseTime = true
 	cfg.RejectReadOnly = true    // a demoted primary's connections are dropped
@@ -154,11 +153,11 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 // badDSN hides the parser's words, which may quote the password, except the
 // fixed ones.
 func badDSN(err error) error {
-	const form = "it must be user:password@tcp(host:3306)/database"
+	const form = "write the DSN of the database as user:password@tcp(host:3306)/database"
 	if strings.HasPrefix(err.Error(), "invalid DSN: ") {
-		return fmt.Errorf("%w: database DSN: %w: %s", model.ErrInvalidArgument, err, form)
+		return fmt.Errorf("%w: %s: %w", model.ErrInvalidArgument, form, err)
 	}
-	return fmt.Errorf("%w: the database DSN cannot be read: %s", model.ErrInvalidArgument, form)
+	return fmt.Errorf("%w: %s: it cannot be read", model.ErrInvalidArgument, form)
 }
 
 // heldPatience is how long Open waits for a file that another process holds, such as a command.
@@ -314,7 +313,7 @@ func (c keptConn) Close() error {
 // sqlitePath makes the path absolute. Errors: model.ErrInvalidArgument.
 func sqlitePath(dsn string) (string, error) {
 	if dsn == "" || strings.HasPrefix(dsn, "file:") || strings.HasPrefix(dsn, ":memory:") {
-		return "", fmt.Errorf("%w: database DSN %q: for SQLite it is the path of a file, without file: or options",
+		return "", fmt.Errorf("%w: name the path of a file for SQLite, without file: or options: database DSN %q",
 			model.ErrInvalidArgument, dsn)
 	}
 	path, err := filepath.Abs(dsn)

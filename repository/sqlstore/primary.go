@@ -14,11 +14,13 @@ import (
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/model"
 )
 
 // errDeployments: a host has another deployment than the one in use.
-var errDeployments = errors.New("let database.hosts name a primary and its replicas only: the hosts belong to " +
-	"different deployments")
+var errDeployments = fmt.Errorf("%w: the hosts belong to different deployments",
+	model.Do("let database.hosts name a primary and its replicas only"))
 
 const (
 	// commitsWithin is how long a host has not committed, at least, that is doubted: as long as a statement may take.

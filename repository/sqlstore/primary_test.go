@@ -86,8 +86,8 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	own.Kill()
 	check.Is(t, s.Beat(t.Context()), errDeployments)
 	nowhere := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody}})
-	wantAdvice(t, nowhere.Beat(t.Context()), "start it, or correct database.hosts: no database server answers "+
-		"at "+nobody)
+	wantAdvice(t, nowhere.Beat(t.Context()), "start the database server "+
+		"at "+nobody+", or correct database.hosts: ")
 }
 
 // What the DSN says of its own host does not count for the others.

@@ -27,12 +27,12 @@ func (s *Store) inRegion(r deploymentRow) error {
 	case r.Region == "":
 		return errNoRegion
 	case want == "":
-		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration has none: set region.id "+
-			"and region.bits to these", model.ErrLayoutChanged, r.Region)
+		return fmt.Errorf("%w: %w: the IDs of this database are of a region, and the configuration has none",
+			model.Do("set region.id/region.bits to %s", r.Region), model.ErrLayoutChanged)
 	default:
-		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration says %s "+
-			"(region.id/region.bits): set the recorded ones, or name the database of region %[3]s; what was "+
-			"restored from another region's backup cannot be used in this one", model.ErrLayoutChanged, r.Region, want)
+		return fmt.Errorf("%w: %w: the IDs of this database are of region %[3]s, the configuration says %[4]s, and what was "+
+			"restored from another region's backup cannot be used in this one", model.Do("set region.id/region.bits to %s, or name the "+
+			"database of region %s", r.Region, want), model.ErrLayoutChanged, r.Region, want)
 	}
 }
 
@@ -57,8 +57,8 @@ func (s *Store) CheckRegion(ctx context.Context) error {
 // other regions begin later. Errors: model.ErrRefused, ErrLayoutChanged, *model.StoreError.
 func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 	if s.opts.Region.ID != 0 || s.opts.Region.Bits == 0 {
-		return model.RegionStart{}, fmt.Errorf("%w: only region 0 can take over what was issued without a region, "+
-			"this is %q: set region.id to 0, and region.bits", model.ErrRefused, s.opts.Region)
+		return model.RegionStart{}, fmt.Errorf("%w: %w: only region 0 can take over what was issued without a region, "+
+			"this is %q", model.Do("set region.id to 0, and region.bits"), model.ErrRefused, s.opts.Region)
 	}
 	return within(ctx, s, "give a database a region", func(tx *gorm.DB) (start model.RegionStart, err error) {
 		if err := s.storeRegion(tx, true); err != nil {
@@ -126,8 +126,8 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 	}
 	const (
 		elsewhere = "begin the region with an empty database; region 0 can continue with this one"
-		adopted   = "other regions may issue the same. Begin the region with an empty database; or, in region 0, " +
-			"run `shardid region adopt`, which says where the others must begin"
+		adopted   = "begin the region with an empty database; or, in region 0, run `shardid region adopt`, which says " +
+			"where the others must begin, as they may issue the same"
 	)
 	for _, c := range []struct{ what, do, issued string }{
 		{"app %s has issued queue IDs", elsewhere, fmt.Sprint(allLists, " WHERE max_id > ", most)},
@@ -145,8 +145,8 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 			return err
 		}
 		if len(found) > 0 {
-			return fmt.Errorf("%w: "+c.what+" without a region, this is region %s: %s", model.ErrLayoutChanged,
-				found[0], r, c.do)
+			return fmt.Errorf("%w: %w: "+c.what+" without a region, this is region %s", model.Do("%s", c.do),
+				model.ErrLayoutChanged, found[0], r)
 		}
 	}
 	// Worker IDs of others that are leased, or were.
@@ -162,9 +162,9 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 	}
 	for _, n := range names {
 		if from, count := s.opts.Region.Workers(n.WorkerBits); n.Low < from || n.High >= from+count {
-			return fmt.Errorf("%w: worker IDs up to %d of the name %q were leased without a region, region %s has "+
-				"%d…%d: begin the region with an empty database",
-				model.ErrLayoutChanged, n.High, n.Name, s.opts.Region, from, from+count-1)
+			return fmt.Errorf("%w: %w: worker IDs up to %d of the name %q were leased without a region, region %s has "+
+				"%d…%d", model.Do("begin the region with an empty database"), model.ErrLayoutChanged, n.High, n.Name,
+				s.opts.Region, from, from+count-1)
 		}
 	}
 	return nil

@@ -33,9 +33,8 @@ func (r scrambleRow) check() error {
 	if digest(r.ScrambleSecret) == r.SecretSum {
 		return nil
 	}
-	return fmt.Errorf("%w: app %d is scrambled, and scramble_secret of %s is not the one that its IDs were issued "+
-		"with: restore it from a backup",
-		model.ErrInvalidArgument, r.AppID, deploymentTable)
+	return fmt.Errorf("%w: restore scramble_secret of %s from a backup: it is not the one that the IDs of the scrambled "+
+		"app %d were issued with", model.ErrInvalidArgument, deploymentTable, r.AppID)
 }
 
 // scrambled are the apps whose IDs are scrambled. It must follow the statement that read
@@ -63,13 +62,13 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 	case before && made.Scramble:
 		return row.check()
 	case before:
-		return fmt.Errorf("%w: app %d had scrambled IDs before it was deleted, which plain ones could repeat: "+
-			"provision it with scramble", model.ErrRefused, made.ID)
+		return fmt.Errorf("%w: %w: app %d had scrambled IDs before it was deleted, which plain ones could repeat",
+			model.Do("add it with `scramble`"), model.ErrRefused, made.ID)
 	case !made.Scramble:
 		return nil
 	case made.HighestIndex > 0:
-		return fmt.Errorf("%w: app %d had plain IDs before it was deleted, which scrambled ones could repeat: use "+
-			"an app ID that was never used", model.ErrRefused, made.ID)
+		return fmt.Errorf("%w: %w: app %d had plain IDs before it was deleted, which scrambled ones could repeat",
+			model.Do("use an app ID that was never used"), model.ErrRefused, made.ID)
 	}
 	if err := makeSecret(tx); err != nil {
 		return err
@@ -80,10 +79,9 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 		return fmt.Errorf("read the secret of scrambled apps: %w", err)
 	}
 	if secret == unknownSecret {
-		return fmt.Errorf("%w: this database took the place of deployment %s, whose secret of scrambled apps it "+
-			"does not have: "+
-			"set scramble_secret of %s to the one of a backup, or to '' if that deployment never had a scrambled app",
-			model.ErrRefused, deployment, deploymentTable)
+		return fmt.Errorf("%w: %w: this database took the place of deployment %s, whose secret of scrambled apps it "+
+			"does not have", model.Do("set scramble_secret of %s to the one of a backup, or to '' if that deployment "+
+			"never had a scrambled app", deploymentTable), model.ErrRefused, deployment)
 	}
 	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) "+
 		"VALUES (?, ?)", made.ID, digest(secret))

@@ -89,7 +89,7 @@ func TestScrambleSecretChanged(t *testing.T) {
 			run(t, s, secret+other)
 			list, bad := loadOne(t, s)
 			if list.Scramble != "" || len(bad) != model.Shards ||
-				!strings.Contains(bad[0].Error(), "restore it from a backup") {
+				!strings.Contains(bad[0].Error(), "restore scramble_secret of shardid_deployment from a backup") {
 				t.Errorf("%s: %+v, %v", other, list, bad)
 			}
 		}

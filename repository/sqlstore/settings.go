@@ -48,7 +48,7 @@ type dbCheck = model.Check[*asker]
 const (
 	warn, unsafe = model.LevelWarn, model.LevelUnsafe
 
-	hiddenVariable = "the server does not tell this variable: look at its configuration, or at your provider's"
+	hiddenVariable = "look at the server's configuration, or at your provider's: it does not tell this variable"
 	hiddenTable    = "the table " + table + " is not there or not visible: " + adviceMigrate +
 		", or GRANT SELECT on it to the user of database.dsn"
 )
@@ -64,32 +64,32 @@ func mysqlChecks() []dbCheck {
 			Ask: query1("SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() " +
 				"AND table_name = '" + table + "'"),
 			Level:  model.Unless(unsafe, "InnoDB"),
-			Advice: "it cannot lock rows or undo half a transaction: " + adviceMigrate,
+			Advice: adviceMigrate + ", as this engine cannot lock rows or undo half a transaction",
 		}, {
 			Setting: "character set of " + tagTable, Want: "utf8mb4", Hidden: hiddenTable,
 			Ask: query1("SELECT character_set_name FROM information_schema.columns WHERE table_schema = DATABASE() " +
 				"AND table_name = '" + tagTable + "' AND column_name = 'biz_tag'"),
 			Level: model.Unless(warn, "utf8mb4"),
-			Advice: "tags with other letters cannot be used: ALTER TABLE " + tagTable +
-				" CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+			Advice: "ALTER TABLE " + tagTable + " CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin: tags with other " +
+				"letters cannot be used",
 		}, {
 			Setting: "read_only", Want: "OFF", Hidden: hiddenVariable,
 			Ask: query1("SELECT IF(@@global.innodb_read_only, 'ON (innodb_read_only)', " +
 				"IF(CAST(@@global.read_only AS CHAR) IN ('0', 'OFF'), 'OFF', 'ON'))"), // MariaDB 12 has more ways of on
 			Level:  model.Unless(unsafe, "OFF"),
-			Advice: "no segment can be taken: " + adviceReadOnly,
+			Advice: adviceReadOnly + ": no segment can be taken",
 		}, {
 			Setting: "innodb_flush_log_at_trx_commit", Want: "1", Hidden: hiddenVariable,
 			Ask:   query1("SELECT @@global.innodb_flush_log_at_trx_commit"),
 			Level: model.Unless(unsafe, "1", "3"), // 3 is MariaDB's group commit of old with three syncs
-			Advice: "a power cut takes back segments that were issued: only the mark in Redis could then keep " +
-				"their IDs from repeating: SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's file",
+			Advice: "SET GLOBAL innodb_flush_log_at_trx_commit = 1, and in the server's file: a power cut takes back " +
+				"segments that were issued, and only the high-water mark in Redis could keep their IDs from repeating",
 		}, {
 			Setting: "sync_binlog", Want: "1 with log_bin", Hidden: hiddenVariable,
 			Ask:   query1("SELECT IF(@@global.log_bin, @@global.sync_binlog, 'log_bin is off')"),
 			Level: model.Unless(unsafe, "1", "log_bin is off"), // without it the redo log alone decides
-			Advice: "after a power cut InnoDB rolls back commits that the binary log lost, and max_id goes back: " +
-				"SET GLOBAL sync_binlog = 1, and in the server's file",
+			Advice: "SET GLOBAL sync_binlog = 1, and in the server's file: after a power cut InnoDB rolls back commits " +
+				"that the binary log lost, and max_id goes back",
 		}, {
 			Setting: "binlog_format", Want: "ROW or MIXED with log_bin",
 			Ask: func(a *asker) string { // a server without the variable has rows
@@ -100,32 +100,33 @@ func mysqlChecks() []dbCheck {
 		}, {
 			Setting: "replicas", Want: "none, or semi-synchronous", Ask: askReplicas,
 			Level: model.Unless(warn, "none", "semi-synchronous"),
-			Advice: "after a failover to a replica that lags, max_id is back; Redis lifts it again, so that IDs " +
-				"repeat when Redis lost its data too: turn on semi-synchronous replication, or promote only a " +
-				"replica that has everything",
-			Hidden: "the user may not ask for replicas, which matter at a failover: GRANT REPLICATION SLAVE ON *.* " +
-				"to the user of database.dsn (MariaDB: REPLICATION MASTER ADMIN)",
+			Advice: "turn on semi-synchronous replication, or promote only a replica that has everything: after a " +
+				"failover to a replica that lags, max_id is back; Redis lifts it again, so that IDs repeat when Redis " +
+				"lost its data too",
+			Hidden: "GRANT REPLICATION SLAVE ON *.* to the user of database.dsn (MariaDB: REPLICATION MASTER ADMIN): it " +
+				"may not ask for replicas, which matter at a failover",
 		}, {
 			Setting: "member of its group", Want: "yes, or no group", Ask: askMember,
 			Level: model.Unless(unsafe, "yes", "no group"),
-			Advice: "the server is outside its group, which continues without what is written here: START " +
-				"GROUP_REPLICATION, or, if the group was given up for good, unset group_replication_group_name",
-			Hidden: "MySQL tells it from 8.1 on: have super_read_only = ON in the file of each node, so that one " +
-				"that is outside takes no writes",
+			Advice: "START GROUP_REPLICATION, or, if the group was given up for good, unset " +
+				"group_replication_group_name: the server is outside its group, which continues without what is " +
+				"written here",
+			Hidden: "have super_read_only = ON in the file of each node, so that one that is outside takes no writes: " +
+				"MySQL tells it from 8.1 on",
 		}, {
 			Setting: "group_replication_consistency", Want: "BEFORE_ON_PRIMARY_FAILOVER, with one primary",
 			Ask: askGroup, Hidden: hiddenVariable,
 			Level: model.Unless(warn, "no group", "BEFORE_ON_PRIMARY_FAILOVER", "BEFORE", "BEFORE_AND_AFTER"),
-			Advice: "a new primary could answer before it has applied what the old one left: use single-primary " +
-				"mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER on every node",
+			Advice: "use single-primary mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER on every " +
+				"node: a new primary could answer before it has applied what the old one left",
 		}, {
 			Setting: "witness", Want: "one Redis for all replicas of shardid, or none for all", Hidden: adviceMigrate,
 			Ask: query1("SELECT IF(COUNT(DISTINCT uses) > 1, 'not one', 'one') FROM " + replicaTable +
 				" WHERE seen_at > " + serverNow + " - 8000"),
 			Level: model.Unless(warn, "one"),
-			Advice: "replicas of this deployment use different Redis, or some none, so no Redis knows what was " +
-				"issued, and numbers are skipped after a failover of the database: let redis.url name the same " +
-				"Redis in the configuration of every replica",
+			Advice: "let redis.url name the same Redis in the configuration of every replica: those of this deployment " +
+				"use different ones, or some none, so no Redis knows what was issued, and numbers are skipped after a " +
+				"failover of the database",
 		},
 	}
 }
@@ -145,8 +146,7 @@ func sqliteChecks(folder string) []dbCheck {
 		{
 			Setting: "journal_mode", Want: "wal",
 			Ask: query1("PRAGMA journal_mode"), Level: model.Unless(unsafe, "wal"),
-			Advice: "the file system of the database cannot share memory between processes, as WAL needs: put the " +
-				"file on a local disk",
+			Advice: "put the file on a local disk: its file system cannot share memory between processes, as WAL needs",
 		}, {
 			Setting: "file system", Want: "local disk", Ask: func(*asker) string { return fileSystem(folder) },
 			Level: func(kind string) model.Level {
@@ -155,10 +155,10 @@ func sqliteChecks(folder string) []dbCheck {
 				}
 				return model.Unless(warn, "disk")(kind)
 			},
-			Advice: "locks and syncs of network file systems are not to be relied on, and IDs start again from 1 " +
-				"when a file of tmpfs is gone after a reboot, or one of a container's own layer with the container: " +
-				"put it on a local disk, or a volume on one",
-			Hidden: "the kind of the file system is not told here: it must be on a local disk that outlives a reboot",
+			Advice: "put it on a local disk, or a volume on one: locks and syncs of network file systems are not to be " +
+				"relied on, and IDs start again from 1 when a file of tmpfs is gone after a reboot, or one of a " +
+				"container's own layer with the container",
+			Hidden: "put it on a local disk that outlives a reboot: the kind of the file system is not told here",
 		},
 	}
 }

@@ -128,7 +128,7 @@ func TestSettingsWithoutRights(t *testing.T) {
 		settingIs(t, s, "replicas", "", model.LevelUnknown)
 	}
 	_, err := as(func(c *gosql.Config) { c.Passwd, c.Addr = "hunter2-geheim", "127.0.0.1:1" }).Settings(t.Context())
-	wantAdvice(t, err, "no database server answers at 127.0.0.1:1")
+	wantAdvice(t, err, "start the database server at 127.0.0.1:1, or correct database.dsn")
 	check.Lacks(t, err.Error(), "hunter2")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

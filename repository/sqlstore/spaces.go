@@ -30,7 +30,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)",
 			space.Name, space.Sections, space.Step)
 		if isDuplicate(err) {
-			err = fmt.Errorf("%w: %q", model.ErrExists, space.Name)
+			err = fmt.Errorf("%w: %w: %q", takeAnother, model.ErrExists, space.Name)
 		}
 		if err != nil {
 			return err
@@ -41,8 +41,8 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 			return err
 		}
 		if wait := grave.DeletedAt + spaceRests.Milliseconds() - m.Now; wait > 0 && grave.DeletedAt > 0 {
-			return fmt.Errorf("%w: the space %q was deleted a moment ago, and replicas may still have it: add it "+
-				"again in %d s", model.ErrRefused, space.Name, wait/1000+1)
+			return fmt.Errorf("%w: %w: the space %q was deleted a moment ago, and replicas may still have it",
+				model.Do("add it again in %d s", wait/1000+1), model.ErrRefused, space.Name)
 		}
 		known, err := s.readMarks(tx, &m, []string{spaceCounter(space.Name)}, 0)
 		if err != nil {
@@ -86,13 +86,8 @@ func (s *Store) lockSpace(tx *gorm.DB, name string) (m moment, space model.Space
 	}
 	found, err := query[[]model.Space](tx, "read the space",
 		"SELECT name, sections, step FROM "+sequenceTable+" WHERE name = ?", name)
-	space, err = oneRow(found, err, unknownSpace(name))
+	space, err = oneRow(found, err, model.UnknownSpace(name))
 	return m, space, err
-}
-
-func unknownSpace(name string) error {
-	return fmt.Errorf("%w: %q: see `shardid spaces`, or add it with `shardid spaces add --space %[2]s`",
-		model.ErrUnknownSpace, name)
 }
 
 // DeleteSpace removes a space, and remembers what its sections had issued, so that one of
@@ -172,7 +167,7 @@ func (s *Store) Spaces(ctx context.Context) ([]model.SpaceUse, error) {
 // Space gives one. Errors: model.ErrUnknownSpace, *model.StoreError.
 func (s *Store) Space(ctx context.Context, name string) (model.SpaceUse, error) {
 	found, err := s.usesOfSpaces(ctx, " WHERE name = ?", name)
-	return oneRow(found, err, unknownSpace(name))
+	return oneRow(found, err, model.UnknownSpace(name))
 }
 
 func (s *Store) usesOfSpaces(ctx context.Context, where string, args ...any) ([]model.SpaceUse, error) {

@@ -148,8 +148,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	case SQLite:
 		return s, s.openSQLite(ctx)
 	}
-	return nil, fmt.Errorf("%w: database driver %q is neither %s nor %s", model.ErrInvalidArgument, s.opts.Driver,
-		MySQL, SQLite)
+	return nil, fmt.Errorf("%w: database.driver must be %s or %s, not %q", model.ErrInvalidArgument, MySQL, SQLite,
+		s.opts.Driver)
 }
 
 // gormConfig: transactions are begun where they are needed, errors are logged

@@ -91,7 +91,7 @@ func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
 
 // exactTag is the row that was found, if it has exactly the name.
 func exactTag(rows []tagRow, err error, name string) (tagRow, error) {
-	unknown := fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	unknown := model.UnknownTag(name)
 	row, err := oneRow(rows, err, unknown)
 	if err == nil && row.BizTag != name {
 		err = unknown
@@ -135,7 +135,7 @@ func checkTagRow(tag model.Tag) error {
 
 func checkTagStep(step int64) error {
 	if step < 1 || step > model.MaxTagStep {
-		return fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, step, int64(model.MaxTagStep))
+		return fmt.Errorf("%w: `step` must be in 1…%d, not %d", model.ErrInvalidArgument, int64(model.MaxTagStep), step)
 	}
 	return nil
 }
@@ -148,11 +148,11 @@ func checkNewTag(tag model.Tag) error {
 	case err != nil:
 		return err
 	case tag.MaxID < 1 || tag.MaxID > model.MaxTagNumber(tag.ShardBits())+1-tag.Step:
-		return fmt.Errorf("%w: max_id %d is not in 1…%d: it is the first ID to hand out, or the first number of a "+
-			"tag with shard bits, and a step must fit above it", model.ErrInvalidArgument, tag.MaxID,
-			model.MaxTagNumber(tag.ShardBits())+1-tag.Step)
+		return fmt.Errorf("%w: `maxId` must be in 1…%d, not %d: it is the first ID to issue, or the first number of a "+
+			"tag with shard bits, and a step must fit above it", model.ErrInvalidArgument,
+			model.MaxTagNumber(tag.ShardBits())+1-tag.Step, tag.MaxID)
 	case utf8.RuneCountInString(tag.Description) > maxTagDescription:
-		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument,
+		return fmt.Errorf("%w: `description` must have at most %d characters", model.ErrInvalidArgument,
 			maxTagDescription)
 	}
 	return nil
@@ -237,13 +237,13 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 	op := fmt.Sprintf("add tag %q", tag.Name)
 	tag.Region = s.opts.Region
 	if err := cmp.Or(checkNumber(&tag), checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
-		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
+		return model.Tag{}, err
 	}
 	return withMoment(ctx, s, op, []need{toShare}, func(tx *gorm.DB, m *moment) (made model.Tag, err error) {
 		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
 			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
 		if isDuplicate(err) {
-			return made, model.ErrExists
+			return made, fmt.Errorf("%w: %w: %q", takeAnother, model.ErrExists, tag.Name)
 		}
 		if err != nil {
 			return made, err
@@ -272,11 +272,11 @@ func keepNumber(tx *gorm.DB, tag model.Tag, kept tagRow) error {
 	case was == tag.Numbering:
 		return nil
 	case was != model.Numbering{}:
-		return fmt.Errorf("%w: give tag %q %v, as before it was deleted, or add a tag of another name: with others "+
-			"its IDs could repeat", model.ErrRefused, tag.Name, was)
+		return fmt.Errorf("%w: %w: with others its IDs could repeat", model.Do("give tag %q %v, as before it was "+
+			"deleted, or add a tag of another name", tag.Name, was), model.ErrRefused)
 	case kept.Buried > 0:
-		return fmt.Errorf("%w: add a tag of another name for %v: tag %q had plain IDs before it was deleted",
-			model.ErrRefused, tag.Numbering, tag.Name)
+		return fmt.Errorf("%w: %w: tag %q had plain IDs before it was deleted",
+			model.Do("add a tag of another name for %v", tag.Numbering), model.ErrRefused, tag.Name)
 	}
 	return write(tx, "note how the tag's IDs are shown",
 		"INSERT INTO "+numberTable+" (biz_tag, pattern, reset_by, zone, overflow) VALUES (?, ?, ?, ?, ?)",
@@ -292,7 +292,7 @@ func checkNumber(tag *model.Tag) error {
 	}
 	tag.Numbering = numbers.Numbering
 	if tag.MaxID != 1 && tag.Reset != model.ResetNone {
-		return fmt.Errorf("%w: the sequence of a tag with reset %s begins at 1, so max_id cannot be given",
+		return fmt.Errorf("%w: give no `maxId`: the sequence of a tag with reset %s begins at 1",
 			model.ErrInvalidArgument, tag.Reset)
 	}
 	return nil
@@ -344,7 +344,8 @@ func (m moment) checkRaise(tag model.Tag, maxID int64) error {
 	}
 	period, err := numbers.Period(m.local)
 	if err == nil && numbers.PeriodOf(maxID) > max(period, numbers.PeriodOf(tag.MaxID)) {
-		err = fmt.Errorf("%w: max_id %d is in a period of tag %q that has not begun", model.ErrRefused, maxID, tag.Name)
+		err = fmt.Errorf("%w: %w: %d is in a period of tag %q that has not begun",
+			model.Do("give a number of a period that has begun"), model.ErrRefused, maxID, tag.Name)
 	}
 	return cmp.Or(err, m.apart)
 }

@@ -156,8 +156,8 @@ func (s *Store) raise(tx *gorm.DB, m *moment, in storage, rows []countedRow, con
 // some flags of shardid confirm before it is deleted.
 func highestIssued(c model.Counter, mark, most int64, lacks, flags string) (int64, error) {
 	if c = c.Raise(mark); c.Doubt > most-c.Last {
-		return 0, fmt.Errorf("%w: the database may be a copy that lacks %s: run `shardid confirm %s` before the "+
-			"deletion", model.ErrRefused, lacks, flags)
+		return 0, fmt.Errorf("%w: %w: the database may be a copy that lacks %s",
+			model.Do("run `shardid confirm %s` before the deletion", flags), model.ErrRefused, lacks)
 	}
 	return c.Last + c.Doubt, nil
 }
@@ -167,8 +167,8 @@ func howToConfirm(err error, number, flags string) error {
 	if !errors.Is(err, model.ErrUnconfirmed) {
 		return err
 	}
-	return fmt.Errorf("%w: if it was restored, raise max_id above the highest %s in use; then run `shardid confirm %s`",
-		err, number, flags)
+	return fmt.Errorf("%w: %w", model.Do("raise max_id above the highest %s in use, if the database was restored, and "+
+		"run `shardid confirm %s`", number, flags), err)
 }
 
 // storage says how the rows of a table are stored.

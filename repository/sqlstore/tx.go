@@ -22,8 +22,8 @@ const txRetries = 2
 const noteRetry = 300 * time.Millisecond
 
 // errRowChanged: a row is not as it was read.
-var errRowChanged = errors.New("a row changed after it was read: the engine of its table is not InnoDB, a program " +
-	"writes to it without locking, or others were quicker each time: try again")
+var errRowChanged = fmt.Errorf("%w: a row changed after it was read: the engine of its table is not InnoDB, a program "+
+	"writes to it without locking, or others were quicker each time", model.Do("try again"))
 
 // errNoLockRow: the row that callers wait for each other at, or that of the
 // deployment, is missing.

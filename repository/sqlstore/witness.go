@@ -41,7 +41,7 @@ var errWitnessAway = errors.New("waiting for Redis, which would vouch for what i
 	"to do without it")
 
 // errNoWitness is why it does not answer to a process without Redis.
-var errNoWitness = errors.New("this process has no Redis, and others have")
+var errNoWitness = errors.New("this process has none, and others have")
 
 // errMarkMoved: the witness has seen higher numbers of the counter than a moment ago.
 var errMarkMoved = errors.New("the mark has risen meanwhile")

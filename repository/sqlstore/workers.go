@@ -326,10 +326,9 @@ func (s *Store) claimFirst(tx *gorm.DB, c model.WorkerClaim) (grant model.ClaimG
 		grant.After = others[0].UntilMs
 	}
 	if grant.After > at.Now {
-		return grant, fmt.Errorf("%w: this instance asks %q, and another one may use worker ID %d of %q until %s: "+
-			"stop all instances of that one, or correct snowflake.worker.mode, snowflake.name and the "+
-			"addresses here; an instance that was stopped in order gives its claim up, for those that were "+
-			"killed wait, or run `shardid confirm --registry`",
+		return grant, fmt.Errorf("%w: %w: this instance asks %q, and another one may use worker ID %d of %q until %s",
+			model.Do("stop all instances of the other registry, and, for those that were killed, wait or run `shardid "+
+				"confirm --registry`, or correct snowflake.worker.mode, snowflake.name and the addresses here"),
 			model.ErrRegistryInUse, c.Registry, others[0].WorkerID, others[0].Registry,
 			time.UnixMilli(grant.After).UTC().Format(time.RFC3339))
 	}

@@ -88,8 +88,8 @@ func Open(o Options) (*File, error) {
 	lock, err := tryLock(filepath.Join(o.Dir, lockName))
 	switch {
 	case errors.Is(err, ErrLocked):
-		return nil, fmt.Errorf("another process uses the folder of the worker file %s: "+
-			"stop it, or give this one its own data_dir or port: %w", o.Dir, err)
+		return nil, fmt.Errorf("%w: another process uses the folder of the worker file %s: %w",
+			model.Do("stop the other process, or give this one its own data_dir or port"), o.Dir, err)
 	case err != nil:
 		return nil, notWritable(o.Dir, err)
 	}
@@ -118,8 +118,9 @@ func readRecord(path string) (record, error) {
 	}
 	r, err := parseRecord(text)
 	if err != nil {
-		return record{}, fmt.Errorf("the worker file %s is not understood: %w: restore it, or delete it; without it "+
-			"the worker ID is asked for anew and may take until its last lease has run out", path, err)
+		return record{}, fmt.Errorf("%w: the worker file %s is not understood: %w",
+			model.Do("restore the worker file, or delete it; without it the worker ID is asked for anew, and may take "+
+				"until its last lease has run out"), path, err)
 	}
 	return r, nil
 }
@@ -178,8 +179,8 @@ func (f *File) save(r record) error {
 }
 
 func notWritable(dir string, err error) error {
-	return fmt.Errorf("the folder of the worker file %s cannot be written: %w: "+
-		"let this user write there, make room, or set another data_dir", dir, err)
+	return fmt.Errorf("%w: the folder of the worker file %s cannot be written: %w",
+		model.Do("let this user write there, make room, or set another data_dir"), dir, err)
 }
 
 // Identity is that of the folder: 32 hex digits, the same as long as the file is.

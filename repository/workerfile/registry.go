@@ -32,8 +32,9 @@ func Local(ids map[string]int) *Fixed {
 	return &Fixed{name: ModeLocal, find: func(address string) (int, error) {
 		id, listed := ids[address]
 		if !listed {
-			return 0, fmt.Errorf("%w: %s is not in snowflake.worker.local_map: add it with a worker ID of its own, "+
-				"or set snowflake.advertise to an address that is listed", model.ErrNoWorkerID, address)
+			return 0, fmt.Errorf("%w: %w: %s is not in snowflake.worker.local_map", model.Do("add the address "+
+				"with a worker ID of its own, or set snowflake.advertise to one that is listed"), model.ErrNoWorkerID,
+				address)
 		}
 		return id, nil
 	}}
@@ -49,14 +50,14 @@ func Ordinal(host string, workers int) *Fixed {
 	var err error
 	if parts == nil {
 		parts = make([]string, 3)
-		err = fmt.Errorf("%w: snowflake.worker.mode is ordinal, and the host's name %q does not end in "+
-			"a hyphen and a number: run it in a StatefulSet, whose pods are named shardid-0, shardid-1 and so on, "+
-			"or choose another mode", model.ErrNoWorkerID, host)
+		err = fmt.Errorf("%w: %w: snowflake.worker.mode is ordinal, and the host's name %q does not end in a hyphen and a "+
+			"number", model.Do("run it in a StatefulSet, whose pods are named shardid-0, shardid-1 and so on, or choose "+
+			"another mode"), model.ErrNoWorkerID, host)
 	}
 	id, noNumber := strconv.ParseUint(parts[2], 10, 31)
 	if err == nil && (noNumber != nil || id >= uint64(workers)) {
-		err = fmt.Errorf("%w: the number at the end of the host's name %q is not a worker ID, 0…%d: "+
-			"run fewer replicas, or choose another snowflake.worker.mode", model.ErrNoWorkerID, host, workers-1)
+		err = fmt.Errorf("%w: %w: the number at the end of the host's name %q is not a worker ID, 0…%d",
+			model.Do("run fewer replicas, or choose another snowflake.worker.mode"), model.ErrNoWorkerID, host, workers-1)
 	}
 	return &Fixed{name: ModeOrdinal + " " + parts[1], find: func(string) (int, error) { return int(id), err }}
 }
@@ -71,9 +72,8 @@ func (r *Fixed) Open(o Options) (*File, error) {
 	last, known := f.Load()
 	if id, err := r.find(o.Address); known && err == nil && last.WorkerID != id { // Acquire says that there is none
 		_ = f.Close() // the refusal is the error to tell
-		return nil, fmt.Errorf("%w: the worker file in %s is that of worker ID %d, and the host's name says %d: "+
-			"give each pod the volume of its own, or delete the file",
-			model.ErrInvalidArgument, o.Dir, last.WorkerID, id)
+		return nil, fmt.Errorf("%w: give each pod the volume of its own, or delete the worker file: that in %s is of "+
+			"worker ID %d, and the host's name says %d", model.ErrInvalidArgument, o.Dir, last.WorkerID, id)
 	}
 	return f, nil
 }

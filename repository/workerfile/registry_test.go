@@ -66,7 +66,7 @@ func TestOrdinalFile(t *testing.T) {
 	closeFile(t, f)
 	_, err = Ordinal("shardid-4", 32).Open(o)
 	check.Is(t, err, model.ErrInvalidArgument, "the file of another pod")
-	check.Has(t, err.Error(), "that of worker ID 3, and the host's name says 4")
+	check.Has(t, err.Error(), "give each pod the volume of its own, or delete the worker file")
 	f, err = Ordinal("shardid-3", 32).Open(o) // it is not locked by the one that was refused
 	check.Must(t, err)
 	closeFile(t, f)

@@ -56,9 +56,9 @@ func (e ephemeral) choices(ctx context.Context, o model.Owner, _ int64, among in
 		}
 	}
 	if len(free) == 0 {
-		return nil, fmt.Errorf("%w: all %d of them are held by instances with a session: stop some, "+
-			"or give a part of them another snowflake.name if their IDs may be equal to those of the others",
-			model.ErrNoWorkerID, e.workers)
+		return nil, fmt.Errorf("%w: %w: all %d of them are held by instances with a session",
+			model.Do("stop some instances, or give a part of them another snowflake.name if their IDs may be equal to "+
+				"those of the others"), model.ErrNoWorkerID, e.workers)
 	}
 	slots, err = e.read(ctx, o, free[rand.IntN(min(among, len(free)))])
 	if err == nil && !slots[0].Ended {

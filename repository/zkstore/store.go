@@ -60,7 +60,7 @@ func New(o Options) (*Store, error) {
 	last := len(o.Addrs) - 1
 	for _, addr := range o.Addrs[:last] {
 		if strings.Contains(addr, "/") {
-			return nil, fmt.Errorf("%w: zookeeper.addrs: a chroot follows the last address, and not %s",
+			return nil, fmt.Errorf("%w: write a chroot after the last address of zookeeper.addrs, and not after %s",
 				model.ErrInvalidArgument, addr)
 		}
 	}
@@ -139,23 +139,22 @@ func advice(err error) string {
 	case errors.Is(err, errClosed), errors.Is(err, context.Canceled):
 		return ""
 	case errors.Is(err, errForeign):
-		return "give shardid a snowflake.name of its own: something else writes below /snowflake or /lock"
+		return "give shardid a snowflake.name of its own, as something else writes below /snowflake or /lock"
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
 		return "allow world:anyone:cdrwa below /snowflake and /lock (setAcl), or use another snowflake.name"
 	case errors.Is(err, zk.ErrSessionExpired):
-		return "look for pauses of the process, its machine or the network: ZooKeeper heard nothing of this process " +
+		return "look for pauses of the process, its machine or the network, as ZooKeeper heard nothing of this process " +
 			"for a whole session; a new one is opened by itself"
 	case errors.Is(err, syscall.ECONNREFUSED), unknownHost:
 		return "start ZooKeeper, or correct zookeeper.addrs"
 	case errors.Is(err, errNoSession):
-		return "ask each server of zookeeper.addrs with srvr: without a quorum it takes connections and opens no " +
-			"session; or raise maxClientCnxns"
+		return "ask each server of zookeeper.addrs with srvr, as it opens no session without a quorum, or raise " +
+			"maxClientCnxns"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, zk.ErrNoServer), netErr != nil && netErr.Timeout():
-		return "look whether ZooKeeper runs, is reachable, has a quorum, and is not waiting for its disk: no answer " +
-			"in time"
+		return "look whether ZooKeeper runs, is reachable, has a quorum, and is not waiting for its disk"
 	case errors.Is(err, workerid.ErrBusy), errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrSessionMoved),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "wait: it is tried again, and a connection that broke is opened again"
+		return "wait, as it is tried again, and a connection that broke is opened again"
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ func ReadFile(name string) ([]*Token, error) {
 		err = path.Err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be read: %w: name a file that this user may read", name, err)
+		return nil, fmt.Errorf("%w: %s: cannot be read: %w", model.Do("name a file that this user may read"), name, err)
 	}
 	return Parse(name, data)
 }
@@ -43,25 +43,25 @@ func Parse(name string, data []byte) ([]*Token, error) {
 	err := yaml.UnmarshalWithOptions(bytes.TrimPrefix(data, []byte("\uFEFF")), &entries, yaml.Strict())
 	if wrong, ok := errors.AsType[yaml.Error](err); ok {
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'|[\r\n]`).ReplaceAllString(wrong.GetMessage(), "…")
-		return nil, fmt.Errorf("%s:%d: %s: write each token as shardid token new prints it, its keys are name, "+
-			"sha256, may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows those of 0.3",
+		return nil, fmt.Errorf("%w: %s:%d: %s", model.Do("write each token as shardid token new prints it, with the "+
+			"keys name, sha256, may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows those of 0.3"),
 			name, wrong.GetToken().Position.Line, problem)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: is not YAML", name)
 	}
 	if entries == nil { // a file that was emptied by accident must not close the service
-		return nil, fmt.Errorf("%s: has no token: if that is meant, write []; else restore it, or paste the line of "+
-			"shardid token new", name)
+		return nil, fmt.Errorf("%w: %s: has no token", model.Do("restore the file, or paste the line of shardid token "+
+			"new, or write [] if there is to be no token"), name)
 	}
 	all, seen := make([]*Token, len(entries)), map[Credential]bool{}
 	for i, e := range entries {
-		t, problem := newToken(e)
-		if problem == "" && seen[t.sum] {
-			problem = "sha256: is there twice: keep one"
+		t, err := newToken(e)
+		if err == nil && seen[t.sum] {
+			err = fmt.Errorf("%w: sha256: is there twice", model.Do("keep one"))
 		}
-		if problem != "" {
-			return nil, fmt.Errorf("%s: token %d: %s", name, i+1, problem)
+		if err != nil {
+			return nil, fmt.Errorf("%s: token %d: %w", name, i+1, err)
 		}
 		all[i], seen[t.sum] = t, true
 	}
@@ -69,41 +69,43 @@ func Parse(name string, data []byte) ([]*Token, error) {
 }
 
 // newToken is the token of an entry, or says what is wrong with that.
-func newToken(e entry) (t *Token, problem string) {
+func newToken(e entry) (t *Token, err error) {
+	wrong := func(do, what string) (*Token, error) { return nil, fmt.Errorf("%w: %s", model.Do("%s", do), what) }
 	t = &Token{entry: e, of: map[model.Mode][]string{}}
-	sum, err := hex.DecodeString(e.SHA256)
+	sum, unread := hex.DecodeString(e.SHA256)
 	switch {
 	case !tokenName.MatchString(e.Name):
-		return nil, "name: is not 1 to 64 of letters, digits, '.', '_' and '-'"
+		return wrong("write 1 to 64 of letters, digits, '.', '_' and '-'", "name: has something else")
 	case e.Name == AdminName:
-		return nil, "name: is the name of server.admin_token: choose another"
-	case err != nil || copy(t.sum[:], sum) != len(t.sum) || len(sum) != len(t.sum):
-		return nil, "sha256: is not a SHA-256: write the 64 hex digits that shardid token new prints, in quotes, " +
-			"and never the token"
+		return wrong("choose another name", "name: is that of server.admin_token")
+	case unread != nil || copy(t.sum[:], sum) != len(t.sum) || len(sum) != len(t.sum):
+		return wrong("write the 64 hex digits that shardid token new prints, in quotes, and never the token",
+			"sha256: is not a SHA-256")
 	case e.May == nil:
-		return nil, "may: is missing: " + grantForms
+		return wrong(grantForms, "may: is missing")
 	}
 	for _, item := range e.May {
 		if !t.grant(item) {
-			return nil, "may: has something else than what may be had: " + grantForms
+			return wrong(grantForms, "may: has something else")
 		}
 	}
 	if r := e.Rate; r != nil {
 		if !(*r > 0 && *r <= maxRate) { // the negation holds for NaN
-			return nil, fmt.Sprintf("rate: is not a number of requests a second, above 0 and at most %d", maxRate)
+			return wrong(fmt.Sprintf("write a number above 0 and at most %d", maxRate),
+				"rate: is not a number of requests a second")
 		}
 		t.requests = newLimit(*r)
 	}
 	if q := e.IDsPerSecond; q != nil {
 		if *q < 1 || *q > maxQuota {
-			return nil, fmt.Sprintf("ids_per_second: is not a whole number of IDs, 1…%d: remove the key for no limit",
-				int64(maxQuota))
+			return wrong(fmt.Sprintf("write a number in 1…%d, or remove the key for no limit", int64(maxQuota)),
+				"ids_per_second: is not a whole number of IDs")
 		}
 		t.ids = newLimit(float64(*q))
 	}
 	if e.Expires != nil && e.Expires.IsZero() { // the library gives this for what it cannot read
-		return nil, "expires: is not a date: write it as 2027-01-31, from whose midnight UTC on the token is " +
-			"refused, or with time and zone as 2027-01-31T18:00:00+08:00"
+		return wrong("write a date such as 2027-01-31, from whose midnight UTC on the token is refused, or with time "+
+			"and zone as 2027-01-31T18:00:00+08:00", "expires: is not a date")
 	}
-	return t, ""
+	return t, nil
 }

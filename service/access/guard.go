@@ -14,7 +14,6 @@ package access
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -65,11 +64,11 @@ type Guard struct {
 // follows the token's name in a message and says what to choose.
 func CheckToken(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("holds a space, a line end or a character beyond ASCII: use visible ASCII only")
+		return fmt.Errorf("%w: holds a space, a line end or a character beyond ASCII", model.Do("use visible ASCII only"))
 	}
 	if n := len(text); n < MinToken || n > MaxToken {
-		return fmt.Errorf("has %d bytes: choose %d to %d, best from shardid token new or openssl rand -hex 32",
-			n, MinToken, MaxToken)
+		return fmt.Errorf("%w: has %d bytes", model.Do("choose %d to %d bytes, best from shardid token new or openssl "+
+			"rand -hex 32", MinToken, MaxToken), n)
 	}
 	return nil
 }
@@ -185,7 +184,9 @@ func (g *Guard) find(c Credential) (*Token, error) {
 	return t, nil
 }
 
-var errUnknown = fmt.Errorf("%w: this token is not known, or it has expired", model.ErrNoToken)
+var errUnknown = fmt.Errorf("send another token: %w: this one is not known, or it has expired", model.ErrNoToken)
+
+var errNoBearer = fmt.Errorf("send the header Authorization: Bearer TOKEN: %w", model.ErrNoToken)
 
 // bearer is the credential of a request. It does not allocate for one that
 // has a token. Errors: model.ErrNoToken.
@@ -194,14 +195,13 @@ func bearer(h http.Header) (Credential, error) {
 	values := h["Authorization"]
 	switch {
 	case len(values) == 0:
-		return Credential{}, fmt.Errorf("%w: send it in the header Authorization: Bearer TOKEN", model.ErrNoToken)
+		return Credential{}, errNoBearer
 	case len(values) > 1:
-		return Credential{}, fmt.Errorf("%w: the header Authorization is there %d times: send one", model.ErrNoToken,
-			len(values))
+		return Credential{}, fmt.Errorf("send one header Authorization: %w: there are %d", model.ErrNoToken, len(values))
 	}
 	value := values[0]
 	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-		return Credential{}, fmt.Errorf("%w: the header Authorization must be Bearer TOKEN", model.ErrNoToken)
+		return Credential{}, errNoBearer
 	}
 	token := strings.TrimLeft(value[len(scheme):], " ")
 	if len(token) > MaxToken {

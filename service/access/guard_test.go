@@ -125,10 +125,10 @@ func TestWhatATokenMay(t *testing.T) {
 		want string // "" is allowed
 	}{
 		{"app", orders.App(7), ""},
-		{"another app", orders.App(8), "token orders-service may not have IDs of app 8"},
+		{"another app", orders.App(8), "use a token that may have IDs of app 8: not allowed: token orders-service may not"},
 		{"mode", orders.Mode(model.ModeQueue), ""},
 		{"another mode", orders.Mode(model.ModeSegment), "IDs of the mode segment"},
-		{"administration", orders.Admin(), "may not administrate"},
+		{"administration", orders.Admin(), "use a token that may admin"},
 		{"tag", tags.Of(model.ModeSegment, "invoices"), ""},
 		{"tag by its beginning", tags.Of(model.ModeSegment, "prefix"), ""},
 		{"only the beginning", tags.Of(model.ModeSegment, "pre"), ""},

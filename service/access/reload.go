@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/model"
 	"shardid/service/background"
 )
 
@@ -97,8 +98,9 @@ func NewCertificates(names CertificateFiles, report func(error)) (*Certificates,
 	c.reloader = newReloader(c.load, func(err error) {
 		leaf := c.current.Load().Certificates[0].Leaf
 		if err == nil && leaf != nil && time.Now().After(leaf.NotAfter) {
-			err = fmt.Errorf("server.tls_cert_file %s expired on %s: renew it, it is read again without a restart",
-				names.Cert, leaf.NotAfter.UTC().Format(time.RFC3339))
+			err = fmt.Errorf("%w: server.tls_cert_file %s expired on %s",
+				model.Do("renew the certificate, which is read again without a restart"), names.Cert,
+				leaf.NotAfter.UTC().Format(time.RFC3339))
 		}
 		if report != nil {
 			report(err)
@@ -122,8 +124,9 @@ func (c *Certificates) Server() *tls.Config {
 func (c *Certificates) load() error {
 	cert, err := tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
 	if err != nil {
-		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a "+
-			"certificate and its key that this user may read", c.names.Cert, c.names.Key, err)
+		return fmt.Errorf("%w: server.tls_cert_file %s and server.tls_key_file %s: %w",
+			model.Do("name the PEM files of a certificate and its key that this user may read"), c.names.Cert,
+			c.names.Key, err)
 	}
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
@@ -131,8 +134,7 @@ func (c *Certificates) load() error {
 	}
 	if c.names.ClientCA != "" {
 		if cfg.ClientCAs, err = ReadPool(c.names.ClientCA); err != nil {
-			return fmt.Errorf("server.tls_client_ca_file: %w: name a PEM file of authorities that this user "+
-				"may read", err)
+			return fmt.Errorf("server.tls_client_ca_file: %w", err)
 		}
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
 	}
@@ -143,12 +145,12 @@ func (c *Certificates) load() error {
 // ReadPool reads authorities from a PEM file.
 func ReadPool(name string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(name) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, err
-	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", name)
+	if err == nil && !pool.AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("%s holds no PEM certificate", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", model.Do("name a PEM file of authorities that this user may read"), err)
 	}
 	return pool, nil
 }

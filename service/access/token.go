@@ -97,7 +97,7 @@ func (t *Token) Admin() error {
 	if t == nil || t.admin {
 		return nil
 	}
-	return t.forbidden("administrate: that takes a token that may admin")
+	return t.forbidden("admin")
 }
 
 // Mode is nil for a token that may have something of a mode. Errors: model.ErrForbidden.
@@ -135,7 +135,7 @@ func (t *Token) Of(m model.Mode, what string) error {
 }
 
 func (t *Token) forbidden(what string) error {
-	return fmt.Errorf("%w: token %s may not %s", model.ErrForbidden, t.Name(), what)
+	return fmt.Errorf("use a token that may %s: %w: token %s may not", what, model.ErrForbidden, t.Name())
 }
 
 // limit allows so much a second, and the same at once. Safe for concurrent use: what is
@@ -174,14 +174,17 @@ func (l *limit) take(n int) (left int64, after time.Duration) {
 // TooManyError is model.ErrTooMany with the time after which to try again.
 type TooManyError struct {
 	After  time.Duration
+	do     model.Remedy
 	reason string
 }
 
 // Error implements error.
-func (e *TooManyError) Error() string { return fmt.Sprintf("%v: %s", model.ErrTooMany, e.reason) }
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", e.do, model.ErrTooMany, e.reason)
+}
 
-// Unwrap makes it model.ErrTooMany.
-func (e *TooManyError) Unwrap() error { return model.ErrTooMany }
+// Unwrap makes it model.ErrTooMany, with what to do.
+func (e *TooManyError) Unwrap() []error { return []error{e.do, model.ErrTooMany} }
 
 // request uses one request of the token's rate. Errors: *TooManyError.
 func (t *Token) request() error {
@@ -189,7 +192,7 @@ func (t *Token) request() error {
 		return nil
 	}
 	if _, after := t.requests.take(1); after > 0 {
-		return &TooManyError{after, "the rate of token " + t.Name() + " is used up: nothing was done, slow down"}
+		return &TooManyError{after, "slow down", "nothing was done: the rate of token " + t.Name() + " is used up"}
 	}
 	return nil
 }
@@ -204,12 +207,12 @@ func (t *Token) Take(n int) error {
 		return nil
 	}
 	most := int64(t.ids.perSecond)
-	advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
+	do := model.Do("ask for fewer, or again after %v", (after + time.Second - 1).Truncate(time.Second))
 	if int64(n) > most {
-		advice = fmt.Sprintf("ask for %d at most", most)
+		do = model.Do("ask for %d at most", most)
 	}
-	return &TooManyError{after, fmt.Sprintf("the quota ids_per_second: %d of token %s has %d left, "+
-		"and %d were asked for: nothing was issued, %s", most, t.Name(), left, n, advice)}
+	return &TooManyError{after, do, fmt.Sprintf("nothing was issued: the quota ids_per_second: %d of token %s has %d "+
+		"left, and %d were asked for", most, t.Name(), left, n)}
 }
 
 // Charge counts n IDs that were issued beside those of Take, however many are left.

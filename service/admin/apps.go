@@ -57,7 +57,7 @@ func newAppItem(a model.AppSummary) AppItem {
 func (s *Service) apps() Resource {
 	store := s.opts.Store
 	check := func(key string) error {
-		_, err := model.ParseRange("id must be", key, 0, model.Apps-1)
+		_, err := model.ParseRange("`id` must be", key, 0, model.Apps-1)
 		return err
 	}
 	appID := func(key string) uint8 {

@@ -99,8 +99,8 @@ func (s *Service) Names() Resource {
 					uint(get[int64](g, "seqBits")), uint(get[int64](g, "shardBits"))),
 			}
 			if name.Name == s.opts.OwnName {
-				return Done{}, fmt.Errorf("%w: %q is snowflake.name, whose worker IDs belong to the replicas: "+
-					"choose another name", model.ErrRefused, name.Name)
+				return Done{}, fmt.Errorf("%w: %w: %q is snowflake.name, whose worker IDs belong to the replicas",
+					model.Do("choose another name"), model.ErrRefused, name.Name)
 			}
 			made, err := store.CreateName(ctx, name)
 			return Done{After: unusedName(made)}, err

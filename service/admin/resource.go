@@ -163,10 +163,10 @@ func (r Resource) Change(
 		var names []string
 		for _, f := range r.Fields {
 			if f.Set != Never {
-				names = append(names, f.Name)
+				names = append(names, "`"+f.Name+"`")
 			}
 		}
-		return nil, "", fmt.Errorf("%w: nothing is to be changed: give some of %s",
+		return nil, "", fmt.Errorf("%w: give some of %s: nothing is to be changed",
 			model.ErrInvalidArgument, strings.Join(names, ", "))
 	}
 	return r.run(ctx, by, "change", key, given, func(ctx context.Context) (Done, error) {
@@ -182,8 +182,8 @@ func (r Resource) Delete(ctx context.Context, by Actor, key, confirm string) (th
 		return nil, "", err
 	}
 	if confirm == "" { // an app that another program made may have no name, either
-		return nil, "", fmt.Errorf("%w: confirm is missing: confirm the deletion with the name of the %s, "+
-			"?confirm=NAME", model.ErrInvalidArgument, r.One)
+		return nil, "", fmt.Errorf("%w: confirm the deletion with the name of the %s, ?confirm=NAME: it is missing",
+			model.ErrInvalidArgument, r.One)
 	}
 	return r.run(ctx, by, "delete", key, nil, func(ctx context.Context) (Done, error) {
 		return r.remove(ctx, key, confirm)

@@ -66,7 +66,7 @@ func (s *Service) deleteSpace(ctx context.Context, name string) (model.Space, er
 	was, err := s.opts.Store.DeleteSpace(ctx, name)
 	if err == nil && s.opts.Forget != nil {
 		if err := s.opts.Forget(ctx, was); err != nil { // it is deleted all the same
-			s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then",
+			s.opts.Log.Warn("what Redis keeps of the space takes memory: it could not be dropped",
 				"space", name, "error", err)
 		}
 	}

@@ -78,8 +78,8 @@ func (s *Service) tags() Resource {
 			}
 			if bits := get[int64](g, "shardBits"); bits > 0 {
 				if numbering != (model.Numbering{}) {
-					return Done{}, fmt.Errorf("%w: give shardBits or a pattern, not both: the IDs of a tag with a "+
-						"pattern are texts", model.ErrInvalidArgument)
+					return Done{}, fmt.Errorf("%w: give `shardBits` or `pattern`, not both: the IDs of a tag "+
+						"with a pattern are texts", model.ErrInvalidArgument)
 				}
 				var err error
 				if numbering, err = model.ShardNumbering(bits); err != nil {
@@ -95,7 +95,7 @@ func (s *Service) tags() Resource {
 		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
 			next := pointer[int64](g, "maxId")
 			if number, said := g["after"].(string); said && next != nil {
-				return Done{}, fmt.Errorf("%w: give one of maxId and after", model.ErrInvalidArgument)
+				return Done{}, fmt.Errorf("%w: give `maxId` or `after`, not both", model.ErrInvalidArgument)
 			} else if said {
 				tag, err := store.Tag(ctx, name)
 				if err != nil {

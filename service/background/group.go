@@ -14,7 +14,7 @@ import (
 )
 
 // ErrStopping is what callers get while the service stops.
-var ErrStopping = fmt.Errorf("%w: shutting down, ask another replica", model.ErrNotReady)
+var ErrStopping = fmt.Errorf("%w: %w: shutting down", model.Do("ask another replica"), model.ErrNotReady)
 
 // Reporter is told how something that is tried again and again went: nil when it
 // works. It must not block.
@@ -156,7 +156,7 @@ func (g *Group) Initialise(try func() error) bool {
 // NotReady is model.ErrNotReady with what Initialise waits for. It is never nil.
 func (g *Group) NotReady() error {
 	if err := g.waitsFor.Load(); err != nil {
-		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
+		return fmt.Errorf("%w: %w", model.ErrNotReady, *err)
 	}
 	return fmt.Errorf("%w: starting", model.ErrNotReady)
 }

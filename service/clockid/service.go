@@ -24,8 +24,8 @@ type Keeper interface {
 	// Need is told that an ID was not had for want of a worker ID. It waits until IDs may be issued or it is known
 	// why not, until ctx ends at most.
 	Need(ctx context.Context)
-	// Missing says why there is no worker ID that is trusted; "" when nothing is known.
-	Missing() string
+	// Missing says why there is no worker ID that is trusted; nil when nothing is known.
+	Missing() error
 }
 
 // Service issues the IDs of a generator. Safe for concurrent use; all but the counts is set before.
@@ -89,21 +89,21 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	}
 	switch {
 	case errors.Is(err, model.ErrTimeExhausted):
-		err = fmt.Errorf("%w: the epoch is snowflake.epoch_ms", err)
+		err = fmt.Errorf("%w: %w", model.Do("set the clock, or correct snowflake.epoch_ms"), err)
 	case errors.Is(err, model.ErrNoLease):
 		err = WithCause(err, s.Keeper.Missing())
 	}
 	return ids, err
 }
 
-// WithCause is an error with a cause that it does not name yet, "" for none.
-func WithCause(err error, cause string) error {
-	if strings.Contains(err.Error(), cause) {
+// WithCause is an error with a cause that it does not name yet, nil for none.
+func WithCause(err, cause error) error {
+	if cause == nil || strings.Contains(err.Error(), cause.Error()) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, cause)
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // errBusy is why there is no snowflake when all of each millisecond are used up.
-var errBusy = fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances",
-	model.ErrSaturated)
+var errBusy = fmt.Errorf("%w: %w: other callers got them",
+	model.Do("ask for less at a time, or use several instances"), model.ErrSaturated)

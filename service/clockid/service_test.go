@@ -28,11 +28,11 @@ var leafs = model.SnowflakeLayout(0, model.LeafWorkerBits, model.LeafSeqBits)
 
 // keeper knows why there is no worker ID, and gets one when it is needed, or does nothing.
 type keeper struct {
-	cause string
+	cause error
 	get   func()
 }
 
-func (k *keeper) Missing() string { return k.cause }
+func (k *keeper) Missing() error { return k.cause }
 
 func (k *keeper) Need(context.Context) {
 	if k.get != nil {
@@ -64,7 +64,7 @@ func TestARefusalNamesItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := idgen.New(idgen.Snowflakes(leafs, nil))
 		check.Must(t, err)
-		cause := "zookeeper: acquire worker ID: connection refused"
+		cause := errors.New("zookeeper: acquire worker ID: connection refused")
 		k := &keeper{cause: cause}
 		s := clockid.NewSnowflakes(g, time.Second, k, nil)
 		refused := func(want string) {
@@ -74,20 +74,20 @@ func TestARefusalNamesItsCause(t *testing.T) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		}
-		refused("no worker ID is held: none has been acquired yet: " + cause)
-		g.End(fmt.Errorf("%w: %s", model.ErrNoLease, cause))
-		refused("no worker ID is held: " + cause)
+		refused("no worker ID is held: none has been acquired yet: " + cause.Error())
+		g.End(fmt.Errorf("%w: %w", model.ErrNoLease, cause))
+		refused("no worker ID is held: " + cause.Error())
 		g.Begin(1, 0)
 		g.Extend(math.MaxInt64, 0)
-		refused("no worker ID is held: its lease was not renewed in time: " + cause)
-		k.cause = ""
+		refused("no worker ID is held: its lease was not renewed in time: " + cause.Error())
+		k.cause = nil
 		refused("no worker ID is held: its lease was not renewed in time")
-		cause = "not the reason"
+		cause = errors.New("not the reason")
 		k.cause = cause
 		g.Begin(1, time.Now().Add(time.Hour).UnixMilli())
 		g.Extend(math.MaxInt64, math.MaxInt64)
 		if _, err := s.Next(t.Context(), 1, nil); !errors.Is(err, model.ErrTooEarly) ||
-			strings.Contains(err.Error(), cause) {
+			strings.Contains(err.Error(), cause.Error()) {
 			t.Error(err)
 		}
 	})

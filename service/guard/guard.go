@@ -107,8 +107,8 @@ func (l listener) Accept() (net.Conn, error) {
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
 		case err != nil:
-			l.guard.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their "+
-				"limit (ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
+			l.guard.log.Log(slog.LevelWarn, "if files are too many, raise their limit (ulimit -n, LimitNOFILE) or "+
+				"lower server.max_connections: a connection cannot be accepted", "error", err)
 			time.Sleep(acceptPause)
 			continue
 		}
@@ -131,8 +131,8 @@ func (g *Guard) admit(inner net.Conn) *conn {
 	}
 	if len(g.conns) >= g.limits.Most {
 		g.refused.Inc()
-		g.log.Log(slog.LevelWarn, "too many connections, those that were idle for the longest are closed: "+
-			"find the clients that keep them, add replicas, or raise server.max_connections",
+		g.log.Log(slog.LevelWarn, "find the clients that keep connections, add replicas, or raise "+
+			"server.max_connections: there are too many, and those that were idle for the longest are closed",
 			"max_connections", g.limits.Most, "client", inner.RemoteAddr().String())
 		last := g.longestIdle()
 		if last == nil {

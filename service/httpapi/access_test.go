@@ -31,12 +31,12 @@ func closed(o *Options) { o.Access, o.RequireToken, o.ProtectMonitoring = closed
 
 // accessExchanges provoke each answer to a request with a token, with another one's, and without.
 func accessExchanges() []exchange {
-	const unknown = "this token is not known"
+	const unknown = "this one is not known"
 	all := []exchange{
 		{name: "another app's", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7,
-			says: "token orders-token may not have IDs of app 2"},
+			says: "use a token that may have IDs of app 2"},
 		{name: "app given twice in disguise", target: "/get?app%49d=2&appId=1&gatePass=alice", token: "orders",
-			status: 400, code: -6, says: "appId is given twice"},
+			status: 400, code: -6, says: "give appId once"},
 		{name: "another tag's", target: "/api/segment/get/lea", token: "orders", status: 403, code: -7,
 			says: `tag "lea"`},
 		{name: "its tag, encoded", target: "/api/segment/get/%6Cea%66", token: "orders", status: 200, text: true,
@@ -71,7 +71,7 @@ func accessExchanges() []exchange {
 				all = append(all, y)
 			}
 			add("its mode's", its, 200, 0, "")
-			add("no token", "", 401, -7, "send it in the header Authorization")
+			add("no token", "", 401, -7, "send the header Authorization")
 			add("wrong token", "order", 401, -7, unknown)
 			add("the configuration's", "root", 401, -7, unknown)
 			add("another mode's", other, 403, -7, "IDs of the mode "+mode)
@@ -85,7 +85,7 @@ func accessExchanges() []exchange {
 		all = append(all,
 			exchange{name: "any token", target: page, token: "orders", status: 200},
 			exchange{name: "the configuration's", target: page, token: "root", status: 200},
-			exchange{name: "no token", target: page, status: 401, code: -7, says: "send it in the header"},
+			exchange{name: "no token", target: page, status: 401, code: -7, says: "send the header Authorization"},
 			exchange{name: "wrong token", target: page, token: "Root", status: 401, code: -7, says: unknown},
 			exchange{name: "too fast", target: page, token: "spent", status: 429, code: -12, says: "used up"},
 		)
@@ -165,7 +165,7 @@ func adminAccess() (all []exchange) {
 		{"no token that may", "x", fakes.Guard("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
 		{"no token", "", closedGuard(), 401, -7, "no valid token"},
 		{"wrong token", "Root", closedGuard(), 401, -7, "no valid token"},
-		{"for IDs", "orders", closedGuard(), 403, -7, "token orders-token may not administrate"},
+		{"for IDs", "orders", closedGuard(), 403, -7, "use a token that may admin: not allowed: token orders-token may not"},
 		{"too fast", "spent", closedGuard(), 429, -12, "used up"},
 		{"the configuration's", "root", closedGuard(), 404, -10, "no such path"},
 		{"the file's", "boss", closedGuard(), 404, -10, "no such path"},

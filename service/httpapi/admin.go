@@ -118,12 +118,12 @@ func readGiven(c *gin.Context, fields []admin.Field, need func(admin.Field) admi
 		case has:
 			read, ok := f.Value.Read(value)
 			if !ok {
-				return nil, fmt.Errorf("%w: %s must be %s, not %s", model.ErrInvalidArgument, f.Name, f.Value.Want,
+				return nil, fmt.Errorf("%w: `%s` must be %s, not %s", model.ErrInvalidArgument, f.Name, f.Value.Want,
 					shown(value))
 			}
 			given[f.Name] = read
 		case need(f) == admin.Must:
-			return nil, fmt.Errorf("%w: %s is missing", model.ErrInvalidArgument, f.Name)
+			return nil, fmt.Errorf("%w: give `%s`: it is missing", model.ErrInvalidArgument, f.Name)
 		}
 	}
 	return given, nil

@@ -308,10 +308,10 @@ func badAdminRequests() (all []exchange) {
 		}
 	}
 	const post, patch, del, get = http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodGet
-	add(post, appsTarget, "must be one JSON object with some of id, name", "", "[]", "null")
-	add(post, appsTarget, "id is missing", `{"name":"x"}`)
+	add(post, appsTarget, "send one JSON object with some of id, name", "", "[]", "null")
+	add(post, appsTarget, "give `id`: it is missing", `{"name":"x"}`)
 	add(post, appsTarget, `unknown field "ID"`, `{"id":7,"name":"x","ID":8}`)
-	add(post, appsTarget, "name must be a string, not 7", `{"id":7,"name":7}`)
+	add(post, appsTarget, "`name` must be a string, not 7", `{"id":7,"name":7}`)
 	for _, c := range []struct{ target, first, field, says, values string }{
 		{appsTarget, `"name":"x"`, "id", "a whole number in 0…255", `256 -1 "7" 7.0 1e1 null true`},
 		{appsTarget, `"id":7,"name":"x"`, "limitPolicy", "reject or wrap", `"Wrap"`},
@@ -322,33 +322,33 @@ func badAdminRequests() (all []exchange) {
 			`-1 1.5 1e3 "-1" "+1" "1e3" "2010-11-04" "" null true 9223372036854775808 "9223372036854775808"`},
 	} {
 		for value := range strings.SplitSeq(c.values, " ") {
-			add(post, c.target, c.field+" must be "+c.says, fmt.Sprintf(`{%s,"%s":%s}`, c.first, c.field, value))
+			add(post, c.target, "`"+c.field+"` must be "+c.says, fmt.Sprintf(`{%s,"%s":%s}`, c.first, c.field, value))
 		}
 	}
 	add(patch, appTarget, "unknown field", `{"id":8}`)
-	add(patch, appTarget, "nothing is to be changed: give some of name, description, step, maxLimitId, "+
-		"limitPolicy, minIndex", `{}`)
-	add(patch, appTarget+"?confirm=%zz", "percent-encoded", stepBody)
-	add(patch, appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
-	add(get, "/admin/apps/+7", "id must be", "")
-	add(get, appsTarget+"/", "id must be", "")
-	add(patch, "/admin/tags/%ff", "not valid UTF-8", stepBody)
+	add(patch, appTarget, "give some of `name`, `description`, `step`, `maxLimitId`, "+
+		"`limitPolicy`, `minIndex`: nothing is to be changed", `{}`)
+	add(patch, appTarget+"?confirm=%zz", "percent-encode confirm", stepBody)
+	add(patch, appTarget+"?confirm=a&confirm=a", "give confirm once", stepBody)
+	add(get, "/admin/apps/+7", "`id` must be", "")
+	add(get, appsTarget+"/", "`id` must be", "")
+	add(patch, "/admin/tags/%ff", "encode the tag in UTF-8", stepBody)
 	for _, target := range []string{appTarget, tagTarget, nameTarget, spaceTarget} {
 		add(del, target, "confirm the deletion with the name of the ", "")
 		if target != appTarget { // whose name is compared in the store
 			add(del, target+"?confirm=Orders", "confirm the deletion with the name of the ", "")
 		}
 	}
-	add(patch, nameTarget, "hold is missing", `{}`)
+	add(patch, nameTarget, "give `hold`: it is missing", `{}`)
 	add(patch, nameTarget, "unknown field", `{"workerBits":10}`)
-	add(get, namesTarget+"/a%2Fb", "a name has 1…64 letters, digits, dots, hyphens and underscores", "")
-	add(get, spacesTarget+"/a%20b", "a space has 1…64 letters, digits, dots, hyphens and underscores", "")
+	add(get, namesTarget+"/a%2Fb", "`name` must have 1…64 letters, digits, dots, hyphens and underscores", "")
+	add(get, spacesTarget+"/a%20b", "`space` must have 1…64 letters, digits, dots, hyphens and underscores", "")
 	add(patch, logTarget, "JSON object with some of level", "debug")
 	add(patch, logTarget, "level must be one of debug, info, warn, error", `{}`, `{"level":"DEBUG"}`,
 		`{"level":"info+2"}`, `{"level":7}`)
 	all = append(all, exchange{name: "the replicas' own name", method: post, target: namesTarget,
 		send: `{"name":"shardid"}`, token: adminSecret, admin: &fakeAdmin{}, status: 409, code: -13,
-		says: "the replicas: choose another name"})
+		says: "choose another name: refused: "})
 	for _, request := range []string{"DELETE " + appsTarget, "POST " + appTarget, "PUT " + tagTarget,
 		"DELETE " + logTarget} {
 		method, target, _ := strings.Cut(request, " ")
@@ -385,5 +385,5 @@ func TestNewAdministration(t *testing.T) {
 	wantAnswer(t, deleted, 200, `{"code":0,`+ordersJSON+effectJSON)
 	check.Has(t, f.log.String(), `who=cli:alice action=app.delete target="app 7" `)
 	wantAnswer(t, ask(api, "GET", "/admin/apps/256"), 400,
-		`{"code":-6,"message":"invalid argument: id must be a whole number in 0…255, not \"256\""}`)
+		"{\"code\":-6,\"message\":\"`id` must be a whole number in 0…255, not \\\"256\\\"\"}")
 }

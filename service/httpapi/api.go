@@ -187,7 +187,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 // do not learn which paths exist.
 func (a *API) noRoute(c *gin.Context) {
 	if !isAdmin(c) || a.mayAdmin(c) {
-		a.writeError(c, rowNoPath, noSuchPath(c).Error())
+		a.writeError(c, rowNoPath, model.Message(noSuchPath(c)))
 	}
 }
 

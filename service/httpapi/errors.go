@@ -35,14 +35,14 @@ const (
 	// retryAfter is what a client is asked to wait, in seconds.
 	retryAfter = "1"
 	// reasonHidden stands for what only operators may see.
-	reasonHidden = "the log says why, and /readyz to who sends a token"
+	reasonHidden = "read the log, or send a token to /readyz, to see the reason"
 	// internalError stands for what is only logged.
-	internalError = "internal error: it has been logged, try again"
+	internalError = "try again: internal error, which has been logged"
 )
 
 // noSuchPath is issuer.ErrNoPath for the path of a request.
 func noSuchPath(c *gin.Context) error {
-	return fmt.Errorf("%w %.64q: /openapi.yaml lists the paths", issuer.ErrNoPath, c.Request.URL.Path)
+	return fmt.Errorf("take a path of /openapi.yaml: %w: %.64q", issuer.ErrNoPath, c.Request.URL.Path)
 }
 
 // fail answers with the error's code and status, and says how a token is sent or when the
@@ -62,7 +62,7 @@ func (a *API) fail(c *gin.Context, err error) {
 // without a code is a fault of ours: it is logged and not shown.
 func (a *API) explain(c *gin.Context, err error) (issuer.Row, string) {
 	if ended := c.Request.Context().Err(); ended != nil && errors.Is(err, ended) {
-		return rowGaveUp, "the request was given up while it waited: nothing was issued, try again"
+		return rowGaveUp, "try again: the request was given up while it waited: nothing was issued"
 	}
 	if row, found := issuer.RowOf(err); found {
 		row.Retry = row.Retry && !errors.Is(err, model.ErrUnconfirmed) // an operator has to do something first
@@ -73,11 +73,11 @@ func (a *API) explain(c *gin.Context, err error) (issuer.Row, string) {
 	store, away := errors.AsType[*model.StoreError](err)
 	switch {
 	case away && c.GetBool(operatorKey):
-		return rowStore, store.Error()
+		return rowStore, issuer.Message(store)
 	case away:
 		return rowStore, a.PublicText(store)
 	case errors.Is(err, context.DeadlineExceeded):
-		return rowStore, "a store has not answered in time: try again"
+		return rowStore, "try again: a store has not answered in time"
 	}
 	a.fault(c, "request failed", "error", err)
 	return rowFault, internalError
@@ -86,13 +86,12 @@ func (a *API) explain(c *gin.Context, err error) (issuer.Row, string) {
 // PublicText is an error as callers may see it. With server.protect_monitoring they do not
 // learn what a store said, which holds its address; the log has it.
 func (a *API) PublicText(err error) string {
-	text := err.Error()
 	store, ok := errors.AsType[*model.StoreError](err)
 	if !ok || !a.opts.ProtectMonitoring {
-		return text
+		return issuer.Message(err)
 	}
-	at := max(0, strings.Index(text, store.Error()))
-	return text[:at] + store.Store + " cannot be used: " + reasonHidden
+	chain, _, _ := strings.Cut(err.Error(), store.Error())
+	return reasonHidden + ": " + chain + store.Store + " cannot be used"
 }
 
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken

@@ -56,7 +56,7 @@ func TestBuffersHoldNothingOver(t *testing.T) {
 	wantAnswer(t, ask(api, "GET", segmentURL+"?count=2"), 200, "2\n3\n")
 	modes.segment.Fail = panicking("boom")
 	wantAnswer(t, ask(api, "GET", segmentURL), 500,
-		`{"code":-11,"message":"internal error: it has been logged, try again"}`)
+		`{"code":-11,"message":"try again: internal error, which has been logged"}`)
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
 	check.Equal(t, metricOf(t, api, "shardid_faults_total"), 1, "faults")
 }
@@ -75,7 +75,7 @@ func TestRequestThatEnds(t *testing.T) {
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, alice, nil))
 	wantAnswer(t, w, http.StatusServiceUnavailable,
-		`{"code":-4,"message":"the request was given up while it waited: nothing was issued, try again"}`)
+		`{"code":-4,"message":"try again: the request was given up while it waited: nothing was issued"}`)
 	check.Equal(t, w.Header().Get("Retry-After"), "1")
 	check.Equal(t, metricOf(t, api, "shardid_refused_total"), 0, "callers who waited in vain")
 	check.Lacks(t, log.String(), "level=ERROR")

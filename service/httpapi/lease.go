@@ -111,7 +111,8 @@ func (r *leaseRequest) read(c *gin.Context, known []string) error {
 		return err
 	}
 	if r.key.Secret = r.given[0].text; r.key.Secret == "" {
-		return fmt.Errorf("%w: secret is missing: it is in the answer that granted the lease", model.ErrInvalidArgument)
+		return fmt.Errorf("%w: send the secret of the answer that granted the lease: secret is missing",
+			model.ErrInvalidArgument)
 	}
 	worker, err := model.ParseRange("workerId must be", c.Param("workerId"), 0, 1<<model.MaxNameWorkerBits-1)
 	r.key.WorkerID = int64(worker)
@@ -132,7 +133,7 @@ func (a *API) grantLease(ctx context.Context, r leaseRequest) (any, error) {
 	case errors.Is(err, model.ErrNoWorkerID):
 		a.noneFreeOf.Store(&name)
 		a.noneFree.Inc()
-		a.opts.Log.Warn("no worker ID is free", "name", name, "error", err)
+		a.opts.Log.Warn("a lease was refused", "name", name, "error", err)
 	}
 	return answerLease(lease, err)
 }
@@ -147,8 +148,8 @@ func (a *API) releaseLease(ctx context.Context, r leaseRequest) (any, error) {
 	if last := r.given[1]; last.given {
 		n, err := strconv.ParseUint(last.text, 10, 63)
 		if lastUsed = int64(n); err != nil || n == 0 || n == math.MaxInt64 {
-			return nil, fmt.Errorf("%w: lastUsed must be the time of the last ID in Unix milliseconds, "+
-				"not %.64q: leave it out if nothing is known of it", model.ErrInvalidArgument, last.text)
+			return nil, fmt.Errorf("%w: leave lastUsed out, or send the time of the last ID in Unix milliseconds: it "+
+				"is %.64q", model.ErrInvalidArgument, last.text)
 		}
 	}
 	err := a.opts.Leases.ReleaseLease(ctx, r.key, lastUsed)

@@ -24,7 +24,7 @@ const maxBody = 64 << 10
 func readBody(c *gin.Context) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return nil, fmt.Errorf("%w: the body has more than %d bytes", model.ErrInvalidArgument, maxBody)
+		return nil, fmt.Errorf("%w: send at most %d bytes: the body has more", model.ErrInvalidArgument, maxBody)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the body cannot be read: %w", model.ErrInvalidArgument, err)
@@ -48,7 +48,7 @@ func parseObject(body []byte, known []string) (map[string]any, error) {
 	in.UseNumber()
 	names := strings.Join(known, ", ")
 	if begin, _ := in.Token(); begin != json.Delim('{') || !json.Valid(body) || !utf8.Valid(body) {
-		return nil, fmt.Errorf("%w: the body must be one JSON object with some of %s, in UTF-8",
+		return nil, fmt.Errorf("%w: send one JSON object with some of %s, in UTF-8: the body is none",
 			model.ErrInvalidArgument, names)
 	}
 	fields := map[string]any{}
@@ -56,10 +56,10 @@ func parseObject(body []byte, known []string) (map[string]any, error) {
 		token, _ := in.Token() // no error comes of JSON that is valid
 		name := token.(string)
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%w: unknown field %.64q: there are %s", model.ErrInvalidArgument, name, names)
+			return nil, fmt.Errorf("%w: use %s: unknown field %.64q", model.ErrInvalidArgument, names, name)
 		}
 		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
+			return nil, fmt.Errorf("%w: give %s once: it is there twice", model.ErrInvalidArgument, name)
 		}
 		var value any
 		_ = in.Decode(&value)

@@ -263,7 +263,7 @@ func listed(a *API, many string, list admin.Lister) route {
 		}
 		answer, err := w.cut(many, things, total)
 		if failed != nil && err == nil {
-			answer["message"] = failed.Error()
+			answer["message"] = model.Message(failed)
 		}
 		return answer, err
 	})

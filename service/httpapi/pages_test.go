@@ -41,7 +41,7 @@ func pageExchanges() []exchange {
 		{target: "/cache", accept: json, says: `"value1":2007,"step1":4000,"max1":6001`},
 		{target: "/cache", accept: json, says: `"tags":[{"key":"a\u0026b"`},
 		{name: "the table is unreachable", target: "/cache?search=x", accept: json, change: tableAway,
-			says: `"message":"only tags that this replica has used are shown, as leaf_alloc cannot be read: `},
+			says: `"message":"start it: only tags that this replica has used are shown, as leaf_alloc cannot be read: `},
 		{target: "/cache?limit=1", accept: json, says: `],"total":2}`},
 		{name: "none", target: "/cache", accept: json, change: empty, body: page("tags", "")},
 		{name: "none", target: "/cache", change: empty, says: "There are no tags."},
@@ -107,7 +107,7 @@ func pageExchanges() []exchange {
 	away := (&fakeAdmin{err: fmt.Errorf("read: %w", storeAway())}).service()
 	for _, target := range []string{"/db", "/api/names", "/api/sequences"} {
 		all = append(all, exchange{name: "away", target: target, status: 503, code: -1,
-			says:   "database: read leaf_alloc: connection refused: start it",
+			says:   "start it: database: read leaf_alloc: connection refused",
 			change: func(o *Options) { tableAway(o); o.Names, o.Spaces = away.Names().List, away.Spaces().List }})
 	}
 	all = append(all,
@@ -198,7 +198,7 @@ func TestReadingOfAStoreThatFails(t *testing.T) {
 		})
 		start, w := time.Now(), httptest.NewRecorder() // w is of who has gone
 		wantAnswer(t, ask(hang, http.MethodGet, "/db"), 503,
-			`{"code":-1,"message":"a store has not answered in time: try again"}`)
+			`{"code":-1,"message":"try again: a store has not answered in time"}`)
 		hang.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/db", nil))
 		check.Equal(t, w.Code, 503)
 		check.Equal(t, time.Since(start), readTimeout, "waited")

@@ -31,7 +31,7 @@ func readParams(c *gin.Context, known []string) (string, error) {
 	kind, _, _ := strings.Cut(strings.ToLower(head.Get("Content-Type")), ";")
 	switch kind = strings.TrimSpace(kind); {
 	case head.Get("Content-Encoding") != "":
-		return "", fmt.Errorf("%w: send it without Content-Encoding", issuer.ErrBody)
+		return "", fmt.Errorf("send the body without Content-Encoding: %w", issuer.ErrBody)
 	case kind == "application/x-www-form-urlencoded":
 		return query + "&" + string(body), nil
 	case kind == "application/json":
@@ -42,8 +42,8 @@ func readParams(c *gin.Context, known []string) (string, error) {
 		form, err := formOf(fields)
 		return query + "&" + form, err
 	}
-	return "", fmt.Errorf("%w: send application/json or application/x-www-form-urlencoded, not %.64q, "+
-		"or the parameters in the URL", issuer.ErrBody, kind)
+	return "", fmt.Errorf("send application/json or application/x-www-form-urlencoded, or the parameters in the URL: "+
+		"%w: it is %.64q", issuer.ErrBody, kind)
 }
 
 // protocol is how requests for IDs are read.
@@ -167,7 +167,7 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 	}
 	switch q.Count, q.form = count, asStrings; {
 	case ranges && (format.given || padding.given):
-		return q, fmt.Errorf("%w: ranges=true answers numbers to count with: leave format and padded out",
+		return q, fmt.Errorf("%w: leave format and padded out: ranges=true answers numbers to count with",
 			model.ErrInvalidArgument)
 	case ranges:
 		q.form = asRanges
@@ -258,17 +258,20 @@ func scanQuery(query string, exact bool, known ...string) (values [maxParams]par
 		}
 		i := slices.Index(known, name)
 		switch {
+		case i < 0 && exact && strings.HasPrefix(name, "{"):
+			return values, fmt.Errorf("%w: send the header Content-Type: application/json: the body was read as a form",
+				model.ErrInvalidArgument)
 		case i < 0 && exact && pair != "":
-			return values, fmt.Errorf("%w: unknown parameter %.64q: there are %s", model.ErrInvalidArgument, name,
-				strings.Join(known, ", "))
+			return values, fmt.Errorf("%w: use %s: unknown parameter %.64q", model.ErrInvalidArgument,
+				strings.Join(known, ", "), name)
 		case i < 0:
 			continue
 		case values[i].given:
-			return values, fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
+			return values, fmt.Errorf("%w: give %s once: it is there twice", model.ErrInvalidArgument, name)
 		}
 		values[i].given = true
 		if values[i].text, err = url.QueryUnescape(raw); err != nil {
-			return values, fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
+			return values, fmt.Errorf("%w: percent-encode %s: %w", model.ErrInvalidArgument, name, err)
 		}
 	}
 	return values, nil

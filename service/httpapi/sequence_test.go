@@ -43,12 +43,12 @@ func sequenceExchanges() []exchange {
 			all = append(all,
 				exchange{name: says, target: target, change: change, status: status, code: code, says: says})
 		}
-		add(path, 400, -6, "a key has 1…256 bytes, not 0", nil)
-		add(path+"?key="+strings.Repeat("k", 257), 400, -6, "a key has 1…256 bytes, not 257", nil)
-		add(target+"&%6bey=x", 400, -6, "key is given twice", nil)
-		add(path+"?key=%zz", 400, -6, "key is not percent-encoded rightly", nil)
+		add(path, 400, -6, "key must have 1…256 bytes, not 0", nil)
+		add(path+"?key="+strings.Repeat("k", 257), 400, -6, "key must have 1…256 bytes, not 257", nil)
+		add(target+"&%6bey=x", 400, -6, "give key once", nil)
+		add(path+"?key=%zz", 400, -6, "percent-encode key: ", nil)
 		add(strings.Replace(target, "chat", "x", 1), 404, -2, `space is not provisioned: "x"`, nil)
-		add(strings.Replace(target, "chat", "%00", 1), 400, -6, "a space has 1…64 letters", nil)
+		add(strings.Replace(target, "chat", "%00", 1), 400, -6, "`space` must have 1…64 letters", nil)
 		add(target, 503, -4, "", failSequence(model.ErrNoNumber))
 		add(target, 500, -11, "", failSequence(errFault))
 		add(target, 404, -9, "set sequence.enabled to true", func(o *Options) { o.Sequence = nil })

@@ -52,8 +52,8 @@ func (a *API) writeHealth(c *gin.Context, ok bool, h monitor.Health) {
 					h.Checks[i].Error = reasonHidden
 				}
 			}
-			if what, _, more := strings.Cut(h.Message, ": "); more {
-				h.Message = what + ": " + reasonHidden
+			if strings.Contains(h.Message, ": ") {
+				h.Message = reasonHidden
 			}
 		}
 	}

@@ -162,13 +162,13 @@ func badParameters() (all []exchange) {
 			value, _ := url.QueryUnescape(raw)
 			add(fmt.Sprintf("count must be a whole number in 1…10000, not %q", value), path+"count="+raw)
 		}
-		add("count is given twice", path+"count=1&count=2", path+"count=1&c%6funt=1", path+"count=2&count=")
+		add("give count once", path+"count=1&count=2", path+"count=1&c%6funt=1", path+"count=2&count=")
 		if strings.HasPrefix(path, "/v1/") {
 			add("ranges must be true or false", path+"ranges=yes")
 			add(`format must be dec, hex, base36, base62 or crockford, not "Base62"`, path+"format=Base62")
 			add("padded must be true or false", path+"padded=yes")
 			add("leave format and padded out", path+"ranges=true&format=dec", path+"ranges=true&padded=true")
-			add(`unknown parameter "Count": there are count, ranges, format, padded`, path+"Count=100")
+			add(`use count, ranges, format, padded`, path+"Count=100")
 			add("unknown parameter", path+"count=5&rangs=true", path+"%zz=1", path+"gatepass=a")
 		} else {
 			add("stringify must be true or false", path+"stringify=yes", path+"stringify")
@@ -183,11 +183,11 @@ func badParameters() (all []exchange) {
 	add(strings.Repeat("9", 63)+`中"`, "/get?appId="+strings.Repeat("9", 63)+"%E4%B8%AD%E4%B8%AD&gatePass=alice")
 	add("format must be json or text", alice+"&format=xml")
 	for _, path := range []string{"/get?appId=1&", "/v1/queue/1/ids?"} {
-		add("gatePass is missing or empty", path, path+"gatePass=")
+		add("as gatePass: it is missing or empty", path, path+"gatePass=")
 		add("1025 bytes", path+"gatePass="+strings.Repeat("a", 1025))
 		add("UTF-8", path+"gatePass=%ff", path+"gatePass=%e5%bc")
-		add("gatePass is not percent-encoded rightly", path+"gatePass="+person+"%zz")
-		add("gatePass is given twice", path+"gatePass=bob&gatePass="+person)
+		add("percent-encode gatePass: ", path+"gatePass="+person+"%zz")
+		add("give gatePass once", path+"gatePass=bob&gatePass="+person)
 	}
 	for _, path := range []string{"/get?appId=1&", "/v1/queue/1/ids?"} {
 		add("send gatePass or shard, not both", path+"gatePass=a&shard=1")
@@ -195,11 +195,11 @@ func badParameters() (all []exchange) {
 	}
 	for _, path := range []string{"/api/segment/get/sharded?", "/v1/segment/sharded/ids?"} {
 		add("send a shard key, such as shardKey=666", path)
-		add("shardKey is empty", path+"shardKey=")
+		add("as shardKey, such as the ID of the user: it is empty", path+"shardKey=")
 		add("without blanks", path+"shardKey=7+", path+"shardKey=%20a")
 		add("without a sign", path+"shardKey=-7", path+"shardKey=007")
 		add("at most 2^64-1", path+"shardKey=18446744073709551616")
-		add("shardKey is given twice", path+"shardKey=7&shardKey=8")
+		add("give shardKey once", path+"shardKey=7&shardKey=8")
 	}
 	add("leave the shard key out", segmentV1+"?shardKey=7", segmentURL+"?shardKey=7", segmentV1+"?ranges=1&sharded=1")
 	add("send a shard key", "/v1/segment/sharded/ids?ranges=true")
@@ -210,22 +210,25 @@ func badParameters() (all []exchange) {
 	add("give 0 to 16 shard bits", "/decode?id=16385&shardBits=4")
 	add("shardBits must be a whole number in 0…16", "/decode?id=16385&kind=segment&shardBits=17")
 	for _, form := range []string{"/api/segment/get/%s", "/v1/segment/%s/ids"} {
-		add("the tag is empty", fmt.Sprintf(form, ""))
-		add("the tag has 129 bytes", fmt.Sprintf(form, strings.Repeat("a", 129)))
-		add("the tag is not valid UTF-8", fmt.Sprintf(form, "%ff"))
+		add("give a tag: it is empty", fmt.Sprintf(form, ""))
+		add("shorten the tag: it has 129 bytes", fmt.Sprintf(form, strings.Repeat("a", 129)))
+		add("encode the tag in UTF-8", fmt.Sprintf(form, "%ff"))
 	}
 
-	add("the ID is empty", "/decode", "/decode?id=", "/api/uid/parse/", "/decodeSnowflakeId")
-	add(`"abc" is no ID in the format dec`, "/decode?id=abc", "/decode?id=abc&format=dec")
+	add("write an ID: it is empty", "/decode", "/decode?id=", "/api/uid/parse/", "/decodeSnowflakeId")
+	add(`name the format, dec, hex, base36, base62 or crockford, of an ID that is not decimal: "abc" is none`,
+		"/decode?id=abc")
+	add(`write an ID in the format dec, with the digits 0123456789, not "abc"`, "/decode?id=abc&format=dec")
+	add("write an ID below 2^63: ", "/decode?id=18446744073709551616")
 	add(`not "base64"`, "/decode?id=4GH&format=base64")
-	add(`"+16385" is no ID`, "/decode?id=%2B16385")
-	add("not a queue ID", "/decode?id=16383")
-	add("none of queue, segment, snowflake, uid", "/decode?id=16385&kind=", "/decode?id=16385&kind=%22%7D")
-	add(`"+5" is no ID in the format dec`, "/api/uid/parse/+5", "/decodeSnowflakeId?snowflakeId=%2B5")
-	add(`"/" is no ID in the format dec`, "/api/uid/parse/%2F")
+	add(`"+16385" is none`, "/decode?id=%2B16385")
+	add("16383 is none", "/decode?id=16383")
+	add("kind must be queue, segment, snowflake or uid", "/decode?id=16385&kind=", "/decode?id=16385&kind=%22%7D")
+	add(`0123456789, not "+5"`, "/api/uid/parse/+5", "/decodeSnowflakeId?snowflakeId=%2B5")
+	add(`digits 0123456789, not "/"`, "/api/uid/parse/%2F")
 	add("below 2^63", "/decode?id=8000000000000000&format=hex", "/decode?id=9223372036854775808",
 		"/api/uid/parse/9223372036854775808")
-	add("IDs are positive", "/decode?id=0&kind=snowflake", "/decode?id=0&kind=uid", "/api/uid/parse/0",
+	add("give a positive ID, not 0", "/decode?id=0&kind=snowflake", "/decode?id=0&kind=uid", "/api/uid/parse/0",
 		"/decodeSnowflakeId?snowflakeId=0")
 	return all
 }
@@ -244,31 +247,31 @@ func badBodies() (all []exchange) {
 		`{"count":1e2}`, `{"count":null}`, `{"count":true}`, `{"count":[3]}`)
 	add("/v1/queue/1/ids", "gatePass must be a string or a whole number", 400, json, `{"gatePass":true}`)
 	add(ids, `unknown field "Count"`, 400, json, `{"Count":3}`)
-	add(ids, "must be one JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
+	add(ids, "send one JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
 		`{"count":3`, `{"count":3 "ranges":1}`, "{\"count\":\"\xff\"}", `{"count":3}{"count":4}`, `{}x`, `{}}`)
-	add(ids, "count is given twice", 400, json, `{"count":1,"count":3}`, `{"count":1,"c\u006funt":1}`)
-	add(ids, "the body has more than 65536 bytes", 400, json, strings.Repeat(" ", maxBody+1))
-	add(ids+"?count=4", "count is given twice", 400, json, `{"count":3}`)
-	add(ids+"?count=3", "count is given twice", 400, formBody, `count=3`)
+	add(ids, "give count once", 400, json, `{"count":1,"count":3}`, `{"count":1,"c\u006funt":1}`)
+	add(ids, "send at most 65536 bytes: the body has more", 400, json, strings.Repeat(" ", maxBody+1))
+	add(ids+"?count=4", "give count once", 400, json, `{"count":3}`)
+	add(ids+"?count=3", "give count once", 400, formBody, `count=3`)
 	add(ids, `unknown parameter "Count"`, 400, formBody, `Count=100`)
-	add(uidURL, `unknown field "cnt": there are count, stringify`, 400, json, `{"cnt":3}`)
+	add(uidURL, `use count, stringify`, 400, json, `{"cnt":3}`)
 	add("/v1/queue/1/ids", "unknown field", 400, json, `{"gatePass":"`+person+`","appId":2}`)
-	add(alice, "appId is given twice", 400, formBody, "appId=2")
-	add("/get", "the body has more than 65536 bytes", 400, formBody, strings.Repeat("a", maxBody+1))
-	const unreadable = "this body cannot be read: send application/json or application/x-www-form-urlencoded, not "
+	add(alice, "give appId once", 400, formBody, "appId=2")
+	add("/get", "send at most 65536 bytes: the body has more", 400, formBody, strings.Repeat("a", maxBody+1))
+	const unreadable = "send application/json or application/x-www-form-urlencoded, or the parameters in the URL: this "
 	add(ids, unreadable, 415, "text/plain;charset=UTF-8", `{"count":3}`) // fetch with a string
 	add(ids, unreadable, 415, "none", `{"count":3}`)
 	add(alice, unreadable, 415, "multipart/form-data; boundary=x",
 		"--x\r\nContent-Disposition: form-data; name=\"count\"\r\n\r\n100\r\n--x--\r\n")
 	return append(all, exchange{name: "zipped", method: http.MethodPost, target: alice, send: `{}`, status: 415,
 		code: -6, header: []string{"Content-Encoding", "gzip"},
-		says: "this body cannot be read: send it without Content-Encoding"})
+		says: "send the body without Content-Encoding: this body cannot be read"})
 }
 
 // failing are the errors of the modes. Where an error wraps several, what the service lacks comes before what the
 // caller did.
 func failing() (all []exchange) {
-	const internal = "internal error: it has been logged"
+	const internal = "try again: internal error, which has been logged"
 	for _, c := range []struct {
 		name         string
 		err          error
@@ -343,8 +346,7 @@ func nowhereExchanges() (all []exchange) {
 	} {
 		for _, target := range targets {
 			all = append(all, exchange{name: "off", target: target, accept: "text/plain", change: disableModes,
-				status: 404, code: -9, says: "mode is disabled: set " + mode +
-					".enabled to true and restart to use it"})
+				status: 404, code: -9, says: "set " + mode + ".enabled to true, and restart: mode is disabled"})
 		}
 	}
 	for _, target := range []string{"/nope", "/GET?appId=1&gatePass=" + person, "/get/?appId=1&gatePass=" + person,

@@ -84,7 +84,7 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 	}
 	if a.opts.RequireToken {
 		if given[2].text == "" {
-			return q, fmt.Errorf("%w: send it in the parameter token", model.ErrNoToken)
+			return q, fmt.Errorf("send a token in the parameter token: %w", model.ErrNoToken)
 		}
 		if q.token, err = a.opts.Access.Use(access.NewCredential([]byte(given[2].text))); err != nil {
 			return q, err
@@ -93,7 +93,7 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 	}
 	q.Request = issuer.Request{Mode: model.ModeSegment, Tag: given[0].text, Count: 1}
 	if q.Tag == "" {
-		return q, fmt.Errorf("%w: bizType is missing or empty", model.ErrInvalidArgument)
+		return q, fmt.Errorf("%w: send a tag as bizType: it is missing or empty", model.ErrInvalidArgument)
 	}
 	if text := given[1].text; text != "" {
 		q.Count, err = model.ParseRange("batchSize must be", text, 1, math.MaxInt32)

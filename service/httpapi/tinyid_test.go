@@ -53,16 +53,16 @@ func tinyidExchanges() []exchange {
 		code   int
 		says   string
 	}{
-		{"", nil, -6, "bizType is missing or empty"},
-		{"bizType=" + strings.Repeat("a", 129), nil, -6, "the tag has 129 bytes"},
-		{tag + "&bizType=x", nil, -6, "bizType is given twice"},
+		{"", nil, -6, "send a tag as bizType"},
+		{"bizType=" + strings.Repeat("a", 129), nil, -6, "shorten the tag: it has 129 bytes"},
+		{tag + "&bizType=x", nil, -6, "give bizType once"},
 		{tag, failModes(wrap(model.ErrUnknownTag)), -2, "next: tag is not provisioned"},
 		{tag, failModes(fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway())), -4, "no segment is left"},
 		{tag, failModes(errFault), -11, internalError},
 		{tag, disableModes, -9, "set segment.enabled to true"},
-		{"bizType=leaf" + good + good, closed, -6, "token is given twice"},
+		{"bizType=leaf" + good + good, closed, -6, "give token once"},
 		{tag + "&token=sesame-spent", closed, -12, "the rate of token spent-token is used up"},
-		{"token=sesame-orders", closed, -6, "bizType is missing"},
+		{"token=sesame-orders", closed, -6, "send a tag as bizType"},
 		{tag, closed, -7, ""},
 		{tag + "&token=sesame-order", closed, -7, ""},
 		{tag + "&token=sesame-root", closed, -7, ""},  // of the configuration

@@ -130,6 +130,16 @@ func Code(err error) int {
 	return CodeInternal
 }
 
+// Message is an error for callers, in one line: where no remedy is known, it says whether to try again.
+func Message(err error) string {
+	text := model.Message(err)
+	row, _ := RowOf(err)
+	if _, known := errors.AsType[model.Remedy](err); row.Retry && !known {
+		text = "try again: " + text
+	}
+	return text
+}
+
 // Failed says whether a code means that this replica could not serve for now; the others
 // are for the caller to change.
 func Failed(code int) bool {

@@ -101,7 +101,7 @@ func (s *Issuer) Enabled(mode model.Mode) error {
 
 // Disabled is the error of a mode that is switched off.
 func Disabled(mode string) error {
-	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
+	return fmt.Errorf("%w: %w", model.Do("set %s.enabled to true, and restart", mode), model.ErrModeDisabled)
 }
 
 // Issue appends the IDs to dst, or gives texts of a tag with a pattern, all or none. token is
@@ -195,9 +195,8 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 	case turn <- struct{}{}:
 		return func() { <-turn }, nil
 	case <-late.C:
-		return nil, fmt.Errorf("%w: %d batches of more than %d IDs are being made or read, and none ended within %v: "+
-			"nothing was issued, try again or ask another replica",
-			model.ErrTooMany, turns, Large, patience)
+		return nil, fmt.Errorf("%w: %w: nothing was issued: %d batches of more than %d IDs are being made or read, and "+
+			"none ended within %v", model.Do("try again, or ask another replica"), model.ErrTooMany, turns, Large, patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

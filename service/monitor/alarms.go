@@ -129,9 +129,9 @@ func rows() []row {
 		{"ShardidRepeatedIndices", Critical, func(s *sight) message {
 			lists, tags := s.sum("shardid_queue_repeated_indices_total"), s.sum("shardid_segment_repeated_total")
 			return when(lists+tags > 0,
-				"lists gave %.0f indices and leaf_alloc gave %.0f segments for the second time "+
-					"or out of order, and this replica refused them: another program writes to them; find it before "+
-					"anything else", lists, tags)
+				"find the other program that writes to the lists or to leaf_alloc, before anything else. Lists gave "+
+					"%.0f indices and leaf_alloc gave %.0f segments for the second time or out of order, and this "+
+					"replica refused them", lists, tags)
 		}},
 		{"ShardidDatabaseWentBack", Critical, func(s *sight) message {
 			return when(s.rose(happened, "shardid_queue_lift_alarms_total"),
@@ -158,31 +158,32 @@ func rows() []row {
 					commands = append(commands, fmt.Sprintf("`shardid confirm --app %d --name %q`", v.App, v.Name))
 				}
 			}
-			return when(commands != nil, "%s: lists wait for an operator, as max_id may have gone back: check it "+
-				"against the IDs in use, then run %s", s.apps(waits), some(commands))
+			return when(commands != nil, "check max_id against the IDs in use, then run %[2]s. Lists wait for that, "+
+				"as max_id may have gone back: %[1]s", s.apps(waits), some(commands))
 		}},
 		{"ShardidAppLimit", Critical, func(s *sight) message {
 			full := s.apps(func(v queue.View) bool { return v.Exhausted > 0 })
 			return when(full != "",
-				"%s: callers of some shards get -5: raise max_limit_id or provision another app", full)
+				"raise max_limit_id, or provision another app. Callers of some shards get -5: %s", full)
 		}},
 		{"ShardidAppLimit", Warning, func(s *sight) message {
 			near := s.apps(func(v queue.View) bool { return v.Left < nearLimit })
-			return when(near != "", "%s: less than a tenth of the indices of a shard is left: raise max_limit_id "+
-				"or provision another app in time", near)
+			return when(near != "", "raise max_limit_id, or provision another app, in time. Less than a tenth of "+
+				"the indices of a shard is left: %s", near)
 		}},
 		{"ShardidSetting", Critical, func(s *sight) message {
 			unsafe := s.settings(model.LevelUnsafe)
-			return when(unsafe != nil, "settings of the stores are unsafe, see `shardid doctor`: %s", some(unsafe))
+			return when(unsafe != nil, "run `shardid doctor`, and do what it says. Settings of the stores are unsafe: %s",
+				some(unsafe))
 		}},
 		{"ShardidSetting", Info, func(s *sight) message {
 			wrap := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap })
 			return when(wrap != "",
-				"%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is wanted", wrap)
+				"use the limit policy reject, unless IDs may repeat. With wrap they do, once they pass the limit: %s", wrap)
 		}},
 		{"ShardidSetting", Info, func(s *sight) message {
 			doubtful := s.settings(model.LevelWarn)
-			return when(doubtful != nil, "settings of the stores could be better, see `shardid doctor`: %s",
+			return when(doubtful != nil, "run `shardid doctor` to see how settings of the stores could be better: %s",
 				some(doubtful))
 		}},
 		{"ShardidStoreAway", Critical, func(s *sight) message {
@@ -193,7 +194,8 @@ func rows() []row {
 		{"ShardidConditionFailing", Critical, func(s *sight) message {
 			refill := s.failing(isRefill)
 			return when(refill != nil && s.failing(isStore) == nil,
-				"no new IDs arrive. Replicas issue the IDs that they hold, then answer -4: %s",
+				"look at the failure and at the stores. No new IDs arrive: replicas issue the IDs that they hold, then "+
+					"answer -4: %s",
 				strings.Join(refill, "; "))
 		}},
 		{"ShardidConditionFailing", Warning, func(s *sight) message {
@@ -202,7 +204,7 @@ func rows() []row {
 				return !isStore(name) && !isRefill(name) && name != worker.Condition && held // see ShardidWorkerID
 			})
 			return when(other != nil && s.failing(isStore) == nil,
-				"this fails each time that it is tried: %s", strings.Join(other, "; "))
+				"mend what fails each time that it is tried: %s", strings.Join(other, "; "))
 		}},
 		{"ShardidStarved", Critical, func(s *sight) message {
 			return when(s.rose(starves, `shardid_refused_total{code="-4"}`),
@@ -216,14 +218,15 @@ func rows() []row {
 					"it is filled, or it cannot be filled")
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
-			w := s.Worker
-			return when(w.State == worker.StateWaiting, "snowflake issues nothing, because this replica holds no "+
-				"worker ID: %s", cmp.Or(w.Error, "none has been acquired yet"))
+			return when(s.Worker.State == worker.StateWaiting, "look at the registry of worker IDs. Snowflake issues "+
+				"nothing, because this replica holds no worker ID: %s",
+				cmp.Or(model.Message(s.Worker.Err), "none has been acquired yet"))
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
 			node := s.failing(isUID)
 			return when(node != nil && s.sum("shardid_uid_worker_id") < 0 && s.failing(isStore) == nil,
-				"UIDs are not issued, because this replica holds no worker ID: %s", strings.Join(node, "; "))
+				"look at the database. UIDs are not issued, because this replica holds no worker ID: %s",
+				strings.Join(node, "; "))
 		}},
 		{"ShardidWorkerID", Critical, func(s *sight) message {
 			return when(s.rose(starves, "shardid_leases_none_free_total"), "stop holders that are not needed, or "+
@@ -233,7 +236,7 @@ func rows() []row {
 		{"ShardidWorkerID", Warning, func(s *sight) message {
 			w := s.Worker
 			return when(w.State == worker.StateOffline, "bring the registry of worker IDs back. It is unreachable, "+
-				"and the worker file reserves time for %s more: %s", w.Trust.Round(time.Second), w.Error)
+				"and the worker file reserves time for %s more: %s", w.Trust.Round(time.Second), model.Message(w.Err))
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) message {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
@@ -259,7 +262,7 @@ func rows() []row {
 		}},
 		{"ShardidInternalErrors", Warning, func(s *sight) message {
 			return when(s.rose(happened, "shardid_faults_total"),
-				"callers got -11, a fault of shardid: the log has it; please report it")
+				"look at the log, and report this fault of shardid. Callers got -11")
 		}},
 		{"ShardidSlow", Warning, func(s *sight) message {
 			return when(s.slow != nil, "look at the stores and at the CPU. One in a hundred requests takes more than "+
@@ -281,7 +284,7 @@ func isRefill(condition string) bool {
 func (s *sight) failing(is func(name string) bool) (failures []string) {
 	for _, c := range s.conditions {
 		if !c.OK && is(c.Name) {
-			failures = append(failures, c.String())
+			failures = append(failures, model.Message(c.Failure()))
 		}
 	}
 	return failures

@@ -112,12 +112,12 @@ func TestRows(t *testing.T) {
 			"ShardidIndicesLeftOut", Warning, "66927002 IDs of tags"},
 
 		"confirmation": {app(func(v *queue.View) { v.Unconfirmed = 64 }), "ShardidConfirmationNeeded", Critical,
-			"app 7 (users): lists wait for an operator, as max_id may have gone back: check it against the IDs in " +
-				"use, then run `shardid confirm --app 7 --name \"users\"`"},
+			"check max_id against the IDs in use, then run `shardid confirm --app 7 --name \"users\"`. Lists wait " +
+				"for that, as max_id may have gone back: app 7 (users)"},
 		"limit": {app(func(v *queue.View) { v.Exhausted, v.Left = 1, 0 }), "ShardidAppLimit", Critical,
-			"app 7 (users): callers"},
+			"get -5: app 7 (users)"},
 		"near the limit": {app(func(v *queue.View) { v.Left = 0.099 }), "ShardidAppLimit", Warning,
-			"app 7 (users): less"},
+			"is left: app 7 (users)"},
 		"wrap": {func(r *watched) { r.seen.Queue.Apps[0].Policy, r.seen.Queue.Apps[1].Policy = "wrap", "wrap" },
 			"ShardidSetting", Info, "apps 1 (orders), 7 (users)"},
 		"unsafe setting": {settings(model.LevelUnsafe), "ShardidSetting", Critical,
@@ -148,8 +148,8 @@ func TestRows(t *testing.T) {
 		}, "ShardidWorkerID", Critical, "uid node: refused"},
 		"no worker ID yet": {leased(func(s *worker.Status) { *s = worker.Status{State: worker.StateWaiting} }),
 			"ShardidWorkerID", Critical, "none has been acquired yet"},
-		"lease lost": {leased(func(s *worker.Status) { s.State, s.Error = worker.StateWaiting, "not renewed in time" }),
-			"ShardidWorkerID", Critical, "not renewed in time"},
+		"lease lost": {leased(func(s *worker.Status) { s.State, s.Err = worker.StateWaiting, errors.New("not renewed") }),
+			"ShardidWorkerID", Critical, "not renewed"},
 		"offline": {leased(func(s *worker.Status) { s.State = worker.StateOffline }), "ShardidWorkerID", Warning,
 			"1h0m0s more"},
 		"runway": {counts(map[string]float64{"shardid_uid_runway_seconds": 299}), "ShardidWorkerID", Warning,

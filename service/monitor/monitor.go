@@ -59,7 +59,6 @@ type Monitor struct {
 
 type condition struct {
 	model.Condition
-	err    error     // the latest failure, nil while OK
 	logged time.Time // when the last line said that it fails
 	told   bool      // no line has said since that it works again
 }
@@ -69,10 +68,7 @@ func (c *condition) update(err error, now time.Time) {
 	if ok := err == nil; ok != c.OK || c.Since.IsZero() {
 		c.OK, c.Since = ok, now
 	}
-	c.Error, c.err = "", err
-	if err != nil {
-		c.Error = err.Error()
-	}
+	c.Error, c.Err = model.Message(err), err
 }
 
 // New makes a monitor. Start runs the probes, looks at the modes, and reads metrics and state every few seconds;
@@ -128,7 +124,7 @@ func (m *Monitor) Report(name string, err error) {
 		m.log.Info(name + " works again")
 		c.told = false
 	case !c.OK && now.Sub(c.logged) >= remindEvery:
-		m.log.Error(name+" fails", "error", c.Error)
+		m.log.Error(name+" fails", "error", err)
 		c.logged, c.told = now, true
 	}
 }
@@ -151,7 +147,7 @@ func (m *Monitor) Err(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c := m.conditions[name]; c != nil {
-		return c.err
+		return c.Err
 	}
 	return errors.New("it has not been looked at yet")
 }

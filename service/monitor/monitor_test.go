@@ -104,7 +104,7 @@ func TestConditions(t *testing.T) {
 		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
 	}
 	want := []model.Condition{
-		{Name: "database", Since: start, Error: "timed out"},
+		{Name: "database", Since: start, Error: "timed out", Err: errB},
 		{Name: "pop", OK: true, Since: start.Add(time.Second)},
 		{Name: "redis", OK: true, Since: start},
 	}

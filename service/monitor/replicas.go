@@ -131,9 +131,7 @@ func (r *Replicas) view(
 		within, cancel := context.WithTimeout(ctx, recordTimeout)
 		defer cancel()
 		records, err := ask(within, self)
-		if err != nil {
-			view.Message = err.Error()
-		}
+		view.Message = model.Message(err)
 		for text, age := range records {
 			var other Record
 			if json.Unmarshal([]byte(text), &other) == nil && other.Instance != r.instance {

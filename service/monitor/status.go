@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -76,7 +77,7 @@ func (m *Monitor) Health() Health {
 	h := Health{Status: StatusOK, modes: m.lookAtModes()}
 	h.Checks = append(m.Conditions(), h.modes...)
 	if i := slices.IndexFunc(h.Checks, func(c model.Condition) bool { return !c.OK }); i >= 0 {
-		h.Status, h.Message = StatusDegraded, h.Checks[i].String()
+		h.Status, h.Message = StatusDegraded, model.Message(h.Checks[i].Failure())
 	}
 	return h
 }
@@ -89,18 +90,15 @@ func (m *Monitor) Readiness() Health {
 	if len(failing) == 0 {
 		r.complete.Store(true)
 	}
-	reason := ""
 	switch {
 	case m.Draining.Load():
-		reason = "shutting down"
+		h.Status, h.Message = StatusNotReady, "shutting down"
 	case len(failing) == len(r.modes):
-		reason = "no mode can serve: " + failing[0].String()
+		h.Status = StatusNotReady
+		h.Message = model.Message(fmt.Errorf("no mode can serve: %w", failing[0].Failure()))
 	case len(failing) > 0 && !r.complete.Load() &&
 		(m.now().Sub(r.startedAt) < startPatience || m.state().OldSchema):
-		reason = "starting: " + failing[0].String()
-	}
-	if reason != "" {
-		h.Status, h.Message = StatusNotReady, reason
+		h.Status, h.Message = StatusNotReady, model.Message(fmt.Errorf("starting: %w", failing[0].Failure()))
 	}
 	return h
 }

@@ -47,7 +47,7 @@ func StartTracer(version string, log *slog.Logger) (*Tracer, error) {
 	}
 	lost := background.RateLimitedLog{Logger: log, Every: time.Minute, Burst: 1}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		lost.Log(slog.LevelWarn, "spans may be lost; nothing else suffers: look at OTEL_EXPORTER_OTLP_ENDPOINT",
+		lost.Log(slog.LevelWarn, "look at OTEL_EXPORTER_OTLP_ENDPOINT: spans may be lost, and nothing else suffers",
 			"error", fmt.Sprintf("%.300s", err))
 	}))
 	sender, err := otlptracehttp.New(context.Background())

@@ -42,18 +42,17 @@ type app struct {
 func (c *catalogue) find(key model.ListKey) (*list, error) {
 	a := c.apps[key.App]
 	if a == nil {
-		return nil, fmt.Errorf("%w: appId %d: provision it with `shardid provision --app %d --name NAME`",
-			model.ErrUnknownApp, key.App, key.App)
+		return nil, model.UnknownApp(key.App)
 	}
 	if l := a.lists[key.Shard]; l != nil {
 		return l, nil
 	}
 	if err := a.refused[key.Shard]; err != nil {
 		// which wraps another code
-		return nil, fmt.Errorf("%w: correct its row: %s", model.ErrUnknownShard, err.Error())
+		return nil, fmt.Errorf("%w: %w: %s", model.Do("correct its row"), model.ErrUnknownShard, model.Message(err))
 	}
-	return nil, fmt.Errorf("%w: appId %d has no row for shard %d in id_alloc: add it", model.ErrUnknownShard, key.App,
-		key.Shard)
+	return nil, fmt.Errorf("%w: %w: app %d has no row for shard %d", model.Do("add its row to id_alloc"),
+		model.ErrUnknownShard, key.App, key.Shard)
 }
 
 // all returns every list.
@@ -198,7 +197,7 @@ func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
 	}
 	wrapped := l.configure(cfg)
 	if a.lists == [model.Shards]*list{} && cfg.Limit.Policy == model.LimitWrap && !wrapped {
-		s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",
+		s.opts.Log.Warn("use the limit policy reject, unless IDs may repeat: those of an app with wrap do, past its limit",
 			"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
 	}
 	a.secret, a.lists[cfg.Key.Shard] = cfg.Scramble, l
@@ -220,6 +219,6 @@ func (s *Service) clean(ctx context.Context, keys []model.ListKey) {
 		err = errors.Join(s.opts.Lists.Delete(ctx, keys), s.opts.Lists.Unlock(ctx, []string{reloadLock}, token))
 	}
 	if err != nil {
-		s.opts.Log.Warn("lists of removed apps were not deleted", "lists", len(keys), "error", err)
+		s.opts.Log.Warn("lists of removed apps stay in Redis: they could not be deleted", "lists", len(keys), "error", err)
 	}
 }

@@ -274,9 +274,9 @@ func (l *list) limitReached() error {
 		return fmt.Errorf("%w: list %s: %w", model.ErrLimitReached, l.key, err)
 	}
 	if limit.MaxID == 0 || limit.Policy == model.LimitWrap {
-		return fmt.Errorf("%w: list %s has used all %d indices: provision another app",
+		return fmt.Errorf("%w: %w: list %s has used all %d indices", model.Do("provision another app"),
 			model.ErrLimitReached, l.key, region.MaxIndex())
 	}
-	return fmt.Errorf("%w: list %s: the next ID would exceed max_limit_id %d: raise it or provision another app",
-		model.ErrLimitReached, l.key, limit.MaxID)
+	return fmt.Errorf("%w: %w: list %s: the next ID would exceed max_limit_id %d",
+		model.Do("raise max_limit_id, or provision another app"), model.ErrLimitReached, l.key, limit.MaxID)
 }

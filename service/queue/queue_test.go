@@ -108,7 +108,7 @@ func TestWrap(t *testing.T) {
 	for range 3 {
 		check.Must(t, r.Reload(t.Context()))
 	}
-	check.Equal(t, log.Count("wrap policy"), 1, "warnings of wrap")
+	check.Equal(t, log.Count("use the limit policy reject"), 1, "warnings of wrap")
 	ids, err := r.Next(t.Context(), 0, idtext.ShardOf("alice"), 7, nil)
 	check.Must(t, err)
 	last := int64(0)
@@ -149,8 +149,8 @@ func TestUnknownApps(t *testing.T) {
 		db.edit(model.ListKey{App: 1, Shard: 7}, func(row *model.AllocState) { row.Step = 0 })
 		r := ready(t, l, db)
 		for pass, want := range map[string]string{
-			"alice":   "has no row for shard 0 in id_alloc: add it",
-			passOf(7): "correct its row: " + errNoStep.Error(),
+			"alice":   "add its row to id_alloc: shard is not provisioned: app 1 has no row for shard 0",
+			passOf(7): "correct its row: shard is not provisioned: " + model.Message(errNoStep),
 		} {
 			_, err := r.one(1, pass)
 			if !errors.Is(err, model.ErrUnknownShard) || errors.Is(err, model.ErrInvalidArgument) ||

@@ -80,7 +80,7 @@ type Service struct {
 func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts: opts, background: background.NewGroup("queue service"),
-		empty:  fmt.Errorf("%w: no index came within %v, try again", model.ErrQueueEmpty, opts.Timeout),
+		empty:  fmt.Errorf("%w: no index came within %v", model.ErrQueueEmpty, opts.Timeout),
 		events: background.RateLimitedLog{Logger: opts.Log},
 		rare:   background.RateLimitedLog{Logger: opts.Log, Every: rareEvery},
 	}

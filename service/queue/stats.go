@@ -72,8 +72,8 @@ const rareEvery = 10 * time.Minute
 // repeated counts indices of one pop that the tripwire refuses; index is one of them.
 func (s *Service) repeated(key model.ListKey, n, index, highest int64, life string) {
 	s.stats.repeated.Add(float64(n))
-	s.rare.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave "+
-		"before; no ID repeats, they are a gap; docs/migrating.md says what to do",
+	s.rare.Log(slog.LevelError, "find the other writer of this list, as docs/migrating.md says: indices were "+
+		"refused that are below what the list gave before; no ID repeats, they are a gap",
 		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "life", life)
 }
 
@@ -83,8 +83,8 @@ func (s *Service) purged(key model.ListKey, n int64) {
 		return
 	}
 	s.stats.wasted["purged"].Add(float64(n))
-	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time, or another service filled it; the "+
-		"indices are a gap", key, "indices", n)
+	s.event(slog.LevelWarn, "find out whether Redis was restored, or another service fills this list: it was "+
+		"dropped, and its indices are a gap", key, "indices", n)
 }
 
 // discarded counts a segment that was allocated and not pushed for sure.
@@ -118,7 +118,7 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 		s.stats.farLifts.Inc()
 		level = slog.LevelError
 	}
-	s.event(level, "max_id was below what has been issued and was lifted: the database went back in time", key,
+	s.event(level, "find out what restored the database: max_id was below what has been issued, and was raised", key,
 		"by", by)
 }
 
@@ -129,6 +129,6 @@ func (s *Service) jumped(key model.ListKey, n int64) {
 		return
 	}
 	s.stats.wasted["jumped"].Add(float64(n))
-	s.event(slog.LevelError, "indices skipped: another database server, or an earlier state of it, and the lists "+
-		"cannot tell what was issued", key, "indices", n)
+	s.event(slog.LevelError, "find out whether the database was restored or failed over: indices were skipped, as "+
+		"the lists cannot tell what was issued", key, "indices", n)
 }

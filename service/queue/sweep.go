@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -36,11 +35,11 @@ func (s *Service) schedule() error {
 		cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger), cron.Recover(failures)))
 	when, err := ParseCron(s.opts.RefillCron)
 	if err != nil {
-		return fmt.Errorf("%w: refill cron %q %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
+		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
 	}
 	reload, err := ParseCron(s.opts.ReloadCron)
 	if err != nil {
-		return fmt.Errorf("%w: reload cron %q %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
+		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
 	s.cron.Schedule(when, cron.FuncJob(func() { s.sweepInTurn(when) }))
 	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(s.reloadOnSchedule))
@@ -50,8 +49,8 @@ func (s *Service) schedule() error {
 // ParseCron reads six fields, seconds first, or a descriptor such as @hourly. The error
 // follows the text in a message and says what to write.
 func ParseCron(text string) (cron.Schedule, error) {
-	errNone := errors.New("is not a schedule: " +
-		"write six fields (second minute hour day month weekday) such as 0 */2 * * * *")
+	errNone := fmt.Errorf("%w: is not a schedule",
+		model.Do("write six fields (second minute hour day month weekday) such as 0 */2 * * * *"))
 	// cron v3.0.1 panics on a time zone with no schedule behind it.
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
 		if zone, rest, _ := strings.Cut(text, " "); zone == text || strings.TrimSpace(rest) == "" {
@@ -63,7 +62,7 @@ func ParseCron(text string) (cron.Schedule, error) {
 		return nil, errNone
 	}
 	if schedule.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return nil, errors.New("never comes: choose a day that exists in its month")
+		return nil, fmt.Errorf("%w: never comes", model.Do("choose a day that exists in its month"))
 	}
 	return schedule, nil
 }

@@ -65,7 +65,7 @@ func (c *conn) handle(words [][]byte) {
 	switch known, found := c.server.commands[string(name)]; {
 	case !found:
 		// rueidis asks for CLUSTER first, and continues without when the error has this word.
-		c.fail(issuer.CodeNoRoute, fmt.Sprintf("there is no command %.64q: INCR, LPOP and RPOP issue IDs", name))
+		c.fail(issuer.CodeNoRoute, fmt.Sprintf("send INCR, LPOP or RPOP for IDs: there is no command %.64q", name))
 	case len(args) < known.least || len(args) > known.most:
 		c.fail(issuer.CodeInvalid, "wrong number of arguments for "+string(name))
 	case c.multi != nil && !known.atOnce:
@@ -82,7 +82,7 @@ func (c *conn) handle(words [][]byte) {
 
 func (c *conn) incrBy(args [][]byte) { // what redis-py sends for incr
 	if string(args[1]) != "1" {
-		c.fail(issuer.CodeInvalid, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
+		c.fail(issuer.CodeInvalid, "send LPOP with a count for several IDs: INCRBY takes a key and 1")
 		return
 	}
 	c.issue("INCR", args[:1])
@@ -108,7 +108,8 @@ func (c *conn) hello(args [][]byte) {
 		case option == "SETNAME" && len(args) >= 2:
 			args = args[2:]
 		default:
-			c.fail(issuer.CodeInvalid, "HELLO takes a version, AUTH with user and token, and SETNAME with a name")
+			c.fail(issuer.CodeInvalid,
+				"give HELLO a version, AUTH with user and token, or SETNAME with a name: it takes nothing else")
 			return
 		}
 	}
@@ -159,7 +160,7 @@ func (c *conn) ping(args [][]byte) {
 
 func (c *conn) selectDB(args [][]byte) {
 	if string(args[0]) != "0" {
-		c.fail(issuer.CodeInvalid, "there is one database: SELECT 0")
+		c.fail(issuer.CodeInvalid, "send SELECT 0: there is one database")
 		return
 	}
 	c.simple("OK")
@@ -191,7 +192,8 @@ func (c *conn) client(args [][]byte) {
 	case slices.Contains([]string{"SETNAME", "TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH"}, option):
 		c.simple("OK")
 	default:
-		c.fail(issuer.CodeNoRoute, "CLIENT has SETNAME, SETINFO, ID, TRACKING, CACHING, NO-EVICT and NO-TOUCH here")
+		c.fail(issuer.CodeNoRoute, "use CLIENT SETNAME, SETINFO, ID, TRACKING, CACHING, NO-EVICT or NO-TOUCH: "+
+			"there are no others here")
 	}
 }
 

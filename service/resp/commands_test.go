@@ -32,17 +32,20 @@ func encodeAll(commands string) string {
 // end of a line; what follows it in the answer may be more.
 func TestCommands(t *testing.T) {
 	const (
-		bad    = "-SHARDID -6 invalid argument: "
-		off    = "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it|"
+		bad    = "-SHARDID -6 "
+		off    = "-SHARDID -9 set uid.enabled to true, and restart: mode is disabled|"
 		counts = bad + "INCRBY of a sequence takes a whole number in 1…10000, not "
-		other  = bad + "a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, and has no " +
-			"formats|"
+		other  = bad + "send INCR sequence:<space>:<key>, or INCRBY with how many numbers: a sequence takes nothing else, " +
+			"and has no formats|"
 		abort = "-EXECABORT Transaction discarded because of previous errors: nothing was issued|"
 		a     = "sequence:chat:a"
+		app   = "write queue:<appId>:<gatePass> or list:<appId>:<shard> with an appId of 0…255, not "
+		keys  = "use queue:<appId>:<gatePass>, list:<appId>:<shard>, segment:<tag>, sharded:<tag>:<shard key>, " +
+			"sequence:<space>:<key>, snowflake or uid, "
 	)
 	for _, c := range []struct{ sent, want string }{
 		{"INCR queue:1:alice|incr segment:orders|INCR snowflake|INCRBY snowflake 1", ":16385|:2|:3|:4|"},
-		{"INCRBY snowflake 2", "-SHARDID -6 INCRBY takes a key and 1: for more IDs send LPOP with a count|"},
+		{"INCRBY snowflake 2", "-SHARDID -6 send LPOP with a count for several IDs: INCRBY takes a key and 1|"},
 		{"INCRBY snowflake|INCR|INCR snowflake 2|LPOP snowflake 1 2",
 			"-SHARDID -6 wrong number of arguments for INCRBY|" +
 				"-SHARDID -6 wrong number of arguments for INCR|-SHARDID -6 wrong number of arguments for INCR|" +
@@ -52,11 +55,11 @@ func TestCommands(t *testing.T) {
 		{"LPOP snowflake 0", bad + `count must be a whole number in 1…10000, not "0"|`},
 		{"LPOP snowflake 10001|LPOP snowflake +1", bad + `count must be a whole number in 1…10000, not "10001"|` +
 			bad + `count must be a whole number in 1…10000, not "+1"|`},
-		{"INCR queue:256:a", bad + `"queue:256:a" is neither queue:<appId>:<gatePass> nor list:<appId>:`},
-		{"INCR queue:1", bad + `"queue:1" is neither queue:<appId>:<gatePass> nor list:<appId>:`},
+		{"INCR queue:256:a", bad + app + `"queue:256:a"|`},
+		{"INCR queue:1", bad + app + `"queue:1"|`},
 		{"INCR queue:1:", bad}, {"INCR segment:", bad},
-		{"INCR segment", bad + `no key "segment": there are queue:<appId>:<gatePass>, list:<appId>:<shard>, ` +
-			"segment:<tag>, sharded:<tag>:<shard key>, sequence:<space>:<key>, snowflake and uid, with a format such"},
+		{"INCR segment", bad + keys + `with a format such as base62: or base62:padded: before it, or none: there is ` +
+			`no key "segment"|`},
 		{"INCR list:1:26|LPOP list:1:0 2|INCR list:255:63", ":23041|*2|$5|32769|$5|49153|:81919|"},
 		{"INCR list:1:64|INCR list:1:|INCR list:1:-1", bad + `shard must be a whole number in 0…63, not "64"|` +
 			bad + `shard must be a whole number in 0…63, not ""|` +
@@ -64,29 +67,29 @@ func TestCommands(t *testing.T) {
 		{"INCR sharded:sharded:18|LPOP sharded:sharded:alice 2|LPOP hex:sharded:sharded:17",
 			":18|*2|$2|39|$2|55|$2|41|"},
 		{"INCR sharded:sharded:007", bad + "send the digits of shardKey without a sign"},
-		{"INCR sharded:sharded:", bad + "shardKey is empty"},
-		{"INCR sharded:x", bad + `"sharded:x" is not sharded:<tag>:`},
+		{"INCR sharded:sharded:", bad + "send the number or the text by which your tables are sharded"},
+		{"INCR sharded:x", bad + `write sharded:<tag>:<shard key>, not "sharded:x"|`},
 		{"INCR segment:sharded", bad + "send a shard key"}, {"INCR sharded:plain:1", bad + "leave the shard key out"},
 		{"LPOP base62:queue:1:alice|LPOP hex:snowflake 2", "$3|4GH|*2|$1|2|$1|3|"},
 		{"RPOP base62:padded:segment:padded:x|LPOP dec:padded:snowflake 1",
 			"$11|00000000001|*1|$19|0000000000000000002|"},
-		{"INCR dec:snowflake", bad + "INCR answers an integer: send LPOP for an ID in the format dec|"},
-		{"LPOP base64:snowflake", bad + `no key "base64:snowflake"`},
-		{"LPOP hex:base62:snowflake", bad + `no key "base62:snowflake"`},
+		{"INCR dec:snowflake", bad + "send LPOP for an ID in the format dec: INCR answers an integer|"},
+		{"LPOP base64:snowflake", bad + keys},
+		{"LPOP hex:base62:snowflake", bad + keys},
 		{"LPOP padded:snowflake", bad}, {"LPOP hex", bad}, {"LPOP hex:", bad},
 		{"LPOP segment:numbers|RPOP segment:numbers 2", `$6|no "1"|*2|$6|no "2"|$6|no "3"|`},
-		{"INCR segment:numbers|LPOP segment:a", bad + "the tag has a pattern|$1|1|"},
+		{"INCR segment:numbers|LPOP segment:a", "-SHARDID -6 the tag has a pattern|$1|1|"},
 		{"INCR uid", off},
-		{"SET snowflake", `-SHARDID -10 there is no command "SET": INCR, LPOP and RPOP issue IDs|`},
-		{"CLUSTER SLOTS", `-SHARDID -10 there is no command "CLUSTER"`},
-		{"GET snowflake", "-SHARDID -6 GET says how far a sequence has come, by sequence:<space>:<key>: " +
-			"INCR, LPOP and RPOP issue IDs|"},
+		{"SET snowflake", `-SHARDID -10 send INCR, LPOP or RPOP for IDs: there is no command "SET"|`},
+		{"CLUSTER SLOTS", `-SHARDID -10 send INCR, LPOP or RPOP for IDs: there is no command "CLUSTER"|`},
+		{"GET snowflake", "-SHARDID -6 send INCR, LPOP or RPOP for IDs: GET says how far a sequence has come, by " +
+			"sequence:<space>:<key>|"},
 
 		{"PING|PING hi|ECHO x|SELECT 0|AUTH any|AUTH default any", "+PONG|$2|hi|$1|x|+OK|+OK|+OK|"},
-		{"SELECT 1", "-SHARDID -6 there is one database: SELECT 0|"},
+		{"SELECT 1", "-SHARDID -6 send SELECT 0: there is one database|"},
 		{"CLIENT SETNAME me|CLIENT setinfo LIB-NAME x|CLIENT ID", "+OK|+OK|:1|"},
 		{"CLIENT TRACKING ON OPTIN|CLIENT CACHING YES|CLIENT NO-EVICT ON", "+OK|+OK|+OK|"},
-		{"CLIENT KILL x", "-SHARDID -10 CLIENT has "},
+		{"CLIENT KILL x", "-SHARDID -10 use CLIENT SETNAME, "},
 		{"COMMAND DOCS set|COMMAND|command count", "*0|*0|:20|"},
 		{"HELLO 3 SETNAME n|COMMAND DOCS", "%7|$6|server|$7|shardid|$7|version|$5|1.2.3|$5|proto|:3|$2|id|:1|" +
 			"$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|*0|"},
@@ -98,9 +101,9 @@ func TestCommands(t *testing.T) {
 		{"INCRBY " + a + " 10000", ":10000|"},
 		{"INCRBY " + a + " 0|INCRBY " + a + " 10001|INCRBY " + a + " +1|GET " + a,
 			counts + `"0"|` + counts + `"10001"|` + counts + `"+1"|$1|0|`},
-		{"INCR sequence:chat:", bad + "a key has 1…256 bytes, not 0|"},
-		{"INCR sequence:chat", bad + `"sequence:chat" is not sequence:<space>:<key>|`},
-		{"INCR sequence::a", bad + "a space has 1…64 letters, digits, dots, hyphens and underscores|"},
+		{"INCR sequence:chat:", bad + "key must have 1…256 bytes, not 0|"},
+		{"INCR sequence:chat", bad + `write sequence:<space>:<key>, not "sequence:chat"|`},
+		{"INCR sequence::a", bad + "`space` must have 1…64 letters, digits, dots, hyphens and underscores|"},
 		{"INCR sequence:x:a|INCR " + a, `-SHARDID -2 space is not provisioned: "x"|:1|`},
 		{"INCR sequence|LPOP " + a + "|INCR base62:" + a, other + other + other},
 
@@ -112,7 +115,7 @@ func TestCommands(t *testing.T) {
 		{"EXEC|DISCARD|MULTI|MULTI|EXEC", "-ERR EXEC without MULTI|-ERR DISCARD without MULTI|+OK|" +
 			"-ERR MULTI calls can not be nested|*0|"},
 		{"MULTI|INCR snowflake|SET a|INCR snowflake|EXEC|INCR snowflake", "+OK|+QUEUED|" +
-			`-SHARDID -10 there is no command "SET": INCR, LPOP and RPOP issue IDs|+QUEUED|` + abort + ":1|"},
+			`-SHARDID -10 send INCR, LPOP or RPOP for IDs: there is no command "SET"|+QUEUED|` + abort + ":1|"},
 		{"MULTI|INCR|EXEC", "+OK|-SHARDID -6 wrong number of arguments for INCR|" + abort},
 		{"WATCH a b|MULTI|RESET|EXEC|UNWATCH|MULTI|QUIT|INCR snowflake",
 			"+OK|+OK|+RESET|-ERR EXEC without MULTI|+OK|+OK|+OK|"},
@@ -145,10 +148,10 @@ func TestLargeTransactionsAndAnswers(t *testing.T) {
 
 func TestErrorsHaveTheirCodes(t *testing.T) {
 	for want, err := range map[string]error{
-		"-5 app reached its limit: app 1":                   fmt.Errorf("%w: app 1", model.ErrLimitReached),
-		"-4 queue is empty: line  break":                    fmt.Errorf("%w: line\r\nbreak", model.ErrQueueEmpty),
-		"-11 internal error: it has been logged, try again": errors.New("secret"),
-		"-8 the ring is empty: no worker ID is held":        fmt.Errorf("%w: %w", model.ErrRingEmpty, model.ErrNoLease),
+		"-5 app reached its limit: app 1":                       fmt.Errorf("%w: app 1", model.ErrLimitReached),
+		"-4 try again: queue is empty: line; break":             fmt.Errorf("%w: line\r\nbreak", model.ErrQueueEmpty),
+		"-11 try again: internal error, which has been logged":  errors.New("secret"),
+		"-8 try again: the ring is empty: no worker ID is held": fmt.Errorf("%w: %w", model.ErrRingEmpty, model.ErrNoLease),
 	} {
 		_, addr := start(t, &fakes.Mode{Fail: fakes.Broken(err)}, nil)
 		check.Equal(t, exchange(t, addr, encodeAll("INCR snowflake|QUIT"), 1<<20), "-SHARDID "+want+"\r\n+OK\r\n", err)

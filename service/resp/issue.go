@@ -91,7 +91,7 @@ func (c *conn) request(name string, args [][]byte) (
 	switch err = parseKey(key, &r); {
 	case err != nil:
 	case formatted && name == "INCR":
-		err = fmt.Errorf("%w: INCR answers an integer: send LPOP for an ID in the format %s",
+		err = fmt.Errorf("%w: send LPOP for an ID in the format %s: INCR answers an integer",
 			model.ErrInvalidArgument, format)
 	case len(args) == 2:
 		r.Count, err = model.ParseRange("count must be", args[1], 1, model.MaxBatch)
@@ -101,7 +101,7 @@ func (c *conn) request(name string, args [][]byte) (
 }
 
 // errNoAuth: the client has not said a token.
-var errNoAuth = fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+var errNoAuth = fmt.Errorf("send AUTH with a token first: %w", model.ErrNoToken)
 
 // admit finds the token, nil where none is required.
 func (c *conn) admit() (*access.Token, error) {
@@ -141,8 +141,8 @@ func parseKey(key []byte, r *issuer.Request) error {
 		app, shard, complete := bytes.Cut(rest, []byte(":"))
 		id, err := strconv.ParseUint(string(app), 10, 8)
 		if err != nil || !complete {
-			return fmt.Errorf("%w: %.64q is neither queue:<appId>:<gatePass> nor list:<appId>:<shard> with an appId "+
-				"of 0…%d", model.ErrInvalidArgument, key, model.Apps-1)
+			return fmt.Errorf("%w: write queue:<appId>:<gatePass> or list:<appId>:<shard> with an appId of 0…%d, "+
+				"not %.64q", model.ErrInvalidArgument, model.Apps-1, key)
 		}
 		r.Mode, r.App = model.ModeQueue, int(id)
 		if string(mode) == "queue" {
@@ -158,7 +158,7 @@ func parseKey(key []byte, r *issuer.Request) error {
 		end := max(0, bytes.LastIndexByte(rest, ':'))
 		r.Mode, r.Tag = model.ModeSegment, string(rest[:end])
 		if end == 0 {
-			return fmt.Errorf("%w: %.64q is not sharded:<tag>:<shard key>", model.ErrInvalidArgument, key)
+			return fmt.Errorf("%w: write sharded:<tag>:<shard key>, not %.64q", model.ErrInvalidArgument, key)
 		}
 		var err error
 		r.ShardKey, err = model.ReadShardKey(string(rest[end+1:]))
@@ -169,13 +169,12 @@ func parseKey(key []byte, r *issuer.Request) error {
 		r.Mode = model.ModeUID
 	case string(mode) == "sequence":
 		r.Mode = model.ModeSequence
-		return fmt.Errorf("%w: a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, "+
-			"and has no formats", model.ErrInvalidArgument)
+		return fmt.Errorf("%w: send INCR sequence:<space>:<key>, or INCRBY with how many numbers: a sequence takes "+
+			"nothing else, and has no formats", model.ErrInvalidArgument)
 	default:
-		return fmt.Errorf("%w: no key %.64q: there are queue:<appId>:<gatePass>, "+
-			"list:<appId>:<shard>, segment:<tag>, sharded:<tag>:<shard key>, sequence:<space>:<key>, snowflake and "+
-			"uid, with a format such as base62: or base62:padded: before it "+
-			"or none", model.ErrInvalidArgument, key)
+		return fmt.Errorf("%w: use queue:<appId>:<gatePass>, list:<appId>:<shard>, segment:<tag>, "+
+			"sharded:<tag>:<shard key>, sequence:<space>:<key>, snowflake or uid, with a format such as base62: or "+
+			"base62:padded: before it, or none: there is no key %.64q", model.ErrInvalidArgument, key)
 	}
 	return nil
 }
@@ -185,11 +184,11 @@ func (c *conn) failed(err error) (code int) {
 	switch code = issuer.Code(err); {
 	case c.server.base.Err() != nil && errors.Is(err, c.server.base.Err()):
 		code = issuer.CodeNotReady
-		c.fail(code, "shutting down: nothing was issued, ask another replica")
+		c.fail(code, "ask another replica: shutting down, nothing was issued")
 	case code == issuer.CodeInternal:
 		c.server.opts.Issuer.Traffic.Fault()
 		c.server.faults.Log(slog.LevelError, "a RESP command failed", "error", err)
-		c.fail(code, "internal error: it has been logged, try again")
+		c.fail(code, "try again: internal error, which has been logged")
 	case errors.Is(err, errNoAuth):
 		c.failAs("NOAUTH", code, c.server.opts.PublicText(err))
 	case errors.Is(err, model.ErrNoToken):
@@ -229,8 +228,7 @@ func (c *conn) setIntegers() {
 
 // rounds is the error for a library that would round an ID, which is left out.
 func (c *conn) rounds() error {
-	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was skipped: send LPOP, which answers a string, "+
-		"or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of ioredis 6, the default of GLIDE); "+
-		"a program that reads integers as strings says so by clientInfoTag: \"strings\"",
-		model.ErrInvalidArgument, c.library)
+	return fmt.Errorf("%w: send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of "+
+		"ioredis 6, the default of GLIDE), or say clientInfoTag: \"strings\" in a program that reads integers as "+
+		"strings: %s rounds integers above 2^53, so this ID was skipped", model.ErrInvalidArgument, c.library)
 }

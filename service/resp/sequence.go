@@ -79,7 +79,7 @@ func (c *conn) readSequence(ask *model.SequenceAsk, args [][]byte) error {
 	var complete bool
 	ask.Space, ask.Key, complete = strings.Cut(string(args[0][len(sequencePrefix):]), ":")
 	if !complete {
-		return fmt.Errorf("%w: %.64q is not sequence:<space>:<key>", model.ErrInvalidArgument, args[0])
+		return fmt.Errorf("%w: write sequence:<space>:<key>, not %.64q", model.ErrInvalidArgument, args[0])
 	}
 	if len(args) == 2 {
 		count, err := model.ParseRange("INCRBY of a sequence takes", args[1], 1, model.MaxBatch)
@@ -126,5 +126,5 @@ func (c *conn) flushSequences() {
 // get answers GET of what is no sequence: all else is issued once.
 func (c *conn) get([][]byte) {
 	c.fail(issuer.CodeInvalid,
-		"GET says how far a sequence has come, by sequence:<space>:<key>: INCR, LPOP and RPOP issue IDs")
+		"send INCR, LPOP or RPOP for IDs: GET says how far a sequence has come, by sequence:<space>:<key>")
 }

@@ -47,7 +47,7 @@ func TestSequencePipelines(t *testing.T) {
 		{"an error that is not asked for", a + encodeAll("INCRBY sequence:chat:a 0") + a + end,
 			":1\r\n-SHARDID -6 ", []int{2}},
 		{"an error of the space", a + encodeAll("INCR sequence:chat:bad") + a + end,
-			":1\r\n-SHARDID -4 no number of the sequence can be had for now\r\n:2\r\n", []int{3}},
+			":1\r\n-SHARDID -4 try again: no number of the sequence can be had for now\r\n:2\r\n", []int{3}},
 		{"nothing to ask for", encode("INCR", "sequence:chat") + end, "-SHARDID -6 ", nil},
 		{"a protocol error behind", a + a + "*1\r\n:1\r\n", ":1\r\n:2\r\n-ERR Protocol error: ", []int{2}},
 		{"a transaction", encode("MULTI") + a + a + a + encode("EXEC") + end,

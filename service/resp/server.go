@@ -74,7 +74,7 @@ func New(opts Options) *Server {
 	s.scratch.New = func() any { return new(scratch) }
 	s.large.New = s.scratch.New
 	if s.opts.PublicText == nil {
-		s.opts.PublicText = error.Error
+		s.opts.PublicText = issuer.Message
 	}
 	return s
 }

@@ -67,7 +67,7 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 
 // unknown is model.ErrUnknownTag with advice.
 func unknown(name string) error {
-	return fmt.Errorf("%w: %q: add it with `shardid tags add --tag NAME --step 2000`", model.ErrUnknownTag, name)
+	return model.UnknownTag(name)
 }
 
 // lookUp waits for a reading that begins after the call and has the row of a name.
@@ -177,8 +177,8 @@ func (s *Service) readPart(names []string) (all bool, err error) {
 		numbers, err := row.Numbers()
 		t, inUse := s.tags.Load(name)
 		if err != nil || inUse && exists && (!t.numbers.Same(numbers) || t.shardBits != row.ShardBits()) {
-			s.events.Log(slog.LevelError, "a tag is skipped: its pattern or shard bits in shardid_number cannot be "+
-				"used, or are not those that the tag had, which never change: add a tag of another name", "tag", name,
+			s.events.Log(slog.LevelError, "add a tag of another name: this one is skipped, as its pattern or shard "+
+				"bits in shardid_number cannot be used, or are not those that it had, which never change", "tag", name,
 				"error", err)
 			exists = false
 		}

@@ -47,9 +47,9 @@ func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []stri
 
 // textsOnly is the refusal of a tag whose IDs are texts.
 func (t *Tag) textsOnly() error {
-	return fmt.Errorf("%w: the IDs of tag %q are texts such as %s: ask for them at /v1/segment/{tag}/ids without "+
-		"ranges and format, or with LPOP",
-		model.ErrPattern, t.name, t.numbers.Pattern)
+	return fmt.Errorf("%w: %w: the IDs of tag %q are texts such as %s",
+		model.Do("ask at /v1/segment/{tag}/ids without ranges and format, or with LPOP"), model.ErrPattern, t.name,
+		t.numbers.Pattern)
 }
 
 // dropPast gives up what is held of periods that are over, and says which one is not. A clock that goes

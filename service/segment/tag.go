@@ -83,7 +83,7 @@ func newTag(svc *Service, row model.Tag, numbers *model.Numbers) *Tag {
 	t.pool = hold.New(hold.Options{
 		Source: t, Lasts: svc.opts.Runway * 10 / 9, Low: 1 - preload,
 		Most: maxAhead * svc.opts.MaxStep, Timeout: svc.opts.Timeout,
-		Empty:      fmt.Errorf("%w: tag %q got no segment in time, try again", model.ErrSegmentEmpty, t.name),
+		Empty:      fmt.Errorf("%w: tag %q got no segment in time", model.ErrSegmentEmpty, t.name),
 		FirstPause: minBackoff, LastPause: maxBackoff, Final: ofRow, Refuse: refusedFor, Go: svc.background.Go,
 	})
 	return t
@@ -151,7 +151,7 @@ func (t *Tag) refuse(err error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name,
+	return fmt.Errorf("%w: tag %q got no segment in time: %w", model.ErrSegmentEmpty, t.name,
 		cmp.Or(t.supply.lastErr, errNoAnswer))
 }
 
@@ -290,8 +290,8 @@ func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
 	t.svc.stats.repeated.Inc()
 	t.svc.stats.wasted.Add(max(0, s.End-max(s.First, floor)))
 	t.supply.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were issued before", s.First, s.End, floor)
-	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were issued before; look for a second writer of "+
-		"leaf_alloc",
+	t.svc.events.Log(slog.LevelError, "look for a second writer of leaf_alloc: a segment was refused, as its IDs "+
+		"were issued before",
 		"tag", t.name, "first", s.First, "end", s.End, "floor", floor)
 }
 
@@ -300,14 +300,14 @@ func (t *Tag) noteRepeated(s model.TagSegment, floor int64) {
 func (t *Tag) noteJumps(s model.TagSegment) {
 	if s.Lifted > 0 {
 		t.svc.stats.lifts.Inc()
-		t.svc.events.Log(slog.LevelWarn, "max_id was below what has been issued and was lifted: the database went "+
-			"back in time, or the tag was added again",
+		t.svc.events.Log(slog.LevelWarn, "find out whether the database was restored, or the tag was added again: "+
+			"max_id was below what has been issued, and was raised",
 			"tag", t.name, "by", s.Lifted)
 	}
 	if s.Jumped > 0 {
 		t.svc.stats.jumped.Add(float64(s.Jumped))
-		t.svc.events.Log(slog.LevelError, "IDs skipped: another database server, or an earlier state of it, and "+
-			"Redis cannot tell what was issued",
+		t.svc.events.Log(slog.LevelError, "find out whether the database was restored or failed over: IDs were "+
+			"skipped, as Redis cannot tell what was issued",
 			"tag", t.name, "ids", s.Jumped)
 	}
 }

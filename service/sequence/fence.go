@@ -77,7 +77,7 @@ func (s *Service) renewLeases(more map[string]bool) error {
 	defer cancel()
 	f, err := s.opts.Allocator.RenewFence(ctx, servers, s.opts.Store.Place())
 	if err != nil {
-		return fmt.Errorf("renew the leases of sequences: %w", err)
+		return fmt.Errorf("the leases of sequences cannot be renewed: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

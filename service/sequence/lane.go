@@ -187,7 +187,7 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 	for _, i := range items {
 		space, there := spaces[i.key.Space]
 		if !there {
-			i.answer(0, fmt.Errorf("%w: %q", model.ErrUnknownSpace, i.key.Space))
+			i.answer(0, model.UnknownSpace(i.key.Space))
 			continue
 		}
 		i.key.Section = space.SectionOf(i.what.Key)

@@ -15,7 +15,6 @@ package sequence
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -194,8 +193,7 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	items := make([]*item, 0, len(asks))
 	for _, a := range asks {
 		if _, found := known[a.Space]; !found {
-			a.Err = fmt.Errorf("%w: %q: see `shardid spaces`, or add it with `shardid spaces add --space %[2]s`",
-				model.ErrUnknownSpace, a.Space)
+			a.Err = model.UnknownSpace(a.Space)
 			continue
 		}
 		items = append(items, &item{a, r, model.SectionKey{Space: a.Space}, model.KeyAsk{Key: a.Key, Count: a.Count}})

@@ -187,6 +187,6 @@ func (r *ring) dry() error {
 	if err != nil {
 		return fmt.Errorf("%w and cannot be filled: %w", model.ErrRingEmpty, err)
 	}
-	return fmt.Errorf("%w: IDs are asked for faster than it is filled: try again, or set uid.reject_take to "+
-		"wait", model.ErrRingEmpty)
+	return fmt.Errorf("%w: %w: IDs are asked for faster than it is filled",
+		model.Do("try again, or set uid.reject_take to wait"), model.ErrRingEmpty)
 }

@@ -86,7 +86,7 @@ type Keeper interface {
 	// Wake has more time reserved soon. It does not wait.
 	Wake()
 	// Missing says why there is no worker ID, or no more time of it; "" when nothing is known.
-	Missing() string
+	Missing() error
 }
 
 // Service issues UIDs. Safe for concurrent use.
@@ -199,10 +199,10 @@ func (s *Service) explain(err error) error {
 	}
 	cause := s.opts.Keeper.Missing()
 	switch {
-	case s.nodes.Load() == 0 && cause == "":
-		return fmt.Errorf("%w: waiting for a node", model.ErrNotReady)
+	case s.nodes.Load() == 0 && cause == nil:
+		return fmt.Errorf("%w: waiting for a worker ID", model.ErrNotReady)
 	case s.nodes.Load() == 0:
-		return fmt.Errorf("%w: waiting for a node: %s", model.ErrNotReady, cause)
+		return fmt.Errorf("%w: waiting for a worker ID: %w", model.ErrNotReady, cause)
 	}
 	return clockid.WithCause(err, cause)
 }
@@ -225,11 +225,11 @@ func (s *Service) checkTime(second int64) error {
 	format := func(second int64) string { return l.Time(second).Format(time.RFC3339) }
 	switch {
 	case second <= l.Epoch:
-		return fmt.Errorf("%w: %s is not after the epoch %s: set the clock", model.ErrTimeExhausted, format(second),
-			format(l.Epoch))
+		return fmt.Errorf("%w: %w: %s is not after the epoch %s", model.Do("set the clock"), model.ErrTimeExhausted,
+			format(second), format(l.Epoch))
 	case second > l.MaxTime():
-		return fmt.Errorf("%w: %s is past %s, the last second of %d bits since %s: use a layout with more time "+
-			"bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md",
+		return fmt.Errorf("%w: %w: %s is past %s, the last second of %d bits since %s",
+			model.Do("use a layout with more time bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md"),
 			model.ErrTimeExhausted, format(second), format(l.MaxTime()), l.TimeBits, format(l.Epoch))
 	}
 	return nil

@@ -71,7 +71,7 @@ func TestFirstCallFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &table{hangs: make(chan struct{})}
 		s := kept(t, db, nil)
-		mustFail(t, s, 1, model.ErrNotReady, "waiting for a node")
+		mustFail(t, s, 1, model.ErrNotReady, "waiting for a worker ID")
 		check.Equal(t, time.Now().Unix(), second0+2, "time")
 		close(db.hangs)
 		synctest.Wait()

@@ -40,9 +40,8 @@ func (k *Keeper) checkOffset(offset time.Duration) error {
 	if offset < 0 {
 		direction = "behind"
 	}
-	return fmt.Errorf("%w: it is %v %s the registry's, more than snowflake.max_clock_offset %v: set the clocks (NTP); "+
-		"it is looked at again every few seconds",
-		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, k.opts.MaxClockOffset)
+	return fmt.Errorf("%w: %w: it is %v %s the registry's, more than snowflake.max_clock_offset %v",
+		model.Do("set the clocks (NTP)"), ErrClockOff, offset.Abs().Round(time.Millisecond), direction, k.opts.MaxClockOffset)
 }
 
 // jumped refuses a clock that moved against the registry's since the last answer: the

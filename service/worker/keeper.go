@@ -22,6 +22,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,7 +181,7 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := k.release(ctx); err != nil {
-		k.opts.Log.Warn("the worker ID was not given back: the next start waits until what is reserved has passed",
+		k.opts.Log.Warn("the next start waits until what is reserved has passed: the worker ID was not given back",
 			"error", err)
 	}
 	if k.file == nil {
@@ -225,8 +226,8 @@ func (k *Keeper) giveUp(ctx context.Context, lease model.Lease) error {
 	return err
 }
 
-// Missing says why there is no worker ID, or no more time of it; "" when nothing is known.
-func (k *Keeper) Missing() string { return k.Status().Error }
+// Missing says why there is no worker ID, or no more time of it; nil when nothing is known.
+func (k *Keeper) Missing() error { return k.Status().Err }
 
 // Ready is nil while the generator can issue, else it wraps model.ErrNotReady and
 // says what is waited for.
@@ -235,11 +236,9 @@ func (k *Keeper) Ready() error {
 	if s.State == StateServing || s.State == StateOffline {
 		return nil
 	}
-	reason := s.Error
-	if reason == "" {
-		reason = "a worker ID has not been acquired yet"
-	}
-	return fmt.Errorf("%w: %s", model.ErrNotReady, reason)
+	return fmt.Errorf("%w: %w", model.ErrNotReady, cmp.Or(s.Err, errNoneYet))
 }
+
+var errNoneYet = errors.New("a worker ID has not been acquired yet")
 
 func millis(wall int64) int64 { return wall / int64(time.Millisecond) }

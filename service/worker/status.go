@@ -23,7 +23,7 @@ type Status struct {
 	After, Reserved time.Time
 	Trust           time.Duration // how long the worker ID is trusted without a renewal
 	ClockOffset     time.Duration // how far this clock is ahead of the registry's; 0 when that has none
-	Error           string        // the latest failure
+	Err             error         // the latest failure
 }
 
 // Status returns the present state.
@@ -40,11 +40,11 @@ func (k *Keeper) Status() Status {
 	switch {
 	case !now.After(s.After):
 		s.State = StateWaiting
-		s.Error = fmt.Sprintf("worker ID %d may have been used up to %s: %v to go", s.WorkerID,
+		s.Err = fmt.Errorf("worker ID %d may have been used up to %s: %v to go", s.WorkerID,
 			s.After.Format(time.RFC3339), s.After.Sub(now)+time.Millisecond)
 	case s.Trust == 0, now.After(s.Reserved):
 		s.State = StateWaiting
-		s.Error = cmp.Or(s.Error, fmt.Sprintf("worker ID %d was not renewed in time", s.WorkerID))
+		s.Err = cmp.Or(s.Err, fmt.Errorf("worker ID %d was not renewed in time", s.WorkerID))
 	}
 	return s
 }
@@ -60,9 +60,7 @@ func (k *Keeper) note(err error) {
 			s.State = StateOffline
 		}
 	}
-	if err != nil {
-		s.Error = err.Error()
-	}
+	s.Err = err
 	k.mu.Lock()
 	k.status, k.trustEnd = s, k.trust
 	k.mu.Unlock()

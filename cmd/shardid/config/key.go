@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shardid/model"
 )
 
 // Key is one key of a Config: what a line of the file, a variable or --set sets.
@@ -53,16 +55,13 @@ func appendKeys(keys []*Key, prefix string, section reflect.Value) []*Key {
 // Env is the environment variable of the key.
 func (k *Key) Env() string { return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_")) }
 
-// fail is an error about the key in one line: where its value is from, the key, what is
-// wrong and what to do.
-func (k *Key) fail(problem string) error {
-	return fmt.Errorf("%s: %s: %s", k.From, k.Path, problem)
-}
+// fail is an error about the key: where its value is from, the key, and what is wrong.
+func (k *Key) fail(err error) error { return fmt.Errorf("%s: %s: %w", k.From, k.Path, err) }
 
 // set reads a text, which is written alike in the file, in a variable and behind --set: lists with
 // commas, maps as key=value with commas, or as JSON like Leaf's workIdMap.
 func (k *Key) set(text string) (err error) {
-	want := ""
+	kind, do := "", model.Remedy("")
 	switch p := k.value.Addr().Interface().(type) {
 	case *string:
 		*p = text
@@ -73,19 +72,19 @@ func (k *Key) set(text string) (err error) {
 			*p, err = readPairs(splitItems(text))
 			return err
 		}
-		want = `a JSON object: write {"ip:port": 1}`
+		kind, do = "a JSON object", `write {"ip:port": 1}`
 		*p = nil
 		err = json.Unmarshal([]byte(text), p)
 	case *bool:
-		want = "a boolean: write true or false"
+		kind, do = "a boolean", "write true or false"
 		*p, err = strconv.ParseBool(text)
 	case *time.Duration:
-		want = "a duration: write a number with its unit, such as 500ms, 2s or 5m"
+		kind, do = "a duration", "write a number with its unit, such as 500ms, 2s or 5m"
 		if *p = 0; text != "off" {
 			*p, err = time.ParseDuration(text)
 		}
 	case *time.Time: // a day, at midnight UTC, or an instant of whole seconds
-		want = "a date: write it as YYYY-MM-DD, or with time and zone as 2016-05-20T00:00:00+08:00"
+		kind, do = "a date", "write YYYY-MM-DD, or with time and zone 2016-05-20T00:00:00+08:00"
 		at, failed := time.Parse(time.DateOnly, text)
 		if failed != nil {
 			at, err = time.Parse(time.RFC3339, text)
@@ -94,13 +93,13 @@ func (k *Key) set(text string) (err error) {
 			err = errors.New("a fraction of a second")
 		}
 	default: // int or int64
-		want = "a whole number: write decimal digits"
+		kind, do = "a whole number", "write decimal digits"
 		var n int64
 		n, err = strconv.ParseInt(text, 10, k.value.Type().Bits())
 		k.value.SetInt(n)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not %s", show(text), want)
+		return fmt.Errorf("%w: %s is not %s", do, show(text), kind)
 	}
 	return nil
 }
@@ -118,11 +117,11 @@ func readPairs(items []string) (pairs map[string]int, err error) {
 		at := strings.LastIndexByte(item, '=')
 		number, err := strconv.Atoi(item[at+1:])
 		if at < 0 || err != nil {
-			return nil, fmt.Errorf("%s is not a key with a whole number: write ip:port=1 in a variable and "+
-				`{"ip:port": 1} in the file`, show(item))
+			return nil, fmt.Errorf("%w: %s is not a key with a whole number",
+				model.Do(`write ip:port=1 in a variable and {"ip:port": 1} in the file`), show(item))
 		}
 		if _, twice := pairs[item[:at]]; twice {
-			return nil, fmt.Errorf("%s is there twice: keep one", show(item[:at]))
+			return nil, fmt.Errorf("%w: %s is there twice", model.Do("keep one"), show(item[:at]))
 		}
 		if pairs == nil {
 			pairs = map[string]int{}

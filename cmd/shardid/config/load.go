@@ -12,10 +12,13 @@ import (
 	"slices"
 	"strings"
 
+	"shardid/model"
+
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -52,7 +55,7 @@ func AddFlags(fs *pflag.FlagSet) {
 // Load is the configuration from the defaults, the file that --config names, environ (as
 // os.Environ gives it) and --set, each over the one before, checked as
 // a whole. flags are those of AddFlags after parsing. The error has a line for each problem,
-// which names the source and the key and says what to do; it never holds the value of a
+// which says what to do and names the source and the key; it never holds the value of a
 // secret.
 func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	l := Defaults()
@@ -62,7 +65,8 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !file.Changed: // the default file may be missing
 	case errors.As(err, &path):
-		l.note(fmt.Errorf("%s: cannot be read: %w: name a file that this user may read", file.Value, path.Err))
+		l.note(fmt.Errorf("%w: %s: cannot be read: %w", model.Do("name a file that this user may read"), file.Value,
+			path.Err))
 	default:
 		l.File = file.Value.String()
 		l.readFile(data)
@@ -78,7 +82,9 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	return l, nil
 }
 
-func (l *Loaded) note(problem error) { l.problems = append(l.problems, problem) }
+func (l *Loaded) note(problem error) {
+	l.problems = append(l.problems, errors.New(model.Message(problem)))
+}
 
 // key is the key of a path; nil for none.
 func (l *Loaded) key(path string) *Key {
@@ -98,7 +104,7 @@ func (l *Loaded) setKey(k *Key, from, text string, err error) {
 	}
 	if err != nil {
 		k.unread = true
-		l.note(k.fail(err.Error()))
+		l.note(k.fail(err))
 	}
 }
 
@@ -106,14 +112,18 @@ func (l *Loaded) setKey(k *Key, from, text string, err error) {
 func (l *Loaded) readFile(data []byte) {
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\uFEFF")), 0, parser.AllowDuplicateMapKey())
 	switch syntax, ok := errors.AsType[yaml.Error](err); {
+	case bytes.IndexByte(data, 0) >= 0:
+		l.note(fmt.Errorf("%w: %s: is no UTF-8, and perhaps UTF-16, as PowerShell writes it",
+			model.Do("save the file as UTF-8"), l.File))
 	case ok:
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(syntax.GetMessage(), "…")
-		l.note(fmt.Errorf("%s: is not YAML: %s: check indentation (by spaces, not tabs), colons and quotes around "+
-			"this line", l.at(syntax.GetToken()), problem))
+		l.note(fmt.Errorf("%w: %s: is not YAML: %s", model.Do("check indentation (by spaces, not tabs), colons and "+
+			"quotes around this line"), l.at(syntax.GetToken()), problem))
 	case err != nil:
 		l.note(fmt.Errorf("%s:1: is not YAML", l.File))
 	case len(file.Docs) > 1:
-		l.note(fmt.Errorf("%s: begins a second document: keep one, without ---", l.at(file.Docs[1].GetToken())))
+		l.note(fmt.Errorf("%w: %s: begins a second document", model.Do("keep one, without ---"),
+			l.at(file.Docs[1].GetToken())))
 	default:
 		l.readSection("", file.Docs[0].Body)
 	}
@@ -129,7 +139,7 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 	case node == nil || node.Type() == ast.NullType: // a section may have all its keys in comments
 		return
 	case !ok:
-		l.note(fmt.Errorf("%s: %s has no keys: write them on the lines below their section, indented",
+		l.note(fmt.Errorf("%w: %s: %s has no keys", model.Do("write the keys on the lines below their section, indented"),
 			l.at(node.GetToken()), cmp.Or(strings.TrimSuffix(prefix, "."), "the file")))
 		return
 	}
@@ -142,15 +152,15 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 		path, at := prefix+name, l.at(pair.Key.GetToken())
 		switch k := l.key(path); {
 		case seen[name]:
-			l.note(fmt.Errorf("%s: %s: is there twice: keep one", at, prefix+showName(name)))
+			l.note(fmt.Errorf("%w: %s: %s: is there twice", model.Do("keep one"), at, prefix+showName(name)))
 		case k != nil && !strings.Contains(name, "."):
 			text, ok := textOf(pair.Value, k.value.Kind())
-			l.setKey(k, at, text, unless(ok, "is no value of this key: config.yaml of the release shows one; write "+
-				"text in quotes, or remove the line for the default"))
+			l.setKey(k, at, text, unless(ok, "write text in quotes, or what config.yaml of the release shows, or remove "+
+				"the line for the default", "is no value of this key"))
 		case k == nil && isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
-			l.note(fmt.Errorf("%s: %s: %s", at, prefix+showName(name), unknownKey))
+			l.note(l.unknown(at+": "+prefix+showName(name), path))
 		}
 		seen[name] = true
 	}
@@ -184,8 +194,45 @@ func textOf(node ast.Node, kind reflect.Kind) (text string, ok bool) {
 	return strings.Join(items, ","), ok
 }
 
-// unknownKey says that there is no such key.
-const unknownKey = "unknown key: shardid serve --help lists all, and CHANGELOG.md says what is in place of those of 0.3"
+// unknown is the error of a name that is no key, which place shows in a form that holds no secret. It tells the keys
+// that are like it, or else those of its section.
+func (l *Loaded) unknown(place, name string) error {
+	section := regexp.MustCompile(`^(` + envPrefix + `)?[A-Za-z]+[._]`).FindString(name)
+	if section == envPrefix {
+		section = ""
+	}
+	var all, ofSection []string
+	for _, k := range l.Keys {
+		known := k.Path
+		if strings.HasPrefix(name, envPrefix) {
+			known = k.Env()
+		}
+		if all = append(all, known); section != "" && strings.HasPrefix(known, section) {
+			ofSection = append(ofSection, known)
+		}
+	}
+	do := "see shardid serve --help for all keys, and CHANGELOG.md for those of 0.3"
+	if near := Nearest(name, all); slices.Contains(near, name) {
+		do = "write the key on a line of its own, indented below " + strings.TrimSuffix(section, ".")
+	} else if len(near) > 0 {
+		do = "did you mean " + strings.Join(near, " or ")
+	} else if ofSection != nil {
+		do = "use " + strings.Join(ofSection, ", ") + ", or see CHANGELOG.md for the keys of 0.3"
+	}
+	return fmt.Errorf("%w: %s: unknown key", model.Remedy(do), place)
+}
+
+// Nearest are those of some names that a typed one may mean.
+func Nearest(typed string, names []string) []string {
+	known := cobra.Command{SuggestionsMinimumDistance: max(2, len(typed)/6)} // so many letters are wrong
+	if typed == "" {
+		return nil
+	}
+	for _, name := range names {
+		known.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	return known.SuggestionsFor(typed)
+}
 
 // ofClients are variables of the programs in docs/examples, which may run beside the server, and
 // what shardid lease tells its command, which may be a shardid.
@@ -209,7 +256,7 @@ func (l *Loaded) readEnv(environ []string) {
 			l.setKey(l.Keys[i], from, value, nil)
 		case strings.HasPrefix(name, envPrefix) && !slices.Contains(ofClients, name) &&
 			!ofKubernetes.MatchString(entry):
-			l.note(fmt.Errorf("%s: %s", from, unknownKey))
+			l.note(l.unknown(from, name))
 		}
 	}
 }
@@ -221,12 +268,12 @@ func (l *Loaded) readSetting(setting string) {
 	k := l.key(path)
 	switch {
 	case k == nil:
-		l.note(fmt.Errorf("%s: %s: %s", fromFlag, showName(path), unknownKey))
+		l.note(l.unknown(fromFlag+": "+showName(path), path))
 	case !found:
-		l.note(fmt.Errorf("%s: %s: has no value: write --set %[2]s=VALUE", fromFlag, path))
+		l.note(fmt.Errorf("%w: %s: %s: has no value", model.Do("write --set %s=VALUE", path), fromFlag, path))
 	case k.Secret:
-		l.note(fmt.Errorf("%s: %s: is a secret, which every user of the machine could read here: set %s instead",
-			fromFlag, path, k.Env()))
+		l.note(fmt.Errorf("%w: %s: %s: is a secret, which every user of the machine could read here",
+			model.Do("set %s instead", k.Env()), fromFlag, path))
 	default:
 		l.setKey(k, fromFlag, text, nil)
 	}
