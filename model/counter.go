@@ -182,7 +182,7 @@ func (c Counter) Raise(floor int64) Counter {
 // asks says whether the jump would burn too much of what is left up to limit.
 func (c Counter) asks(limit int64) bool { return c.Doubt > max(0, limit-c.Last)/jumpShare }
 
-// Unconfirmed says whether Take would answer ErrUnconfirmed, as far as floor and limit tell.
+// Unconfirmed says whether TakeNumbers would answer ErrUnconfirmed, as far as floor and limit tell.
 func (c Counter) Unconfirmed(floor, limit int64) bool {
 	next := c.Raise(floor)
 	return next.Last < limit && next.Doubt > 0 && next.asks(limit)

@@ -1,6 +1,6 @@
-// Package model holds what every part of shardid shares and nothing that does
-// I/O: the layout of an ID, segments and how the next one is chosen, apps and
-// their limits, and the sentinel errors.
+// Package model holds what every part of shardid shares and nothing that does I/O: how IDs are made up and taken apart,
+// counters with what a database may have forgotten of them and who vouches for it, what may be said of apps, tags,
+// names and spaces, leases of worker IDs, and the errors that callers tell apart.
 package model
 
 import (

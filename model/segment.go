@@ -106,7 +106,7 @@ type Allocation struct {
 }
 
 // Next chooses the next segment, and the state to store before it is used. It must
-// run under the row's lock. Errors: those of Counter.Take; then nothing is to be
+// run under the row's lock. Errors: those of Counter.TakeNumbers; then nothing is to be
 // stored.
 func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocState, error) {
 	next := s

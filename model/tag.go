@@ -57,7 +57,7 @@ type TagSegment struct {
 // one above Last. mark is that of the witness. now is the
 // database's clock, local the caller's, which says the period
 // of business numbers. The error is ErrInvalidArgument for a row whose step is not in
-// 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.
+// 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.TakeNumbers.
 func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s TagSegment, next Counter, err error) {
 	if step < 1 || step > MaxTagStep {
 		return s, row, fmt.Errorf("%w: correct step in leaf_alloc: that of tag %q is %d, outside 1…%d",

@@ -379,7 +379,7 @@ func (p *Pool) dropRuns() {
 	p.setRuns(nil)
 }
 
-// sleepUnlocked waits until Retry, Close or the end of a time. Callers hold mu.
+// sleepUnlocked waits until Wake, Retry, Close or the end of a time. Callers hold mu.
 func (p *Pool) sleepUnlocked(d time.Duration) {
 	p.mu.Unlock()
 	defer p.mu.Lock()

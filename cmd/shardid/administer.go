@@ -225,7 +225,7 @@ func (o *order) run(ctx context.Context, cfg Config) error {
 			body[field.Name] = o.value(field)
 		}
 	}
-	var thing answered
+	var thing shownThing
 	var what string
 	var err error
 	switch o.verb {
@@ -299,14 +299,14 @@ func (n noun) table(things []map[string]any) func(io.Writer) {
 	})
 }
 
-// answered is a thing as HTTP answers it.
-type answered struct {
+// shownThing is a thing as HTTP answers it.
+type shownThing struct {
 	json   json.RawMessage
 	fields map[string]any
 }
 
 // tell shows a thing, and says what became of it and from when on that counts.
-func (o *order) tell(a answered, what string) error {
+func (o *order) tell(a shownThing, what string) error {
 	return o.cli.print(o.cmd, a.json, func(w io.Writer) {
 		o.table([]map[string]any{a.fields})(w)
 		fmt.Fprintf(w, "%s %v %s", o.One, a.fields[o.Fields[0].Name], what)
@@ -320,7 +320,7 @@ func (o *order) tell(a answered, what string) error {
 // send sends a request about a thing, for a new one without a key.
 func (o *order) send(
 	ctx context.Context, cfg Config, method string, key any, body map[string]any,
-) (a answered, err error) {
+) (a shownThing, err error) {
 	path := "/admin/" + o.Path
 	if key != nil {
 		path += "/" + url.PathEscape(fmt.Sprint(key))
@@ -345,7 +345,7 @@ func readNumbers(text []byte, into any) error {
 // also when another process has added it meanwhile.
 func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
-) (a answered, what string, err error) {
+) (a shownThing, what string, err error) {
 	isThere := func() bool {
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
 		a = there

@@ -86,8 +86,8 @@ type moment struct {
 	region            model.Region
 }
 
-// seen holds what this process last read of the row; a row that has less went back.
-type seen struct {
+// lastSeen holds what this process last read of the row; a row that has less went back.
+type lastSeen struct {
 	mu sync.Mutex
 	model.Seen
 	deployment string // see Store.Deployment

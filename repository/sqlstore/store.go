@@ -117,7 +117,7 @@ type Store struct {
 	hosts   *primary      // nil for one host alone
 	file    string        // SQLite's file
 	made    bool          // the file, by this process
-	seen    seen
+	seen    lastSeen
 	id      string // of this process, as a member of the deployment
 	member  member
 	reached atomic.Bool // the witness answered last

@@ -94,7 +94,7 @@ const (
 )
 
 // appendIssued appends the IDs, or texts, that were issued.
-func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
+func appendIssued(b []byte, ids []int64, texts []string, q idRequest) []byte {
 	switch q.form {
 	case asLines:
 		return append(appendJoined(b, ids, "\n"), '\n')

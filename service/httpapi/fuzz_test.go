@@ -32,7 +32,7 @@ func FuzzParseGet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		values, unreadable := url.ParseQuery(query)
 		request := &gin.Context{Request: &http.Request{URL: &url.URL{RawQuery: query}}}
-		p, err := ofGet.parse(request, asked{})
+		p, err := ofGet.parse(request, idRequest{})
 		if err != nil {
 			if !errors.Is(err, model.ErrInvalidArgument) {
 				t.Fatalf("%q: %v", query, err)
@@ -52,9 +52,9 @@ func FuzzParseGet(f *testing.F) {
 	})
 }
 
-func sameAs(t *testing.T, p asked, values url.Values) {
+func sameAs(t *testing.T, p idRequest, values url.Values) {
 	t.Helper()
-	want := asked{form: p.form, batch: len(values["count"]) > 0}
+	want := idRequest{form: p.form, batch: len(values["count"]) > 0}
 	want.Shard, want.Count = idtext.ShardOf(values.Get("gatePass")), 1
 	if values.Has("shard") {
 		n, _ := strconv.ParseUint(values.Get("shard"), 10, 8)

@@ -18,8 +18,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// asked is what a request asks for, and how the IDs are to be shown.
-type asked struct {
+// idRequest is what a request asks for, and how the IDs are to be shown.
+type idRequest struct {
 	issuer.Request
 	token     *access.Token // nil where none is required
 	batch     bool          // count was given: the answer is a list
@@ -34,7 +34,7 @@ type asked struct {
 // reads, nil for nothing; its error means that there is no such path.
 func (a *API) ids(mode model.Mode, p *protocol, key func(*gin.Context) (string, error)) gin.HandlerFunc {
 	return a.timed(mode, func(c *gin.Context) {
-		q := asked{Request: issuer.Request{Mode: mode, Count: 1}}
+		q := idRequest{Request: issuer.Request{Mode: mode, Count: 1}}
 		var err error
 		if key != nil {
 			if q.Tag, err = key(c); err != nil {
@@ -82,7 +82,7 @@ type buffer struct {
 // has its turn until the client has read the answer, but for what a buffer of its connection holds.
 // A buffer whose answer a client did not take is not used again, because HTTP/2 may still be sending
 // it. After an error nothing was written.
-func (a *API) issue(c *gin.Context, q asked) error {
+func (a *API) issue(c *gin.Context, q idRequest) error {
 	done, err := a.opts.Turn(c.Request.Context(), q.Request)
 	if err != nil {
 		return err

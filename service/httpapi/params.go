@@ -51,11 +51,11 @@ type protocol struct {
 	known []string // parameters, at most maxParams
 	exact bool     // others are refused
 	// read reads those that were given, in the order of known. Errors: model.ErrInvalidArgument.
-	read func(c *gin.Context, q asked, given [maxParams]param) (asked, error)
+	read func(c *gin.Context, q idRequest, given [maxParams]param) (idRequest, error)
 }
 
 // parse reads the parameters of a request for IDs. Errors: model.ErrInvalidArgument, issuer.ErrBody.
-func (p *protocol) parse(c *gin.Context, q asked) (asked, error) {
+func (p *protocol) parse(c *gin.Context, q idRequest) (idRequest, error) {
 	query, err := readParams(c, p.known)
 	if err != nil {
 		return q, err
@@ -84,7 +84,7 @@ var (
 )
 
 // readGet reads the parameters of /get.
-func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+func readGet(c *gin.Context, q idRequest, given [maxParams]param) (idRequest, error) {
 	q, err := readBatch(q, given)
 	if err == nil {
 		q.App, err = model.ParseRange("appId must be", given[2].text, 0, model.Apps-1)
@@ -124,7 +124,7 @@ func readShardKey(key param) (model.ShardKey, error) {
 // readLeaf reads the parameters of clients of Leaf and Baidu: what they read is a number and
 // nothing else. It is JSON too, so for clients that prefer that only the type differs, and a
 // batch is an array.
-func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+func readLeaf(c *gin.Context, q idRequest, given [maxParams]param) (idRequest, error) {
 	q, err := readBatch(q, given)
 	if err == nil {
 		q.ShardKey, err = readShardKey(given[2])
@@ -142,7 +142,7 @@ func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
 }
 
 // readBatch reads count and stringify, the first two of given.
-func readBatch(q asked, given [maxParams]param) (_ asked, err error) {
+func readBatch(q idRequest, given [maxParams]param) (_ idRequest, err error) {
 	q.batch = given[0].given
 	if q.Count, err = parseCount(given[0]); err == nil {
 		q.stringify, err = parseFlag("stringify", given[1])
@@ -151,7 +151,7 @@ func readBatch(q asked, given [maxParams]param) (_ asked, err error) {
 }
 
 // readV1 reads the parameters of /v1.
-func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error) {
+func readV1(c *gin.Context, q idRequest, given [maxParams]param) (_ idRequest, err error) {
 	format, padding := given[2], given[3]
 	count, countErr := parseCount(given[0])
 	ranges, rangesErr := parseFlag("ranges", given[1])
@@ -188,7 +188,7 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 }
 
 // readSharded reads the shard key of /v1/segment; with ranges the caller adds the bits of its keys himself.
-func readSharded(q asked, key, sharded param) (_ asked, err error) {
+func readSharded(q idRequest, key, sharded param) (_ idRequest, err error) {
 	if q.ShardKey, err = readShardKey(key); err == nil {
 		q.ShardKey.Later, err = parseFlag("sharded", sharded)
 	}
@@ -204,14 +204,14 @@ func readSharded(q asked, key, sharded param) (_ asked, err error) {
 }
 
 // readSequence reads the parameters of /v1/sequence/{space}/ids.
-func readSequence(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+func readSequence(c *gin.Context, q idRequest, given [maxParams]param) (idRequest, error) {
 	q.Space, q.Key = c.Param("space"), given[2].text
 	given[2] = param{} // where other modes have their format
 	return readV1(c, q, given)
 }
 
 // readCurrent reads the parameters of /v1/sequence/{space}/current, which issues nothing.
-func readCurrent(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+func readCurrent(c *gin.Context, q idRequest, given [maxParams]param) (idRequest, error) {
 	q.Space, q.Key = c.Param("space"), given[0].text
 	q.Count, q.form = 0, asCurrent
 	return q, nil

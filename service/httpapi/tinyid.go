@@ -72,7 +72,7 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 
 // readTinyid reads who asks for IDs, and which. These clients send their token as a
 // parameter. Errors: model.ErrInvalidArgument, ErrNoToken, *access.TooManyError.
-func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
+func (a *API) readTinyid(c *gin.Context) (q idRequest, err error) {
 	known := []string{"bizType", "batchSize", "token", "shardKey"}
 	query, err := readParams(c, known)
 	if err != nil {

@@ -28,8 +28,8 @@ func Gauge(registry prometheus.Registerer, name, help string, read func() float6
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 }
 
-// Buckets are the upper bounds, in seconds, of the buckets of all histograms but the last: from 50 µs,
-// where an ID that the process holds is answered, to 5 s, which is longer than any timeout of the default
+// Buckets are the upper bounds, in seconds, of the buckets of all histograms, which have one more without a bound: from
+// 50 µs, where an ID that the process holds is answered, to 5 s, which is longer than any timeout of the default
 // configuration.
 func Buckets() []float64 {
 	return []float64{

@@ -66,8 +66,8 @@ type list struct {
 	refill   refill
 }
 
-// held is the pool. It is made for the first caller: there are thousands of lists, few of which are used.
-func (l *list) held() *hold.Pool {
+// openPool is the pool. It is made for the first caller: there are thousands of lists, few of which are used.
+func (l *list) openPool() *hold.Pool {
 	if p := l.pool.Load(); p != nil {
 		return p
 	}

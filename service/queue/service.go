@@ -112,7 +112,7 @@ func (s *Service) Next(ctx context.Context, app int, shard uint8, count int, dst
 	if err != nil {
 		return dst, err
 	}
-	return l.held().Take(ctx, count, dst)
+	return l.openPool().Take(ctx, count, dst)
 }
 
 // Start begins to initialise in the background and returns at once: the service

@@ -256,7 +256,7 @@ func (w *world) newReplica() *simReplica {
 	_ = s.Stop(context.Background()) // no refill and no pop begins by itself
 	for _, key := range simKeys() {
 		l := &list{svc: s, key: key, depth: -1}
-		l.held()
+		l.openPool()
 		l.configure(model.ListConfig{Key: key, Step: simStep})
 		r.lists = append(r.lists, l)
 	}

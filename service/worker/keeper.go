@@ -1,4 +1,4 @@
-// Package worker keeps a snowflake generator supplied with a worker ID. Six kinds
+// Package worker keeps a generator of snowflakes or UIDs supplied with a worker ID. Seven kinds
 // of registry give them; one [Keeper] acquires, renews and releases for them all.
 //
 // # Why no ID repeats
