@@ -94,11 +94,7 @@ func NewApp(cfg Config, log *slog.Logger, level *httpapi.LogLevel) (*App, error)
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
-	handler := http.Handler(a.api)
-	if a.tracer != nil {
-		handler = a.tracer.Handler(a.api, httpapi.IsTraced)
-	}
-	a.server = newServer(cfg, handler, a.guard.ConnState, log)
+	a.server = newServer(cfg, a.api, a.guard.ConnState, log)
 	return a, nil
 }
 

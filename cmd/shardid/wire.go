@@ -216,7 +216,9 @@ func (a *App) apiOptions() httpapi.Options {
 	things := a.admin()
 	o.Admin, o.Names, o.Spaces = things.Resources(), things.Names().List, things.Spaces().List
 	o.Decoder.Scramble = a.queue.Scramble
-	o.Traced = a.tracer != nil
+	if a.tracer != nil {
+		o.Tracer = a.tracer
+	}
 	if a.segment != nil {
 		o.Segments, o.Tags = a.segment, a.db.FindTags
 	}

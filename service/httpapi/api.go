@@ -24,6 +24,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Segments is what the segment mode holds. Safe for concurrent use.
@@ -44,7 +45,7 @@ type Options struct {
 	LogLevel *LogLevel // is changed by PATCH /admin/log; nil: there is no such path
 	// LogRequests gives each request a line of level info in the log.
 	LogRequests bool
-	Traced      bool                  // requests have spans in their contexts, see IsTraced
+	Tracer      trace.Tracer          // gives requests spans; nil: they have none
 	Registry    prometheus.Registerer // exports what is counted; nil for none
 	// Access knows the tokens; nil: there are none, and administration is closed. It is required for the next two.
 	Access *access.Guard

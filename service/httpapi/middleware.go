@@ -20,6 +20,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -34,8 +36,8 @@ const (
 // middleware is what every request goes through, outermost first.
 func (a *API) middleware() []gin.HandlerFunc {
 	all := []gin.HandlerFunc{a.identify}
-	if a.opts.Traced {
-		all = append(all, a.describe)
+	if a.opts.Tracer != nil {
+		all = append(all, a.trace)
 	}
 	if a.opts.LogRequests {
 		all = append(all, a.logRequest)
@@ -95,22 +97,36 @@ func traceID(c *gin.Context) string {
 	return ""
 }
 
-// IsTraced says whether a request gets a span. Those that machines send again and again do not:
+// isTraced says whether a request gets a span. Those that machines send again and again do not:
 // they would be most of all traces and tell nothing.
-func IsTraced(r *http.Request) bool {
+func isTraced(r *http.Request) bool {
 	path := r.URL.Path
 	return !isHealth(path) && path != "/metrics" && !strings.HasPrefix(path, "/readyz/") &&
 		r.Method != http.MethodOptions
 }
 
-// describe gives the span of a request its route, in place of its path, which may hold an ID, and the
-// code of the answer.
-func (a *API) describe(c *gin.Context) {
-	c.Request.Pattern = c.FullPath()
-	span := trace.SpanFromContext(c.Request.Context())
-	span.SetAttributes(semconv.URLPath(c.FullPath()))
+// trace has a request continue the trace that its traceparent names, in a span of its own. That has its route in place
+// of its path, which may hold an ID, and the code of the answer.
+func (a *API) trace(c *gin.Context) {
+	r, route, name := c.Request, c.FullPath(), "HTTP"
+	if !isTraced(r) {
+		return
+	}
+	if route != "" {
+		name = r.Method + " " + route
+	}
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	ctx, span := a.opts.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		semconv.HTTPRequestMethodKey.String(r.Method), semconv.HTTPRoute(route), semconv.URLPath(route),
+		semconv.UserAgentOriginal(r.UserAgent())))
+	defer span.End()
+	c.Request = r.WithContext(ctx)
 	c.Next()
-	span.SetAttributes(semconv.HTTPRoute(c.FullPath()), attribute.Int("shardid.code", c.GetInt(codeKey)))
+	status := c.Writer.Status()
+	span.SetAttributes(semconv.HTTPResponseStatusCode(status), attribute.Int("shardid.code", c.GetInt(codeKey)))
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, "")
+	}
 }
 
 // faultLines is how many lines a second may tell of faults of ours: one that every request meets must not fill the

@@ -11,8 +11,8 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
@@ -53,6 +53,7 @@ func isNew(id string, given []string) bool {
 // learns the ID of its trace where a request has one. Machines that only look whether we live have no
 // spans.
 func TestRequestsHaveSpans(t *testing.T) {
+	const parent = "4bf92f3577b34da6a3ce929d0e0e4736"
 	for _, c := range []struct {
 		name, target, route string // route "": no span
 		fail                func(context.Context) error
@@ -69,9 +70,8 @@ func TestRequestsHaveSpans(t *testing.T) {
 			t.Parallel()
 			spans := tracetest.NewInMemoryExporter()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-			api, _ := logging(c.fail, func(o *Options) { o.Traced = true })
-			got := ask(otelhttp.NewHandler(api, "", otelhttp.WithFilter(IsTraced),
-				otelhttp.WithTracerProvider(provider)), http.MethodGet, c.target)
+			api, _ := logging(c.fail, func(o *Options) { o.Tracer = provider.Tracer("") })
+			got := askAs(api, http.MethodGet, c.target, "Traceparent", "00-"+parent+"-00f067aa0ba902b7-01")
 			all := spans.GetSpans()
 			if c.route == "" {
 				check.Equal(t, len(all), 0, "spans")
@@ -87,6 +87,8 @@ func TestRequestsHaveSpans(t *testing.T) {
 			}
 			check.Equal(t, len(want), 0, "attributes that are missing")
 			check.Equal(t, all[0].Name, "GET "+c.route, "name")
+			check.Equal(t, all[0].SpanContext.TraceID().String(), parent, "the caller's trace")
+			check.Equal(t, all[0].Status.Code == codes.Error, c.status >= 500, "an error")
 			check.Lacks(t, fmt.Sprintf("%+v", all[0]), "alice", "the gatePass in a span")
 			if id := got.Header().Get(requestIDHeader); c.code != 0 && id != all[0].SpanContext.TraceID().String() {
 				t.Errorf("the request has the ID %q", id)

@@ -2,7 +2,7 @@
 //
 //	stores.go     span, latency and errors of each call of a store
 //	metrics.go    the text of /metrics
-//	tracing.go    spans of requests, and the sender of all spans
+//	tracing.go    the sender of all spans
 //
 // The number of series is bounded: no label has a value that a caller chose. No span holds
 // a gatePass, a token or an ID.
@@ -56,7 +56,7 @@ func (s *Stores) Observe(ctx context.Context, store, op string) (context.Context
 	failed := s.failed.WithLabelValues(store, op) // also makes its series, so that the first failure is a rise
 	var span trace.Span
 	if s.tracer != nil {
-		ctx, span = s.tracer.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient),
+		ctx, span = s.tracer.Start(ctx, op, trace.WithSpanKind(trace.SpanKindClient),
 			trace.WithAttributes(storeKey.String(store)))
 	}
 	began := time.Now()

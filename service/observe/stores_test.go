@@ -17,7 +17,7 @@ import (
 func recording() (*Tracer, *tracetest.InMemoryExporter) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	return &Tracer{provider: provider, tracer: provider.Tracer("test")}, spans
+	return &Tracer{Tracer: provider.Tracer("test"), provider: provider}, spans
 }
 
 // values are the attributes of a span.
@@ -39,7 +39,7 @@ func TestCallsAreObserved(t *testing.T) {
 				failures = 1
 			}
 			for _, s := range []*Stores{NewStores(tracer, nil), NewStores(nil, nil)} {
-				ctx, parent := tracer.tracer.Start(t.Context(), "parent")
+				ctx, parent := tracer.Start(t.Context(), "parent")
 				_, end := s.Observe(ctx, "redis", "pop")
 				end(failure)
 				parent.End()

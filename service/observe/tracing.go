@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -13,10 +12,8 @@ import (
 
 	"shardid/service/background"
 
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -31,8 +28,8 @@ const flushTimeout = 2 * time.Second
 // nothing else: they wait in a queue of bounded length, and callers never wait for it. Safe
 // for concurrent use.
 type Tracer struct {
+	trace.Tracer
 	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer
 	log      *slog.Logger
 }
 
@@ -62,7 +59,7 @@ func StartTracer(version string, log *slog.Logger) (*Tracer, error) {
 	}
 	spans := validating{sdktrace.NewBatchSpanProcessor(sender)}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans), sdktrace.WithResource(process))
-	return &Tracer{provider: provider, tracer: provider.Tracer("shardid"), log: log}, nil
+	return &Tracer{provider.Tracer("shardid"), provider, log}, nil
 }
 
 // Stop sends the spans that are left, for no longer than flushTimeout or ctx. It may be called twice.
@@ -73,13 +70,6 @@ func (t *Tracer) Stop(ctx context.Context) error {
 		t.log.Warn("the last spans were not sent", "error", fmt.Sprintf("%.300s", err))
 	}
 	return nil
-}
-
-// Handler has the requests that next serves, and of which traced is true, continue the trace that
-// their traceparent names, in a span of their own.
-func (t *Tracer) Handler(next http.Handler, traced func(*http.Request) bool) http.Handler {
-	return otelhttp.NewHandler(next, "request", otelhttp.WithTracerProvider(t.provider),
-		otelhttp.WithPropagators(propagation.TraceContext{}), otelhttp.WithFilter(traced))
 }
 
 // validating makes the texts of clients UTF-8: a batch of spans with another one is lost whole.
