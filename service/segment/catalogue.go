@@ -36,13 +36,10 @@ type lookup struct {
 }
 
 // findTag returns a tag, whose row is read if it is not in use. Errors: model.ErrNotReady, ErrUnknownTag,
-// ErrInvalidArgument, ErrSegmentEmpty, or that of a ctx that was canceled.
+// ErrSegmentEmpty, or that of a ctx that was canceled.
 func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	if t, found := s.tags.Load(name); found {
 		return t, nil
-	}
-	if err := model.CheckTag(name); err != nil {
-		return nil, err
 	}
 	if !s.answered.Load() {
 		return nil, s.background.NotReady()

@@ -48,12 +48,9 @@ type Tag struct {
 	mu       sync.Mutex // guards what follows; the pool may be called with it
 	supply   supply
 	rate     rate
-	beside   int64  // IDs issued in runs, less those that the pool issued and Numbers gave up
-	segments []span // those that are held, in order
+	beside   int64              // IDs issued in runs, less those that the pool issued and Numbers gave up
+	segments []model.TagSegment // those that are held, in order
 }
-
-// span is a segment [first, end) of IDs, before a region joins them.
-type span struct{ first, end int64 }
 
 // supply is what is known of the row of a tag.
 type supply struct {
@@ -224,7 +221,7 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 	t.supply.removed = false
 	if n > 0 {
 		t.forgetUsedUp(t.nextNumber(t.pool.Counts()))
-		t.segments = append(t.segments, span{s.First, s.End})
+		t.segments = append(t.segments, s)
 		t.supply.row, t.supply.tuned, t.supply.takenAt = s.Step, max(tuned, s.Step), time.Now()
 		t.supply.loads++
 		t.pool.Bound(min(t.supply.tuned, s.End-s.First), maxAhead*t.svc.opts.MaxStep)
@@ -234,7 +231,7 @@ func (t *Tag) takeSegment(ctx context.Context, n int64) (model.TagSegment, error
 
 // forgetUsedUp forgets the segments before the next ID, but for the last one. Callers hold mu.
 func (t *Tag) forgetUsedUp(next int64) {
-	for len(t.segments) > 1 && t.segments[0].end <= next {
+	for len(t.segments) > 1 && t.segments[0].End <= next {
 		t.segments = t.segments[1:]
 	}
 }
@@ -248,7 +245,7 @@ func (t *Tag) nextNumber(c hold.Counts) int64 {
 	case c.Held > 0:
 		return c.Next
 	case len(t.segments) > 0:
-		return t.segments[len(t.segments)-1].end
+		return t.segments[len(t.segments)-1].End
 	}
 	return -1
 }

@@ -126,11 +126,11 @@ func (t *Tag) view() View {
 	t.forgetUsedUp(next)
 	if v.Ahead = max(0, len(t.segments)-1); len(t.segments) > 0 {
 		first := t.segments[0]
-		v.Value0, v.Step0, v.Max0 = min(max(next, first.first), first.end), first.end-first.first, first.end
+		v.Value0, v.Step0, v.Max0 = min(max(next, first.First), first.End), first.End-first.First, first.End
 	}
 	if v.NextReady = v.Ahead > 0; v.NextReady {
 		second := t.segments[1]
-		v.Value1, v.Step1, v.Max1 = second.first, second.end-second.first, second.end
+		v.Value1, v.Step1, v.Max1 = second.First, second.End-second.First, second.End
 	}
 	return v
 }
