@@ -36,9 +36,9 @@ func TestCounterTakesItsRate(t *testing.T) {
 		{50 * time.Millisecond, 20, 20},       // unless no more is asked for
 		{150 * time.Millisecond, 5000, 130},   // what came in meanwhile
 		{time.Hour, 1000, 1000},               // the bucket is full again
+		{time.Hour - time.Minute, 1000, 1000}, // a clock that went back takes nothing of it
+		{time.Hour - time.Minute, 1000, 0},    // and adds nothing
 		{time.Hour, 1000, 1000},               //
-		{time.Hour - time.Minute, 1000, 0},    // a clock that went back gives nothing
-		{time.Hour + time.Second, 1000, 1000}, //
 	} {
 		check.Equal(t, take(s.after, s.want), s.gets, "after", s.after, "of", s.want)
 	}

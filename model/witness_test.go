@@ -71,7 +71,7 @@ func TestMayVouch(t *testing.T) {
 		}, other, 0, 0, false},
 		"it met another one before the answer": {func(s *model.Seen) {
 			s.Meet(later)
-			s.Said(on, hold, noon)
+			s.Said(on, hold, time.Now())
 		}, later, 0, 0, false},
 	} {
 		var s model.Seen

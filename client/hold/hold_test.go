@@ -129,6 +129,7 @@ func TestWaiters(t *testing.T) {
 			}
 			callers.Go(func() { got[i], ends[i] = p.Take(ctx, n, nil) })
 			time.Sleep(25 * time.Millisecond) // something is there, but too little
+			p.Drop(func(r Run) Run { return r })
 		}
 		c.fail(errAway)
 		callers.Wait()

@@ -134,6 +134,10 @@ func TestLayouts(t *testing.T) {
 			if err != nil || uint64(first)+uint64(got) != 1<<(widths[0]+widths[1]+widths[2]) {
 				t.Errorf("the last ID is %d, %v", first+int64(got)-1, err)
 			}
+			begin(g, workers-1, end-1)
+			if _, got, _, _ := g.Take(1); got > 0 {
+				t.Error("the last unit is issued again")
+			}
 			h.set(end)
 			refuses(t, g, "past the end", ErrTimeExhausted, "ended at")
 			for _, worker := range []int{-1, workers} {

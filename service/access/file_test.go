@@ -67,6 +67,7 @@ func TestParseNamesTheMistake(t *testing.T) {
 		one("a", "[queue]"):                         "may: has something else",
 		one("a", "['queue:1*']"):                    "may: has something else",
 		one("a", "['queue:256']"):                   "may: has something else",
+		one("a", "['queue:01']"):                    "may: has something else",
 		one("a", "['segment:']"):                    "may: has something else",
 		one("a", "['lease:a/b']"):                   "may: has something else",
 		one("a", "['uid:1']"):                       "may: has something else",

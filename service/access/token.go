@@ -222,6 +222,5 @@ func (t *Token) Charge(n int64) {
 	}
 	t.ids.mu.Lock()
 	defer t.ids.mu.Unlock()
-	t.ids.fill()
 	t.ids.left -= float64(n)
 }

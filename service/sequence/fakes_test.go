@@ -35,7 +35,8 @@ type table struct {
 	top     map[model.SectionKey]int64 // the highest numbers that were handed out, whatever a copy knows
 	doubts  bool                       // nobody vouches for a copy: its rows may lack what they lack
 	alone   bool
-	err     error // every call fails with it
+	err     error         // every call fails with it
+	late    time.Duration // the answer of the next renewal
 }
 
 // stored is what a copy of the database has.
@@ -128,8 +129,11 @@ func (t *table) allocate(req model.SectionRequest, lost map[string]bool) model.S
 }
 
 func (t *table) RenewFence(_ context.Context, servers []string, _ string) (model.Fence, error) {
+	late := time.Duration(0)
+	defer func() { time.Sleep(late) }()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	late, t.late = t.late, 0
 	f := model.Fence{Changes: t.changes, Numbers: map[string]int64{}, Spaces: slices.Collect(maps.Values(t.spaces))}
 	for _, server := range servers {
 		if t.numbers[server] == 0 {

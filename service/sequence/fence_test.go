@@ -81,6 +81,22 @@ func TestSectionIsLost(t *testing.T) {
 	}
 }
 
+// A renewal whose answer comes after that of a later one brings no lease back.
+func TestOvertakenRenewal(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.redis.change(func() { r.redis.strays = true })
+		r.want("a", 1)
+		r.table.change(func() { r.table.late = time.Second })
+		time.Sleep(3500 * time.Millisecond) // it has begun
+		r.table.another(sectionOf("a"), true)
+		r.Ask(t.Context(), []*model.SequenceAsk{{Space: "none", Key: "a", Count: 1}}) // leases are renewed to look for it
+		for range 2 {
+			r.wantNone("a", model.ErrFence)
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // Sections of a Redis that was replaced give numbers again, above all before, when every lease of
 // the earlier term has ended and not sooner; until then callers are told why. The wait of a term begins when it is
 // first seen, and again with the next one.

@@ -205,16 +205,6 @@ func TestNoneAreLeft(t *testing.T) {
 	})
 }
 
-// A space that is deleted gives nothing once leases are renewed.
-func TestDeletedSpace(t *testing.T) {
-	within(t, func(t *testing.T, r *rig) {
-		r.want("a", 1)
-		r.table.change(func() { delete(r.table.spaces, "s") })
-		time.Sleep(4 * time.Second)
-		check.Is(t, check.Err(r.ask("a", 1)), model.ErrUnknownSpace)
-	})
-}
-
 // Stop fails who waits, and all who come later, for good.
 func TestStop(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {

@@ -145,6 +145,7 @@ func TestNodeLost(t *testing.T) {
 		db.set(func(db *table) { db.tokens[1], db.full = "", true })
 		time.Sleep(10 * time.Second)
 		mustFail(t, s, 1, model.ErrNoLease, model.ErrNoWorkerID.Error())
+		check.Equal(t, s.Status().WorkerID, -1, "worker ID")
 	})
 }
 

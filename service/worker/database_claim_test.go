@@ -102,17 +102,22 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 // A life that begins with the file reserves nothing before its claim is made: others may have moved to another registry
 // while it was down, and may have issued IDs of later times.
 func TestAFileIsClaimedBeforeItIsUsed(t *testing.T) {
-	for name, answer := range map[string]func(m *machine){
-		"others use another registry":  func(m *machine) { m.claim = errInUse },
-		"others used another registry": func(m *machine) { m.grant.After = m.folder.lease.Reserved + 1 },
+	for name, answer := range map[string]func(*machine, *life){
+		"others use another registry":  func(m *machine, _ *life) { m.claim = errInUse },
+		"others used another registry": func(m *machine, _ *life) { m.grant.After = m.folder.lease.Reserved + 1 },
+		"others did, and the file continued without the database": func(m *machine, l *life) {
+			m.claim = errAway
+			l.goesOn(every)
+			m.claim, m.grant.After = nil, l.lease.After+1
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := withFile(t).serving()
 			m.registry.fail(errAway)
 			m.clock.pass(every)
-			reserved := m.folder.lease.Reserved
-			answer(m)
 			l := m.boot()
+			answer(m, l)
+			reserved := m.folder.lease.Reserved
 			check.Is(t, l.steps(), model.ErrRegistryInUse)
 			check.Equal(t, m.folder.lease.Reserved, reserved, "what is reserved")
 			l.refuses("others may issue", model.ErrNoLease)

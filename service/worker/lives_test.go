@@ -123,10 +123,13 @@ func TestAStopThatFindsItsWorkerIDGone(t *testing.T) {
 	}
 }
 
-// A lease that was lost is taken anew at once, and what continues in the file is confirmed, unless another had it.
+// A lease that was lost is taken anew at once, and what continues in the file is confirmed, unless another had it. What
+// was issued stays reserved in the file.
 func TestItsWorkerIDAgain(t *testing.T) {
 	served := func(t *testing.T) (*machine, *life) {
-		m, l := withFile(t).serving()
+		m := withFile(t)
+		m.clock.set(4 * time.Second)
+		_, l := m.serving()
 		m.clock.pass(time.Second)
 		l.issues("serving")
 		m.registry.lose()
@@ -134,35 +137,40 @@ func TestItsWorkerIDAgain(t *testing.T) {
 		l.refuses("lost", model.ErrLeaseLost)
 		return m, l
 	}
+	nobody := func(*machine, *life, int64) int64 { return 0 }
+	another := func(m *machine, _ *life, soon int64) int64 { m.registry.give(soon); return soon }
 	for _, c := range []struct {
 		name      string
 		on        func(*testing.T) (*machine, *life)
-		meanwhile func(m *machine, bound int64) // IDs start above the bound then
-		goesOn    bool
+		meanwhile func(m *machine, l *life, soon int64) int64 // IDs start above that; at 0 they go on
 	}{
-		{"lost, and nobody had it", served, func(*machine, int64) {}, true},
-		{"lost, and another had it", served, func(m *machine, bound int64) { m.registry.give(bound) }, false},
-		{"lost, and its own renewal was stored", served, func(m *machine, bound int64) {
-			m.registry.set(func(r *registry) { r.row.Reserved = bound })
-		}, false},
-		{"nobody had it", fromTheFile, func(*machine, int64) {}, true},
-		{"another had it", fromTheFile, func(m *machine, bound int64) { m.registry.give(bound) }, false},
-		{"another registry", fromTheFile, func(m *machine, bound int64) {
+		{"lost, and nobody had it", served, nobody},
+		{"lost, and another had it", served, another},
+		{"lost, and its own renewal was stored", served, func(m *machine, _ *life, soon int64) int64 {
+			m.registry.set(func(r *registry) { r.row.Reserved = soon })
+			return soon
+		}},
+		{"lost, and the clock went back", served, func(m *machine, l *life, _ int64) int64 {
+			m.clock.set(-4 * time.Second)
+			return l.gen.LastIssued()
+		}},
+		{"nobody had it", fromTheFile, nobody},
+		{"another had it", fromTheFile, another},
+		{"another registry", fromTheFile, func(m *machine, l *life, _ int64) int64 {
 			m.registry.identity = "test 2"
-			m.registry.give(bound)
-		}, false},
+			return another(m, l, l.lease.Reserved)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, l := c.on(t)
-			bound := m.clock.wall.Load() + 30_000
-			if c.name == "another registry" {
-				bound = l.lease.Reserved
-			}
-			c.meanwhile(m, bound)
+			bound := c.meanwhile(m, l, m.clock.wall.Load()+30_000)
 			m.registry.fail(nil)
 			m.clock.pass(time.Millisecond)
 			l.mustStep()
-			if !c.goesOn {
+			if file, issued := m.folder.lease.Reserved, l.gen.LastIssued(); file < issued {
+				t.Errorf("IDs were issued up to %+d ms, the file has %+d", issued-someday, file-someday)
+			}
+			if bound > 0 {
 				l.startsAfter(bound)
 				return
 			}
