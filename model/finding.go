@@ -44,12 +44,13 @@ type Condition struct {
 	Err   error     `json:"-"`               // the latest failure, nil while OK
 }
 
-// Failure is Err with the name of the condition, which the error of a store has already.
+// Failure is Err with the name of the condition behind it, which the error of a store has already. Its Message has
+// Error in one piece.
 func (c Condition) Failure() error {
 	if store, ok := errors.AsType[*StoreError](c.Err); ok && store.Store == c.Name {
 		return c.Err
 	}
-	return fmt.Errorf("%s: %w", c.Name, c.Err)
+	return fmt.Errorf("%w (%s)", c.Err, c.Name)
 }
 
 // Check is a question about one setting, to be put to T, and what the answer means.

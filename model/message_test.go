@@ -37,12 +37,12 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// A condition has its name in its failure once, behind what to do.
+// A condition has its name in its failure once.
 func TestConditionFailure(t *testing.T) {
 	away := &StoreError{Store: "redis", Op: "check", Advice: "start Redis", Err: errors.New("no answer")}
 	for name, want := range map[string]string{
 		"redis":  "start Redis: redis: check: no answer",
-		"refill": "start Redis: refill: redis: check: no answer",
+		"refill": "start Redis: redis: check: no answer (refill)",
 	} {
 		check.Equal(t, Message(Condition{Name: name, Err: away}.Failure()), want, "the failure of "+name)
 	}

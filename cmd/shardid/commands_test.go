@@ -410,6 +410,26 @@ func startLines() []line {
 	}
 }
 
+// The audit line of a command follows its answer.
+func TestAuditFollowsTheAnswer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	types(t, []line{{"migrate", 0, ""}})
+	out, err := os.Create("out")
+	check.Must(t, err)
+	defer out.Close()
+	stdout, stderr := os.Stdout, os.Stderr
+	defer func() { os.Stdout, os.Stderr = stdout, stderr }()
+	os.Stdout, os.Stderr = out, out
+	run(t.Context(), []string{"provision", "--app", "1", "--name", "a"})
+	run(t.Context(), []string{"provision", "--app", "1", "--name", "b"})
+	text, err := os.ReadFile("out")
+	check.Must(t, err)
+	if !regexp.MustCompile(`^APP .*\n1 .*\napp 1 is added.*\n\{.*"outcome":"done"\}\n` +
+		`shardid: leave it.*\n\{.*"outcome":"refused".*\}\n$`).Match(text) {
+		t.Errorf("%s", text)
+	}
+}
+
 // A command of administration makes nothing where nothing is.
 func TestCommandsWithoutData(t *testing.T) {
 	t.Chdir(t.TempDir())

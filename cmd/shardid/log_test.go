@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/cmd/shardid/config"
+	"shardid/model"
 	"shardid/scripts/check"
 )
 
@@ -27,6 +28,21 @@ func TestLogIsInUTC(t *testing.T) {
 			strings.Count(out.String(), "2026-11-20T00:18:00") != 2 || strings.Contains(out.String(), "+08") {
 			t.Errorf("%v: %s", err, &out)
 		}
+	}
+}
+
+// A line begins with what to do about its error, which has no line end.
+func TestLogBeginsWithWhatToDo(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(newLogHandler(&out, true, slog.LevelInfo)).With("mode", "queue")
+	away := &model.StoreError{Store: "redis", Op: "check", Advice: "start Redis", Err: errors.New("refused")}
+	log.Warn("refill fails", "error", fmt.Errorf("list 1_0: %w", away), "n", 1)
+	log.Warn("refill fails", "error", errors.New("two\nlines"))
+	for _, want := range []string{
+		` msg="start Redis: refill fails" mode=queue error="list 1_0: redis: check: refused" n=1` + "\n",
+		` msg="refill fails" mode=queue error="two; lines"` + "\n",
+	} {
+		check.Has(t, out.String(), want)
 	}
 }
 

@@ -352,7 +352,7 @@ func (w *world) end() {
 		s.order.Settle(w.t, s.name)
 	}
 	for _, p := range w.procs {
-		if n := strings.Count(p.Output(), "indices refused"); n > 0 {
+		if n := strings.Count(p.Output(), "find the other writer of this list"); n > 0 {
 			w.t.Errorf("%s: the tripwire refused indices %d times", p.name, n)
 		}
 	}

@@ -101,7 +101,7 @@ func TestBesideTheArticle(t *testing.T) {
 			takenOver := strings.Contains(line, "refill fails") &&
 				(strings.Contains(line, "the list began another life") ||
 					strings.Contains(line, "not above the high-water mark"))
-			if len(failed) > 3 || !takenOver && !strings.Contains(line, "another writer pushes to this list") {
+			if len(failed) > 3 || !takenOver && !strings.Contains(line, "find the other writer of this list") {
 				t.Errorf("the log has %s", line)
 			}
 		}

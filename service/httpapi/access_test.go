@@ -183,7 +183,7 @@ func adminAccess() (all []exchange) {
 				all = append(all, x)
 			}
 		} else {
-			x.method, x.status, x.code, x.says = "PUT", 405, -10, "takes "+allowed+" only"
+			x.method, x.status, x.code, x.says = "PUT", 405, -10, "use "+allowed+": nothing was issued, as "
 			all = append(all, x)
 		}
 		x.method, x.status, x.code, x.says = "OPTIONS", 204, 0, allowed

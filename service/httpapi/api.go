@@ -207,5 +207,6 @@ func (a *API) noMethod(c *gin.Context) {
 		c.Status(http.StatusNoContent)
 		return
 	}
-	a.writeError(c, rowNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
+	a.writeError(c, rowNoMethod, fmt.Sprintf("use %s: nothing was issued, as %s takes no other method", allowed,
+		c.Request.URL.Path))
 }

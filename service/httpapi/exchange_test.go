@@ -217,7 +217,7 @@ func checkAnswer(t *testing.T, x exchange, got served) {
 		want["Retry-After"] = "1"
 	case x.status == http.StatusMethodNotAllowed:
 		want["Allow"] = h.Get("Allow")
-		check.Has(t, body, " takes "+h.Get("Allow")+" only: nothing was issued")
+		check.Has(t, body, "use "+h.Get("Allow")+": nothing was issued, as ")
 	}
 	if strings.HasPrefix(x.target, "/admin/") {
 		want[requestIDHeader] = cmp.Or(h.Get(requestIDHeader), "one") // what is changed can be found in the log

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 
 	"shardid/model"
 	"shardid/service/monitor"
@@ -52,7 +51,7 @@ func (a *API) writeHealth(c *gin.Context, ok bool, h monitor.Health) {
 					h.Checks[i].Error = reasonHidden
 				}
 			}
-			if strings.Contains(h.Message, ": ") {
+			if h.Message != "" && h.Message != monitor.ShuttingDown {
 				h.Message = reasonHidden
 			}
 		}

@@ -84,7 +84,7 @@ func TestReadiness(t *testing.T) {
 		degraded = `200 {"status":"degraded","message":"`
 		sick     = `503 {"status":"degraded","message":"`
 		notReady = `503 {"status":"not ready","message":"`
-		away     = "database: read 10.0.0.1:1->10.0.0.2:2: connection reset"
+		away     = "read 10.0.0.1:1->10.0.0.2:2: connection reset (database)"
 		starting = "next: not initialised yet"
 	)
 	database, lost, young := errAway, fmt.Errorf("%w: lost", model.ErrNoLease),
@@ -100,13 +100,14 @@ func TestReadiness(t *testing.T) {
 		{"a store is unreachable, and every mode serves", database, nil, nil, nil, false, false, degraded + away,
 			degraded,
 			sick + away},
-		{"the queue cannot serve", nil, young, nil, nil, false, false, degraded + "queue: " + starting, degraded,
-			sick + "queue: " + starting},
+		{"the queue cannot serve", nil, young, nil, nil, false, false, degraded + starting + " (queue)", degraded,
+			sick + starting + " (queue)"},
 		{"one mode serves alone", database, young, lost, nil, false, false, degraded + away, degraded, sick + away},
-		{"none serves", database, young, lost, lost, false, false, notReady + "no mode can serve: queue: " + starting,
+		{"none serves", database, young, lost, lost, false, false, notReady + starting + " (queue): no mode can serve",
 			notReady + "no worker ID is held: lost", sick + away},
 		{"one mode cannot serve yet", nil, nil, lost, nil, false, true,
-			notReady + "starting: snowflake: no worker ID is held: lost", degraded, sick + "snowflake: "},
+			notReady + "no worker ID is held: lost (snowflake): starting", degraded,
+			sick + "no worker ID is held: lost (snowflake)"},
 		{"draining", nil, nil, nil, nil, true, false, notReady + "shutting down", notReady + "shutting down", well},
 		{"draining, and all else fails", database, lost, lost, lost, true, false, notReady + "shutting down",
 			notReady + "shutting down", sick},
@@ -138,7 +139,7 @@ const startPatience = 5 * time.Second
 
 // A replica that has just started waits for all of its modes once, and not for long.
 func TestReadinessAtTheStart(t *testing.T) {
-	const starting = `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`
+	const starting = `503 {"status":"not ready","message":"no worker ID is held (uid): starting",`
 	synctest.Test(t, func(t *testing.T) {
 		failing := map[string]error{"uid": model.ErrNoLease}
 		api := newAPIOf(watched(failing, allModes...))

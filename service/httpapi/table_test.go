@@ -373,7 +373,7 @@ func nowhereExchanges() (all []exchange) {
 			for _, method := range []string{http.MethodPut, "get", http.MethodPost, http.MethodHead} {
 				if !strings.Contains(allow, method) {
 					all = append(all, exchange{name: "no such method", method: method, target: target, status: 405,
-						code: -10, says: path + " takes " + allow + " only: nothing was issued"})
+						code: -10, says: "use " + allow + ": nothing was issued, as " + path})
 				}
 			}
 		}

@@ -124,12 +124,12 @@ func TestRows(t *testing.T) {
 			"redis appendonly is no, wanted yes"},
 		"doubtful setting": {settings(model.LevelWarn), "ShardidSetting", Info, "redis appendonly"},
 
-		"database": {fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
+		"database": {fails("database"), "ShardidStoreAway", Critical, "refused by 10.0.0.1 (database)"},
 		"redis":    {fails("redis"), "ShardidStoreAway", Critical, "redis"},
 		"store and what follows": {func(r *watched) {
 			fails("redis", "pop", "refill")(r)
 		}, "ShardidStoreAway", Critical, "redis"},
-		"refill":              {fails("refill"), "ShardidConditionFailing", Critical, "refill: refused"},
+		"refill":              {fails("refill"), "ShardidConditionFailing", Critical, "refused by 10.0.0.1 (refill)"},
 		"load":                {fails("segment load", "pop"), "ShardidConditionFailing", Critical, "segment load"},
 		"something else":      {fails("uid node"), "ShardidConditionFailing", Warning, "uid node"},
 		"the lease's failure": {fails("snowflake worker ID"), none, "", ""},
@@ -145,7 +145,7 @@ func TestRows(t *testing.T) {
 		"no worker ID of UIDs": {func(r *watched) {
 			fails("uid node")(r)
 			r.counters.values["shardid_uid_worker_id"] = -1
-		}, "ShardidWorkerID", Critical, "uid node: refused"},
+		}, "ShardidWorkerID", Critical, "refused by 10.0.0.1 (uid node)"},
 		"no worker ID yet": {leased(func(s *worker.Status) { *s = worker.Status{State: worker.StateWaiting} }),
 			"ShardidWorkerID", Critical, "none has been acquired yet"},
 		"lease lost": {leased(func(s *worker.Status) { s.State, s.Err = worker.StateWaiting, errors.New("not renewed") }),

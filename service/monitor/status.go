@@ -28,6 +28,7 @@ const (
 	StatusOK       = "ok"
 	StatusDegraded = "degraded"
 	StatusNotReady = "not ready"
+	ShuttingDown   = "shutting down"
 )
 
 // Health is the body of the health endpoints.
@@ -92,13 +93,13 @@ func (m *Monitor) Readiness() Health {
 	}
 	switch {
 	case m.Draining.Load():
-		h.Status, h.Message = StatusNotReady, "shutting down"
+		h.Status, h.Message = StatusNotReady, ShuttingDown
 	case len(failing) == len(r.modes):
 		h.Status = StatusNotReady
-		h.Message = model.Message(fmt.Errorf("no mode can serve: %w", failing[0].Failure()))
+		h.Message = model.Message(fmt.Errorf("%w: no mode can serve", failing[0].Failure()))
 	case len(failing) > 0 && !r.complete.Load() &&
 		(m.now().Sub(r.startedAt) < startPatience || m.state().OldSchema):
-		h.Status, h.Message = StatusNotReady, model.Message(fmt.Errorf("starting: %w", failing[0].Failure()))
+		h.Status, h.Message = StatusNotReady, model.Message(fmt.Errorf("%w: starting", failing[0].Failure()))
 	}
 	return h
 }
@@ -111,7 +112,7 @@ func (m *Monitor) ReadinessOf(mode string) (h Health, enabled bool) {
 	case i < 0:
 		return h, false
 	case m.Draining.Load():
-		h.Status, h.Message = StatusNotReady, "shutting down"
+		h.Status, h.Message = StatusNotReady, ShuttingDown
 	case !h.modes[i].OK:
 		h.Status, h.Message = StatusNotReady, h.modes[i].Error
 	}

@@ -201,7 +201,7 @@ func (l *Loaded) unknown(place, name string) error {
 	if section == envPrefix {
 		section = ""
 	}
-	var all, ofSection []string
+	var all, ofSection, below []string // below is a section that the name left out
 	for _, k := range l.Keys {
 		known := k.Path
 		if strings.HasPrefix(name, envPrefix) {
@@ -210,9 +210,12 @@ func (l *Loaded) unknown(place, name string) error {
 		if all = append(all, known); section != "" && strings.HasPrefix(known, section) {
 			ofSection = append(ofSection, known)
 		}
+		if strings.HasSuffix(known, "."+name) {
+			below = append(below, known)
+		}
 	}
 	do := "see shardid serve --help for all keys, and CHANGELOG.md for those of 0.3"
-	if near := Nearest(name, all); slices.Contains(near, name) {
+	if near := append(Nearest(name, all), below...); slices.Contains(near, name) {
 		do = "write the key on a line of its own, indented below " + strings.TrimSuffix(section, ".")
 	} else if len(near) > 0 {
 		do = "did you mean " + strings.Join(near, " or ")

@@ -21,7 +21,7 @@ public final class QueueSource {
     /** One ID of the shard of gatePass, which is what you shard by; as {@link Source#next()}. */
     public long next(String gatePass) {
         if (gatePass == null || gatePass.isEmpty()) {
-            throw new ShardidException("gatePass is missing or empty: pass the user name, phone number or e-mail address the ID is for");
+            throw new ShardidException("pass the user name, phone number or e-mail address that the ID is for: gatePass is missing or empty");
         }
         return shards[(int) (Math.abs((long) gatePass.hashCode()) % shards.length)].next();
     }
