@@ -140,7 +140,8 @@ func TestACL(t *testing.T) {
 	check.Must(t, errors.Join(s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}),
 		s.Check(t.Context()),
 		s.Sequences().Forget(t.Context(), model.Space{Name: "s", Sections: 1, Step: 1}),
-		check.Err(s.Marks().Scan(t.Context(), l.marks, 0)), check.Err(s.Replicas().Put(t.Context(), "a", "b", time.Minute))))
+		check.Err(s.Marks().Scan(t.Context(), l.marks, 0)),
+		check.Err(s.Replicas().Put(t.Context(), "a", "b", time.Minute))))
 }
 
 // TestOutOfMemory: full memory stops pushes and is told by all that probes, which writes; it does not stop pops and

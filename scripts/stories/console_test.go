@@ -141,7 +141,7 @@ func TestConsoleTrouble(t *testing.T) {
 	b.says("#impact[data-state=critical]", "snowflake and UID keep issuing.")
 	b.until("red", marked+`.includes('queue mode critical')`)
 	b.until("red and amber", marked+`.includes('Redis critical,refills warning')`)
-	b.until("what the lists held is marked", `says('#app-away').includes('what is shown is') &&
+	b.until("what the lists held is marked", `says('#app-away').includes('What is shown is') &&
 		getComputedStyle($('#app-detail')).filter === 'grayscale(1)' && / ago$/m.test(says('#app-facts'))`)
 	d.alarm("ShardidStarved", true) // which follows from it
 	if tiles := eval[[]string](b, red); len(tiles) != 1 || !strings.Contains(tiles[0], "ShardidStoreAway") {

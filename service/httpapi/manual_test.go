@@ -61,7 +61,7 @@ func TestDocumentation(t *testing.T) {
 	for _, condition := range []string{queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload,
 		segment.ConditionLoad, segment.ConditionReload, worker.Condition, uid.Condition, sequence.Condition} {
 		for _, texts := range []string{"en.js", "zh.js"} {
-			if !strings.Contains(console[texts], condition+": '") && !strings.Contains(console[texts], condition+"': '") {
+			if !regexp.MustCompile(`\b` + condition + `'?: '`).MatchString(console[texts]) {
 				t.Errorf("the condition %q has no name in %s", condition, texts)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
-	"math"
 	"net/http"
 	"path"
 	"reflect"
@@ -154,6 +153,8 @@ const (
 	// mostThings is the most, and lastOffset the highest number of things that a page leaves out before them.
 	mostThings = 5000
 	lastOffset = 1_000_000
+	// mostSorted is of how many things a page may be in another order than that of their names: all are read.
+	mostSorted = 20_000
 )
 
 // readOnce answers with what is read once in readingAge.
@@ -187,15 +188,20 @@ func readWindow(c *gin.Context) (w window, err error) {
 // reads is how many things have to be read, by name, to show the window.
 func (w window) reads() int {
 	if w.sort != "" {
-		return math.MaxInt32
+		return mostSorted
 	}
 	return w.offset + w.limit
 }
 
 // cut sorts things, which come by name and of which there are total, and gives {"code":0,MANY:[…],"total":N} with those
-// of the window. total is there when these are not all. Errors: model.ErrInvalidArgument for a field that they lack.
+// of the window. total is there when these are not all. Errors: model.ErrInvalidArgument for a field that they lack, or
+// for more things than can be sorted.
 func (w window) cut(many string, things any, total int) (map[string]any, error) {
 	if w.sort != "" {
+		if total > mostSorted {
+			return nil, fmt.Errorf("%w: search for a part of the name: %d %s are too many to sort, %d at most can be",
+				model.ErrInvalidArgument, total, many, mostSorted)
+		}
 		if err := sortByField(things, w.sort); err != nil {
 			return nil, err
 		}

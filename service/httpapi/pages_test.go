@@ -60,8 +60,8 @@ func pageExchanges() []exchange {
 		{name: "one mode", target: "/api/status", change: disableModes},
 		{target: "/api/replicas", body: replicasJSON},
 		{target: "/api/history", body: `{"periodSeconds":5,"times":[60],"series":{},"message":"redis: away"}`},
-		{target: "/api/history?app=7&tag=a%26b", body: `{"periodSeconds":5,"times":[60],"series":{"app.7.issued":[0.5],` +
-			`"tag.a&b.issued":[0.5]},"message":"redis: away"}`},
+		{target: "/api/history?app=7&tag=a%26b", body: `{"periodSeconds":5,"times":[60],"series":{` +
+			`"app.7.issued":[0.5],"tag.a&b.issued":[0.5]},"message":"redis: away"}`},
 	}
 	// In the order of a field, those that are equal stay in that of their names; what is beyond the end is nothing.
 	for query, want := range map[string]string{
@@ -72,12 +72,12 @@ func pageExchanges() []exchange {
 		var rows []string
 		total := ""
 		for _, name := range strings.Fields(want) {
-			switch {
-			case name == "a&b":
+			switch name {
+			case "a&b":
 				rows = append(rows, rowA)
-			case name == "z":
+			case "z":
 				rows = append(rows, rowZ)
-			case name == "of":
+			case "of":
 				total = `,"total":2`
 			}
 		}
@@ -113,6 +113,8 @@ func pageExchanges() []exchange {
 	all = append(all,
 		exchange{target: "/db?sort=colour", status: 400, code: -6,
 			says: "sort by one of description, key, maxId, maxIdStr, step, updateTime, not by \"colour\""},
+		exchange{target: "/db?sort=step", status: 400, code: -6, change: countless,
+			says: "search for a part of the name: 20001 tags are too many to sort, 20000 at most can be"},
 		exchange{target: "/db?offset=-1", status: 400, code: -6, says: "offset must be a whole number in 0…1000000"},
 		exchange{target: "/api/history?app=256", status: 400, code: -6, says: "app must be a whole number in 0…255"})
 	for _, target := range []string{"/db", "/cache", "/api/names", "/api/sequences"} {
@@ -122,6 +124,13 @@ func pageExchanges() []exchange {
 		}
 	}
 	return all
+}
+
+// countless has more tags than can be sorted.
+func countless(o *Options) {
+	o.Tags = func(_ context.Context, _ string, limit int) ([]model.Tag, int, error) {
+		return make([]model.Tag, limit), mostSorted + 1, nil
+	}
 }
 
 // manyTags has a tag in use more than /api/status shows.

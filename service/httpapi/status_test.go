@@ -196,7 +196,8 @@ func TestReadinessSince(t *testing.T) {
 }
 
 func fakeHistory(further ...string) monitor.Chart {
-	c := monitor.Chart{PeriodSeconds: 5, Times: []int64{60}, Series: map[string]monitor.Points{}, Message: "redis: away"}
+	c := monitor.Chart{PeriodSeconds: 5, Times: []int64{60}, Series: map[string]monitor.Points{},
+		Message: "redis: away"}
 	for _, name := range further {
 		c.Series[name] = monitor.Points{0.5}
 	}

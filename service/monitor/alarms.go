@@ -57,8 +57,8 @@ type State struct {
 	// OldSchema says that the database lacks tables of this version. Snowflakes may continue with the worker file of
 	// the version before, so that only this stops a rollout without migrations, at the first replica.
 	OldSchema bool
-	// Tags reads Status.Segment, which takes longer than the rest, and Busiest the rates of the tags that are used most,
-	// so many at most; both are nil when the mode is disabled.
+	// Tags reads Status.Segment, which takes longer than the rest; Busiest gives the rates of the tags that are used
+	// most. Both are nil when the mode is disabled.
 	Tags    func() segment.Status
 	Busiest func(most int) map[string]float64
 }

@@ -86,7 +86,7 @@ func (h *history) add(most int, at time.Time, values map[string]float64) {
 		h.series[name] = append(points[first:], float32(value))
 	}
 	maps.DeleteFunc(h.series, func(_ string, points Points) bool {
-		return !slices.ContainsFunc(points, func(v float32) bool { return v == v })
+		return !slices.ContainsFunc(points, func(v float32) bool { return !math.IsNaN(float64(v)) })
 	})
 }
 

@@ -106,7 +106,8 @@ func TestSamples(t *testing.T) {
 		synctest.Wait()
 
 		check.Equal(t, encode(t, m.Latest()), `{"app.7.issued":4,"queue.issued":1.4,"refused.caller":0,`+
-			`"refused.service":0,"segment.p99Ms":5000,"tag.orders.issued":2.5,"uid.issued":10,"uid.p99Ms":7.5}`, "the last")
+			`"refused.service":0,"segment.p99Ms":5000,"tag.orders.issued":2.5,"uid.issued":10,"uid.p99Ms":7.5}`,
+			"the last")
 		for name, want := range map[string]string{
 			"queue.issued": "[10,0,1.4]", "queue.p99Ms": "[0.049,995,null]", "refused.caller": "[2,0,0]",
 			"refused.service": "[1,0,0]", "segment.issued": "[1,0,null]", "segment.p99Ms": "[null,null,5000]",

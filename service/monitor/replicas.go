@@ -190,7 +190,7 @@ func (r *Replicas) History(further ...string) Chart {
 			all = slices.Repeat(Points{float32(math.NaN())}, len(c.Times))
 		}
 		for i, v := range all {
-			if v != v {
+			if math.IsNaN(float64(v)) {
 				all[i] = float32(unknown)
 			}
 		}

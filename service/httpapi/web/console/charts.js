@@ -76,7 +76,7 @@ export class Chart {
     setAttribute(this.#axis, 'hidden', !any);
     if (!any) return;
     this.#data = [history.times, ...found.map(({ values }) => values)];
-    if (this.#curves.map(({ index }) => index).join() === found.map(({ index }) => index).join()) {
+    if (this.#curves.map(({ label }) => label).join() === found.map(({ label }) => label).join()) {
       this.#plot?.setData(this.#data);
       return;
     }

@@ -17,7 +17,7 @@ export const text = {
   moreThan: (what) => `> ${what}`,
   of: (n, all) => `${n} of ${all}`,
   failed: (message) => `This part of the page cannot be drawn: ${message}. Load the page again; please report it.`,
-  away: (lasts) => `This cannot be read now, and what is shown is ${lasts} old:`,
+  away: (lasts) => `This cannot be read now. What is shown is ${lasts} old.`,
   together: (parts) => parts.join(', '),
   all: (parts) => [parts.slice(0, -1).join(', '), parts.at(-1)].filter(Boolean).join(' and '),
   rate: (n) => `${n} /s`,
@@ -104,6 +104,7 @@ export const text = {
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
     follows: (names) => `What follows from it: ${text.together(names)}.`,
     runbook: 'What to do', page: 'docs/operations.md', failures: 'when-something-fails',
+    allWell: 'Everything works',
     well: (names) => (names.length === 0 ? 'Nothing else is known' : `Working: ${text.together(names)}`),
   },
 
@@ -121,7 +122,7 @@ export const text = {
   },
 
   queue: {
-    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate' },
+    columns: { id: 'ID', name: 'Name', lists: 'Lists', rate: 'Rate here' },
     sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
     badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap', scrambled: 'scrambled' },
     unreadable: 'not seen yet',
@@ -132,7 +133,7 @@ export const text = {
     lowest: (n) => `lowest ${n}`,
     none: 'No app is provisioned yet.',
     facts: {
-      rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
+      rate: 'Rate here', issued: 'Issued here', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
       limit: 'Highest ID', beyond: 'Beyond it', highest: 'Highest index', left: 'Left', exhausted: 'Limit reached by', unconfirmed: 'Wait for confirm',
     },
     sinceStart: (n) => `${n} since the start`,
@@ -153,17 +154,17 @@ export const text = {
   },
 
   charts: {
-    issued: 'IDs a second', issuedOf: (name) => `IDs a second: ${name}`, p99: 'Latency, 99th percentile', refused: 'Refused requests a second',
+    issued: 'IDs a second', issuedOf: (name) => `IDs a second by all replicas: ${name}`, p99: 'Latency of the slowest replica, 99th percentile', refused: 'Refused requests a second',
     byCaller: 'the caller is wrong', byService: 'we cannot serve',
     units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s' },
     none: 'no history yet',
-    sum: (rate, replicas, alone) => `${rate} ${alone ? 'by this replica, as the records of others cannot be read' : `by ${replicas} ${plural(replicas, 'replica', 'replicas')} together`}; the last hour, times in UTC`,
+    sum: (rate, replicas, alone) => `${rate} ${alone ? 'by this replica, as the records of others cannot be read' : plural(replicas, 'by one replica', `by ${replicas} replicas together`)}; the last hour, times in UTC`,
   },
 
   pages: { back: 'The page before', on: 'The next page', place: (first, last, all) => `${first}–${last} of ${all}` },
 
   tags: {
-    columns: { tag: 'Tag', shardBits: 'Shard bits', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load' },
+    columns: { tag: 'Tag', shardBits: 'Shard bits', step: 'Step', held: 'Held here', rate: 'Rate here', lasts: 'Lasts', loaded: 'Last load' },
     sum: (all, loaded) => `${all} ${plural(all, 'tag', 'tags')}${loaded && `, ${loaded} loaded here`}`,
     none: 'There is no tag yet.',
     noneFound: 'no tag is called so',

@@ -34,7 +34,7 @@ function alarmsOf({ alarms }) {
 
 /** The state of a replica, and its word. */
 function stateOf(replica) {
-  if (replica.ageSeconds > late) return ['unknown', text.fleet.heard(duration(Math.round(replica.ageSeconds)))];
+  if (replica.isOld || replica.ageSeconds > late) return ['unknown', text.fleet.heard(duration(Math.round(replica.ageSeconds)))];
   if (!replica.ready) return ['critical', text.fleet.notReady];
   const trouble = replica.alarms?.critical > 0 || modes.some((mode) => replica.modes[mode]?.enabled && !replica.modes[mode].ready);
   if (trouble) return ['warning', text.health.degraded];
@@ -54,7 +54,7 @@ export class Fleet {
         make: () => [el('a'), el('span', { class: 'badge', 'data-kind': 'info' }, text.fleet.self), el('span', { class: 'host' })],
         fill: (cell, replica) => {
           const [link, self, host] = cell.children;
-          setAttribute(cell.parentElement, 'data-old', replica.ageSeconds > late);
+          setAttribute(cell.parentElement, 'data-old', replica.isOld);
           const console = consoleOf(replica.url);
           setAttribute(link, 'href', console?.href);
           setText(link, console?.name ?? replica.url);
@@ -87,7 +87,7 @@ export class Fleet {
     if (!message) this.#known = { at: now, replicas };
     const read = new Set(replicas.map(({ instance }) => instance));
     const old = this.#known.replicas.filter(({ instance }) => !read.has(instance))
-      .map((replica) => ({ ...replica, ageSeconds: Math.max(late + 1, replica.ageSeconds + (now - this.#known.at) / 1000) }));
+      .map((replica) => ({ ...replica, isOld: true, ageSeconds: replica.ageSeconds + (now - this.#known.at) / 1000 }));
     this.#table.show([...replicas, ...old], {
       sum: text.fleet.sum(replicas.length, replicas.filter(({ ready, ageSeconds }) => ready && ageSeconds <= late).length),
       note: message ? text.fleet.away(message) : shared ? '' : text.fleet.alone,

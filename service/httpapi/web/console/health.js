@@ -131,7 +131,7 @@ export class Health {
     const well = tiles.filter((tile) => !isAffected(tile));
     this.#affected.show(affected, ({ name }) => name);
     this.#well.show(well, ({ name }) => name);
-    setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => ([text.health.works, text.health.serving, text.health.held].includes(word) ? name : `${name} ${word}`))));
+    setText($('well-sum'), affected.length === 0 ? text.health.allWell : text.health.well(well.filter(({ state }) => state === 'ok').map(({ name }) => name)));
   }
 
   /** An alarm has its own words, and its facts; all else is the whole message in English. */

@@ -68,7 +68,7 @@ export class Queue {
   #apps = [];
   #chosen = NaN; // by the address, as far as it chose an app
   #sum = '';
-  #away = null; // why the lists cannot be read, and for how long that has been so
+  #away = null; // for how long the lists cannot be read
   #table;
   #cells = Array.from({ length: 64 }, (_, shard) => el('li', { class: 'cell', 'data-shard': shard }));
 
@@ -119,7 +119,7 @@ export class Queue {
   /** Shows the queue of a status. While Redis is unreachable, that is what the lists held before. */
   show({ queue, stores = [] }, now) {
     const redis = stores.find(({ name, ok }) => name === 'redis' && !ok);
-    this.#away = redis ? { message: redis.error, lasts: about(redis.since, now) } : null;
+    this.#away = redis ? { message: '', lasts: about(redis.since, now) } : null; // the alarm has the message
     this.#apps = queue?.apps ?? [];
     this.#sum = text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held));
     this.#draw();

@@ -60,7 +60,7 @@ class Listed extends Table {
       this.#turn(0); // the last ones were deleted
       return;
     }
-    this.show(items, { many, sum: this.searched ? null : this.#sum(items, many) });
+    this.show(items, { many, sum: this.searched || answer.message ? null : this.#sum(items, many) });
     setAttribute(this.#pager, 'hidden', many === items.length);
     setText(this.#place, text.pages.place(count(this.#from + 1), count(this.#from + items.length), count(many)));
     this.#pager.firstChild.disabled = this.#from === 0;
@@ -69,8 +69,10 @@ class Listed extends Table {
   }
 }
 
-/** The tag that the address names: #tag=NAME. '' for none. */
-export const chosenTag = () => (location.hash.startsWith('#tag=') ? decodeURIComponent(location.hash.slice(5)) : '');
+let chosen = '';
+
+/** The tag that the address chose last: #tag=NAME. '' for none. */
+export const chosenTag = () => (chosen = new URLSearchParams(location.hash.slice(1)).get('tag') ?? chosen);
 
 /** The segment tags of the database, and what this replica holds of each. */
 export function tags(admin, asks) {
@@ -104,8 +106,8 @@ export function names(admin, asks) {
       column('name', ({ name }) => name, { by: 'name' }),
       column('epoch', ({ epoch }) => instant(new Date(Number(epoch)).toISOString())),
       column('widths', ({ workerBits, seqBits, shardBits = 0 }) => text.names.widths(63 - workerBits - seqBits, workerBits, seqBits - shardBits, shardBits)),
-      column('hold', ({ hold }) => duration(parseFloat(hold))),
-      column('leased', (item) => text.of(count(item.leased), count(item.workers)), { by: 'leased' }),
+      column('hold', ({ hold }) => duration(parseFloat(hold)), { number: true }),
+      column('leased', (item) => text.of(count(item.leased), count(item.workers)), { number: true, by: 'leased' }),
     ],
   });
 }
@@ -118,7 +120,7 @@ export function sequences(admin, asks) {
     columns: [
       column('space', ({ space }) => space, { by: 'space' }),
       column('step', ({ step }) => count(step), { number: true, by: 'step' }),
-      column('used', ({ used, sections }) => text.of(count(used), count(sections)), { by: 'used' }),
+      column('used', ({ used, sections }) => text.of(count(used), count(sections)), { number: true, by: 'used' }),
       column('highest', ({ highest }) => count(highest), { number: true, by: 'highest' }),
     ],
   });

@@ -24,7 +24,7 @@ export const text = {
   moreThan: (what) => `> ${what}`,
   of: (n, all) => `${n} / ${all}`,
   failed: (message) => `页面的这一部分无法显示：${message}。请刷新页面，并反馈给开发者。`,
-  away: (lasts) => `暂时无法读取，显示的是 ${lasts}前的数据：`,
+  away: (lasts) => `暂时无法读取，显示的是 ${lasts}前的数据。`,
   together: (parts) => parts.join('，'),
   all: (parts) => [parts.slice(0, -1).join('、'), parts.at(-1)].filter(Boolean).join('和'),
   rate: (n) => `${n}/秒`,
@@ -121,6 +121,7 @@ export const text = {
     witness: '见证者', held: 'Redis 为数据库作证', witnesses: { named: '已指定，本副本未持有', none: '无：没有谁为数据库作证', unknown: '尚不清楚' },
     follows: (names) => `由此引发：${names.join('、')}。`,
     runbook: '处理手册', page: 'docs/zh/operations.md', failures: '依赖出故障时会怎样',
+    allWell: '一切正常',
     well: (names) => (names.length === 0 ? '没有其他信息' : `正常：${names.join('、')}`),
   },
 
@@ -138,7 +139,7 @@ export const text = {
   },
 
   queue: {
-    columns: { id: 'ID', name: '名称', lists: '列表', rate: '速率' },
+    columns: { id: 'ID', name: '名称', lists: '列表', rate: '本副本速率' },
     sum: (apps, issued, held) => `${apps} 个应用，启动以来发放 ${issued} 个 ID，本副本预取 ${held} 个`,
     badges: { exhausted: '已达上限', unconfirmed: '待确认', wrap: '允许重复', scrambled: '已打乱' },
     unreadable: '尚未看到',
@@ -149,7 +150,7 @@ export const text = {
     lowest: (n) => `最低 ${n}`,
     none: '还没有应用。',
     facts: {
-      rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
+      rate: '本副本速率', issued: '本副本累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
       limit: 'ID 上限', beyond: '超过上限时', highest: '最大序号', left: '剩余', exhausted: '已达上限', unconfirmed: '等待确认',
     },
     sinceStart: (n) => `启动以来 ${n} 次`,
@@ -170,7 +171,7 @@ export const text = {
   },
 
   charts: {
-    issued: '每秒发放 ID', issuedOf: (name) => `每秒发放 ID：${name}`, p99: '延迟 P99', refused: '每秒拒绝请求',
+    issued: '每秒发放 ID', issuedOf: (name) => `所有副本每秒发放 ID：${name}`, p99: '最慢副本的延迟 P99', refused: '每秒拒绝请求',
     byCaller: '调用方有误', byService: '服务端无法发放',
     units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒' },
     none: '暂无历史数据',
@@ -180,7 +181,7 @@ export const text = {
   pages: { back: '上一页', on: '下一页', place: (first, last, all) => `第 ${first}–${last} 个，共 ${all} 个` },
 
   tags: {
-    columns: { tag: '标签', shardBits: '分片位', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载' },
+    columns: { tag: '标签', shardBits: '分片位', step: '步长', held: '本副本持有', rate: '本副本速率', lasts: '可用时长', loaded: '上次加载' },
     sum: (all, loaded) => `${all} 个标签${loaded && `，本副本已加载 ${loaded} 个`}`,
     none: '还没有标签。',
     noneFound: '没有匹配的标签',
