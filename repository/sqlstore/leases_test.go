@@ -171,7 +171,7 @@ func TestNames(t *testing.T) {
 }
 
 // A longer hold counts once copies know of it, a shorter one at once; the wait after a copy is for
-// the longest that a lease may have had.
+// the longest that a lease may have had. The next lease ends no sooner.
 func TestHoldChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		check.Must(t, check.Err(s.CreateName(t.Context(), aName("a"))))
@@ -181,7 +181,7 @@ func TestHoldChanges(t *testing.T) {
 		if err != nil || before.Hold != time.Minute || after.Hold != time.Hour {
 			t.Errorf("%+v, %+v, %v", before, after, err)
 		}
-		l := leased(t, s, "a", "")
+		l := leased(t, s, "a", "i")
 		check.Equal(t, l.Until-l.Now, holdMs, "granted at once after a raise")
 		run(t, s, "UPDATE shardid_name SET low_until = low_until - "+strconv.FormatInt(model.RaiseDelay.Milliseconds(),
 			10))
@@ -197,6 +197,10 @@ func TestHoldChanges(t *testing.T) {
 		longer := l.Until
 		if l, err = renewLease(t, s, l); err != nil || l.Until != longer {
 			t.Errorf("a lease became shorter: %+v, %v", l, err)
+		}
+		check.Must(t, s.ReleaseLease(t.Context(), keyOf(l), 0))
+		if next := leased(t, s, "a", "i"); next.WorkerID != l.WorkerID || next.After != longer || next.Until != longer {
+			t.Errorf("the next one: %+v", next)
 		}
 	})
 }

@@ -32,14 +32,16 @@ func register(t testing.TB, s *Store, start nodeStart) nodeRow {
 func TestRegisterStartRecycles(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
-		run(t, s, "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', "+
-			"'1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)")
-		for i := range int64(3) { // worker IDs 2…4, marks in falling order
-			register(t, s, aStart(fmt.Sprint("t", i), 5, now-10*i))
+		const java = "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', " +
+			"'1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)"
+		run(t, s, java, java, "DELETE FROM WORKER_NODE WHERE ID = 2")
+		for i := range int64(3) { // worker IDs 3…5, marks in falling order
+			node := register(t, s, aStart(fmt.Sprint("t", i), 6, now-10*i))
+			check.Equal(t, count(t, s, "SELECT node_last FROM shardid_deployment"), node.ID, "the last start")
 		}
 		refused := func(at int64) {
 			t.Helper()
-			got, err := s.registerStart(t.Context(), aStart("new", 5, at))
+			got, err := s.registerStart(t.Context(), aStart("new", 6, at))
 			if !errors.Is(err, model.ErrNoWorkerID) || got != (nodeRow{}) ||
 				!strings.Contains(err.Error(), "uid.worker_bits") {
 				t.Errorf("%+v, %v", got, err)
@@ -48,23 +50,23 @@ func TestRegisterStartRecycles(t *testing.T) {
 		refused(now)
 		refused(now - 20 + 3600) // the mark itself may have been issued
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 4, "rows are left by refused starts")
-		want := nodeRow{ID: 4, Token: "new", UsedUntil: now + 3581 + 3600}
+		want := nodeRow{ID: 5, Token: "new", UsedUntil: now + 3581 + 3600}
 		for range 2 {
-			check.Equal(t, register(t, s, aStart("new", 5, now+3581)), want)
+			check.Equal(t, register(t, s, aStart("new", 6, now+3581)), want)
 		}
-		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("newer", 5, now+3581))), model.ErrNoWorkerID,
+		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("newer", 6, now+3581))), model.ErrNoWorkerID,
 			"a row that was just taken over")
-		got := register(t, s, aStart("last", 5, now+1_000_000))
-		if got.ID != 3 || got.UsedUntil != now+1_003_600 {
+		got := register(t, s, aStart("last", 6, now+1_000_000))
+		if got.ID != 4 || got.UsedUntil != now+1_003_600 {
 			t.Errorf("got %+v", got)
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
 			"the original's row that is left")
 		// After a failover a worker ID rests for a day: its mark may have been higher.
 		run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
-		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("late", 5, now+3600+nodeRest))), model.ErrNoWorkerID,
+		check.Is(t, check.Err(s.registerStart(t.Context(), aStart("late", 6, now+3600+nodeRest))), model.ErrNoWorkerID,
 			"it rests")
-		check.Equal(t, register(t, s, aStart("late", 5, now+3601+nodeRest)).ID, 2, "a day later")
+		check.Equal(t, register(t, s, aStart("late", 6, now+3601+nodeRest)).ID, 3, "a day later")
 	})
 }
 
