@@ -132,7 +132,7 @@ func TestConsoleTags(t *testing.T) {
 	b.click(`#tag-rows a`)
 	b.until("it has a chart", `location.hash === '#tag=t%2F150' &&
 		says('#tag-chart figcaption') === 'IDs a second by all replicas: t/150' &&
-		$('#tag-chart canvas') && $('#tag-rows [aria-current]') && says('#app-name') === '1 test'`)
+		shown('#tag-chart canvas') && shown('#tag-rows [aria-current]') && says('#app-name') === '1 test'`)
 	b.run(`$('#new-app').click()`)
 	b.fill("#admin-token", consoleToken)
 	b.do(chromedp.KeyEvent(kb.Enter))
