@@ -10,7 +10,7 @@ import (
 // carries what to do as a Remedy, wherever in the chain it is known, and whatever shows an error takes its Message.
 
 // Remedy is the part of an error that says what to do about it. It holds no password.
-type Remedy string
+type Remedy string //nolint:errname // it is a part of one
 
 // Do makes a Remedy, to be wrapped as in fmt.Errorf("%w: %w: app %d", Do("provision it"), ErrUnknownApp, 7).
 func Do(format string, args ...any) Remedy { return Remedy(fmt.Sprintf(format, args...)) }

@@ -16,14 +16,16 @@ func TestMessage(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no error":        {nil, ""},
-		"nothing to do":   {refused, "connection refused"},
-		"two lines":       {errors.Join(refused, refused), "connection refused; connection refused"},
-		"it stands first": {fmt.Errorf("%w: %w: app 7", Do("add app %d", 7), ErrUnknownApp), "add app 7: app is not provisioned: app 7"},
-		"it stands last":  {fmt.Errorf("%w: %w", refused, Do("wait")), "wait: connection refused"},
+		"no error":      {nil, ""},
+		"nothing to do": {refused, "connection refused"},
+		"two lines":     {errors.Join(refused, refused), "connection refused; connection refused"},
+		"it stands first": {fmt.Errorf("%w: %w: app 7", Do("add app %d", 7), ErrUnknownApp), "add app 7: app is not " +
+			"provisioned: app 7"},
+		"it stands last": {fmt.Errorf("%w: %w", refused, Do("wait")), "wait: connection refused"},
 		"it is wrapped": {fmt.Errorf("queue: %w: list 1_0", fmt.Errorf("%w: %w", Do("wait"), refused)),
 			"wait: queue: connection refused: list 1_0"},
-		"it follows a text without a colon": {fmt.Errorf("addr: x %w", fmt.Errorf("%w: is no port", Do("write a port"))),
+		"it follows a text without a colon": {fmt.Errorf("addr: x %w", fmt.Errorf("%w: is no port",
+			Do("write a port"))),
 			"write a port: addr: x is no port"},
 		"a store": {fmt.Errorf("%w: list 1_0: %w", ErrQueueEmpty, away),
 			"start Redis: queue is empty: list 1_0: redis: pop: connection refused"},

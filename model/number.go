@@ -146,7 +146,8 @@ func (n *Numbers) parse() (err error) {
 	}
 	known, isReset := calendars()[n.Reset]
 	if !isReset {
-		return fmt.Errorf("`reset` must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
+		return fmt.Errorf("`reset` must be %s, %s, %s or %s, not %q",
+			ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
 	}
 	n.calendar = known
 	for _, part := range []byte(dateFields()[n.shown]) {
@@ -195,7 +196,8 @@ func (n *Numbers) parsePattern() error {
 		default:
 			width, err := strconv.ParseUint(digits, 10, 8)
 			if err != nil || width < 1 || width > maxSequence || digits != strconv.FormatUint(width, 10) {
-				return fmt.Errorf("write {seq:N} with the least number of digits, 1…%d: the pattern has {%s}", maxSequence,
+				return fmt.Errorf("write {seq:N} with the least number of digits, 1…%d: the pattern has {%s}",
+					maxSequence,
 					kind)
 			}
 			n.fields = append(n.fields, field{part: 's'})
@@ -227,7 +229,8 @@ func parseZone(name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" || len(name) > 64 {
-		return nil, fmt.Errorf("`zone` must be UTC, an offset such as +05:30, or a name such as Asia/Shanghai, not %q", name)
+		return nil, fmt.Errorf("`zone` must be UTC, an offset such as +05:30, or a name such as Asia/Shanghai, not %q",
+			name)
 	}
 	return zone, nil
 }

@@ -56,7 +56,8 @@ func (r Region) Stride() int64 { return 1 << r.Bits }
 // counted is the n of Number; the error is ErrInvalidArgument for another region's.
 func (r Region) counted(number int64) (int64, error) {
 	if of := int(number & (r.Stride() - 1)); of != r.ID {
-		return 0, fmt.Errorf("%w: ask in region %d: %d is of that, and this is region %d", ErrInvalidArgument, of, number,
+		return 0, fmt.Errorf("%w: ask in region %d: %d is of that, and this is region %d",
+			ErrInvalidArgument, of, number,
 			r.ID)
 	}
 	return number >> r.Bits, nil

@@ -274,7 +274,7 @@ func (g *Generator) takeAnew(n int64) (first int64, got int, wait time.Duration,
 		switch {
 		case now < 0:
 			return 0, 0, 0, g.refuse(ErrTimeExhausted, now,
-				"the clock says %s, before the epoch %s: set the clock or the epoch", g.format(now), g.format(0))
+				"the clock says %s, before the epoch %s", g.format(now), g.format(0))
 		case now > g.maxTime:
 			return 0, 0, 0, g.refuse(ErrTimeExhausted, now, "%d bits of time from %s ended at %s: a later epoch is "+
 				"needed, in a new database or of a new name", g.opts.TimeBits, g.format(0), g.format(g.maxTime))

@@ -19,10 +19,11 @@ const MaxGatePassBytes = 1024
 func CheckGatePass(pass string) error {
 	switch {
 	case pass == "":
-		return fmt.Errorf("%w: pass the user name, phone number or e-mail address that the ID is for as gatePass: it is "+
-			"missing or empty", ErrInvalidArgument)
+		return fmt.Errorf("%w: pass the user name, phone number or e-mail address that the ID is for as gatePass: it "+
+			"is missing or empty", ErrInvalidArgument)
 	case len(pass) > MaxGatePassBytes:
-		return fmt.Errorf("%w: shorten gatePass: it has %d bytes, at most %d are allowed", ErrInvalidArgument, len(pass),
+		return fmt.Errorf("%w: shorten gatePass: it has %d bytes, at most %d are allowed",
+			ErrInvalidArgument, len(pass),
 			MaxGatePassBytes)
 	case !utf8.ValidString(pass):
 		return fmt.Errorf("%w: percent-encode the UTF-8 bytes of gatePass: it is not valid UTF-8", ErrInvalidArgument)
@@ -93,8 +94,8 @@ func ShardKey(text string) (uint64, error) {
 	number := digits != "" && strings.Trim(digits, "0123456789") == ""
 	switch {
 	case text == "":
-		return 0, fmt.Errorf("%w: send the number or the text by which your tables are sharded as shardKey, such as the "+
-			"ID of the user: it is empty", ErrInvalidArgument)
+		return 0, fmt.Errorf("%w: send the number or the text by which your tables are sharded as shardKey, such as "+
+			"the ID of the user: it is empty", ErrInvalidArgument)
 	case len(text) > MaxShardKeyBytes:
 		return 0, fmt.Errorf("%w: shorten shardKey: it has %d bytes, at most %d are allowed", ErrInvalidArgument,
 			len(text), MaxShardKeyBytes)

@@ -135,11 +135,11 @@ func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err err
 
 // Remedies for what a server answers, or does not.
 const (
-	correctURL = model.Remedy("correct --url or server.addr")
-	giveToken  = model.Remedy("name a file that holds a token of the server by --token-file")
+	correctURL = "correct --url or server.addr"
+	giveToken  = "name a file that holds a token of the server by --token-file"
 )
 
-var errNotShardid = fmt.Errorf("%w: what answers there is no shardid", correctURL)
+var errNotShardid = fmt.Errorf("%w: what answers there is no shardid", model.Remedy(correctURL))
 
 // unanswered adds to the failure of a request what to do about it.
 func unanswered(err error) error {
@@ -155,7 +155,7 @@ func unanswered(err error) error {
 	case timeout != nil && timeout.Timeout():
 		do = "look whether the server is busy, or raise --timeout"
 	}
-	return fmt.Errorf("%w: %w", do, err)
+	return fmt.Errorf("%w: %w", model.Remedy(do), err)
 }
 
 // token reads the token file; "" without one.
@@ -165,7 +165,7 @@ func (a asking) token() (string, error) {
 	}
 	token, err := os.ReadFile(a.tokenFile)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", giveToken, err)
+		return "", fmt.Errorf("%w: %w", model.Remedy(giveToken), err)
 	}
 	return strings.TrimSpace(string(token)), nil
 }
@@ -230,9 +230,9 @@ func (a asking) send(
 	message := errNotShardid.Error()
 	switch unread := json.Unmarshal(answer, &said); {
 	case resp.StatusCode == http.StatusUnauthorized && token == "":
-		message = string(giveToken) + ": it asks for one"
+		message = giveToken + ": it asks for one"
 	case resp.StatusCode == http.StatusUnauthorized:
-		message = string(giveToken) + ": that of " + a.tokenFile + " is not known, or has expired"
+		message = giveToken + ": that of " + a.tokenFile + " is not known, or has expired"
 	case unread == nil && said.line() != "":
 		message = strings.Trim(said.Message+": "+said.Status, ": ")
 	}

@@ -78,7 +78,8 @@ func TestAskHealth(t *testing.T) {
 			"degraded: snowflake: no lease", ""},
 		"not ready": {503, `{"status":"not ready","message":"shutting down"}`, "",
 			"shutting down: not ready: http://"},
-		"another one":    {200, `<html>welcome</html>`, "", "correct --url or server.addr: what answers there is no shardid"},
+		"another one": {200, `<html>welcome</html>`, "", "correct --url or server.addr: what answers there is no " +
+			"shardid"},
 		"an empty body":  {503, ``, "", "correct --url or server.addr: what answers there is no shardid: http://"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
 	} {

@@ -298,7 +298,8 @@ func tagLines() []line {
 		{"tags add --if-missing --tag cart --shard-bits 10", 0, "tag cart is there, nothing was changed"},
 		{"tags add --if-missing --tag cart --shard-bits 9", 1, "already provisioned"},
 		{"tags add --tag x --shard-bits 17", 2, "--shard-bits must be a whole number in 1…16, not 17"},
-		{"tags add --tag x --shard-bits 3 --pattern {seq:4} --reset none", 2, "give --shard-bits or --pattern, not both"},
+		{"tags add --tag x --shard-bits 3 --pattern {seq:4} --reset none", 2, "give --shard-bits or --pattern, not " +
+			"both"},
 		{"tags set --tag cart --shard-bits 9", 2, "leave --shard-bits out of set: it is for add"},
 		{"tags delete --tag cart --confirm cart", 0, "tag cart is deleted"},
 		{"tags add --tag cart --shard-bits 9", 1, "give tag \"cart\" 10 shard bits, as before it was deleted"},
@@ -554,8 +555,8 @@ func TestFolderInUse(t *testing.T) {
 	}
 	use(1)
 	const (
-		uid = `^shardid: set the recorded values again; only where IDs of both never meet .*: uid IDs have been issued ` +
-			`with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z.*\n$`
+		uid = `^shardid: set the recorded values again; only where IDs of both never meet .*: uid IDs have been ` +
+			`issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z.*\n$`
 		snowflake = `^shardid: set the recorded values again; .* epoch_ms=1288834974657.*\n$`
 	)
 	types(t, []line{

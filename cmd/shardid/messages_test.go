@@ -132,8 +132,11 @@ func TestWrongInputs(t *testing.T) {
 		utf16le = append(utf16le, byte(unit), byte(unit>>8))
 	}
 	n.files(map[string]string{
-		"key.yaml": "database:\n  dns: x\n", "section.yaml": "server:\n  port: 80\n", "tab.yaml": "log:\n\tlevel: info\n",
-		"indent.yaml": "log:\nlevel: info\n", "utf16.yaml": string(utf16le), "file": "",
+		"key.yaml":      "database:\n  dns: x\n",
+		"section.yaml":  "server:\n  port: 80\n",
+		"tab.yaml":      "log:\n\tlevel: info\n",
+		"indent.yaml":   "log:\nlevel: info\n",
+		"utf16.yaml":    string(utf16le),
 		"jdbc.yaml":     "database: {driver: mysql, dsn: 'jdbc:mysql://hunter2@db:3306/ids'}\n",
 		"bare.yaml":     "database: {driver: mysql, dsn: 'app:hunter2@db:3306/ids'}\n",
 		"driver.yaml":   "database: {dsn: 'app:hunter2@tcp(db:3306)/ids'}\n",
@@ -230,7 +233,8 @@ func TestWrongInputs(t *testing.T) {
 		}},
 		{"a folder that cannot be written", []wrong{
 			{elsewhere + "127.0.0.1:0 --set data_dir=/sys/kernel",
-				"let the user of this process read and write /sys/kernel/shardid.db and its folder, or set another data_dir: "},
+				"let the user of this process read and write /sys/kernel/shardid.db and its folder, or set another " +
+					"data_dir: "},
 		}},
 		{"an ID", []wrong{
 			{"decode abc", "name the format, dec, hex, base36, base62 or crockford, of an ID that is not decimal: "},
@@ -251,8 +255,8 @@ func TestWrongInputs(t *testing.T) {
 	n.are("a variable of 0.3", wrong{"config check", "use SHARDID_REDIS_URL, "})
 	check.Must(t, os.Unsetenv("SHARDID_REDIS_ADDRS"))
 	t.Chdir(t.TempDir())
-	n.are("another shell, without the variables", wrong{"provision --app 5 --name forgotten", "set database.driver and " +
-		"database.dsn to those of the service, "})
+	n.are("another shell, without the variables", wrong{"provision --app 5 --name forgotten", "set database.driver " +
+		"and database.dsn to those of the service, "})
 	url, _ = served(t)
 	n.url = url
 	n.are("administration is closed", wrong{
@@ -322,7 +326,8 @@ func TestWrongInputsOfStores(t *testing.T) {
 		segment := s.Modes["segment"]
 		return segment.Ready || segment.Error != "" && !strings.HasSuffix(segment.Error, "starting")
 	}
-	stop := n.serve("right.yaml", func(s monitor.Status) bool { return s.Witness != nil && !s.Witness.HeldSince.IsZero() })
+	stop := n.serve("right.yaml",
+		func(s monitor.Status) bool { return s.Witness != nil && !s.Witness.HeldSince.IsZero() })
 	do("CREATE TABLE ids.replicas AS SELECT * FROM ids.shardid_replica",
 		"CREATE TABLE ids.deployments AS SELECT * FROM ids.shardid_deployment")
 	stop()

@@ -70,8 +70,8 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		f.Value = regionText(theirs)
 		switch {
 		case own.Bits == 0 || theirs.Bits == 0:
-			f.Level, f.Why = model.LevelUnsafe, "give each one region.id and region.bits: a deployment without a region "+
-				"issues the IDs of all"
+			f.Level, f.Why = model.LevelUnsafe, "give each one region.id and region.bits: a deployment without a "+
+				"region issues the IDs of all"
 		case theirs.Bits != own.Bits:
 			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("set the same region.bits, %d or %d, on all: the regions "+
 				"overlap", own.Bits, theirs.Bits)

@@ -99,8 +99,8 @@ func openDatabase(ctx context.Context, cfg Config, mayMake bool, log *slog.Logge
 			file), err)
 	case errors.Is(err, sqlstore.ErrNoDatabase) && len(traces) > 0:
 		err = fmt.Errorf("restore %s from a backup, or correct data_dir and database.dsn; if all of its IDs may be "+
-			"forgotten, remove %s, which tells of an earlier start: the file has no tables of shardid, and a new database "+
-			"would issue its IDs again", file, traces[0])
+			"forgotten, remove %s, which tells of an earlier start: the file has no tables of shardid, and a new "+
+			"database would issue its IDs again", file, traces[0])
 	case errors.Is(err, sqlstore.ErrNoDatabase):
 		err = fmt.Errorf("set database.driver and database.dsn to those of the service, or begin an embedded database "+
 			"with `shardid serve` or `shardid migrate`: %w at %s", err, file)

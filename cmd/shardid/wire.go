@@ -59,8 +59,8 @@ func (a *App) wire() (err error) {
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
 	if a.cfg.Database.Driver == sqlstore.SQLite {
-		a.log.Warn("set database.driver to mysql, and redis.url, for more than one replica: with this state a second one, "+
-			"with another folder or on another machine, issues the same IDs",
+		a.log.Warn("set database.driver to mysql, and redis.url, for more than one replica: with this state a second "+
+			"one, with another folder or on another machine, issues the same IDs",
 			"database", a.cfg.DatabaseDSN())
 	}
 	zoo, probes, err := a.openZooKeeper()

@@ -33,8 +33,8 @@ running replicas in any mode.`,
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		name = cmp.Or(name, cfg.Snowflake.Name)
 		if name == cfg.Snowflake.Name && cfg.Snowflake.Worker.Mode != workerMySQL {
-			return fmt.Errorf("%w: look at the console or /api/replicas for those in use: snowflake.worker.mode is %s, "+
-				"whose worker IDs are not in the database", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
+			return fmt.Errorf("%w: look at the console or /api/replicas for those in use: snowflake.worker.mode is "+
+				"%s, whose worker IDs are not in the database", model.ErrInvalidArgument, cfg.Snowflake.Worker.Mode)
 		}
 		all, err := c.listWorkers(cmd.Context(), cfg, name)
 		if err != nil {

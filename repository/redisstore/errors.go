@@ -81,8 +81,8 @@ var remedies = []struct{ words, advice string }{
 		"start Redis, or correct redis.url",
 	}, {
 		"tls:|x509:|EOF|can't parse|invalid reply|connection reset",
-		"correct redis.url, as what listens there does not speak as Redis does, or closed the connection; begin it with " +
-			"rediss:// for a server that speaks TLS, and only then, with a CA that is trusted",
+		"correct redis.url, as what listens there does not speak as Redis does, or closed the connection; begin it " +
+			"with rediss:// for a server that speaks TLS, and only then, with a CA that is trusted",
 	}, {
 		"i/o timeout|deadline exceeded|connection pool timeout",
 		"look whether Redis runs, is reachable, is not busy (SLOWLOG GET), and speaks TLS just when redis.url begins " +

@@ -54,7 +54,7 @@ func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 type facts map[string]string
 
 func redisChecks() []model.Check[facts] {
-	const hidden = "INFO does not tell it: look at the server's configuration, or at your provider's"
+	const hidden = "look at the server's configuration, or at your provider's: INFO does not tell it"
 	return []model.Check[facts]{
 		{
 			Setting: "version", Want: "6.2 or newer", Hidden: hidden,
@@ -98,9 +98,9 @@ func redisChecks() []model.Check[facts] {
 				}
 				return model.Unless(model.LevelUnsafe, "noeviction", "no maxmemory")(policy)
 			},
-			Advice: "CONFIG SET maxmemory-policy noeviction, and in the server's file: a list that is evicted is a gap, " +
-				"and without its high-water mark IDs may repeat after the database was restored; volatile-* evicts " +
-				"locks, which costs work",
+			Advice: "CONFIG SET maxmemory-policy noeviction, and in the server's file: a list that is evicted is a " +
+				"gap, and without its high-water mark IDs may repeat after the database was restored; volatile-* " +
+				"evicts locks, which costs work",
 		}, {
 			Setting: "clock", Want: "that of this machine, within 5s", Hidden: hidden,
 			Ask:   func(f facts) string { return f["clock"] },

@@ -48,7 +48,8 @@ func (s *Store) takeLists(tx *gorm.DB, m *moment, reqs []model.AllocRequest) ([]
 		row, found := rows[req.Key]
 		delete(rows, req.Key) // a second request for the list must not get the same segment
 		if !found {
-			out[i].Err = fmt.Errorf("%w: %w: list %s", model.Do("add its row to "+table), model.ErrUnknownShard, req.Key)
+			out[i].Err = fmt.Errorf("%w: %w: list %s",
+				model.Do("add its row to "+table), model.ErrUnknownShard, req.Key)
 			continue
 		}
 		list, err := row.config()

@@ -34,8 +34,8 @@ const (
 		"if it is the primary"
 	adviceGrant = "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, " +
 		"ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
-	adviceBinlog = "SET GLOBAL binlog_format = ROW, and in the server's file, as the server refuses transactions that " +
-		"are READ COMMITTED with a log of statements"
+	adviceBinlog = "SET GLOBAL binlog_format = ROW, and in the server's file, as the server refuses transactions " +
+		"that are READ COMMITTED with a log of statements"
 )
 
 // LacksSchema says whether err tells of a table or column that migrations of this version
@@ -93,8 +93,8 @@ func (s *Store) advice(err error) string {
 	case dial != nil && dial.Op == "dial":
 		return "start the database server at " + at + ", or correct " + key
 	case isBroken(err):
-		return "wait, as a connection that broke is opened again; if it persists, see whether a MySQL or MariaDB server " +
-			"listens at " + at + " (" + key + "), and look at its log"
+		return "wait, as a connection that broke is opened again; if it persists, see whether a MySQL or MariaDB " +
+			"server listens at " + at + " (" + key + "), and look at its log"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "look whether the database is busy, or the network to it"
 	}

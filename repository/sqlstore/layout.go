@@ -32,9 +32,10 @@ func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT layout FROM "+layoutTable+" WHERE kind = ?",
 		want.Kind)
 	if err == nil && len(found) > 0 && found[0] != want.Layout {
-		err = fmt.Errorf("%w: %w: %s IDs have been issued with %s, the configuration says %s: IDs of both could be equal",
-			model.Do("set the recorded values again; only where IDs of both never meet in one column, or cannot be equal "+
-				"(docs/uid.md), delete the row of %s in id_layout", want.Kind),
+		err = fmt.Errorf("%w: %w: %s IDs have been issued with %s, the configuration says %s: IDs of both could be "+
+			"equal",
+			model.Do("set the recorded values again; only where IDs of both never meet in one column, or cannot be "+
+				"equal (docs/uid.md), delete the row of %s in id_layout", want.Kind),
 			model.ErrLayoutChanged, want.Kind, found[0], want.Layout)
 	}
 	return err == nil && len(found) > 0, s.answer(ctx, "read the layout", err)

@@ -117,7 +117,8 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 	}
 	soonest, err := query[int64](tx, "look for the next that ends",
 		"SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
-	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: %w: all %d of the name %q are leased, the next one may be free at %s",
+	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: %w: all %d of the name %q are leased, the next one may be free at "+
+		"%s",
 		model.Do("stop holders that are not needed, or wait"), model.ErrNoWorkerID, count, n.Name,
 		time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
 }
@@ -134,16 +135,17 @@ func (s *Store) readLease(tx *gorm.DB, key model.LeaseKey) (r leaseRow, at momen
 }
 
 // getNewLease is what to do about model.ErrLeaseLost.
-const getNewLease = model.Remedy("get a new lease")
+const getNewLease = "get a new lease"
 
 // checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
 func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 	switch {
 	case !r.is(key.Secret):
-		return fmt.Errorf("%w: %w: worker ID %d of the name %q is not leased under this secret", getNewLease,
+		return fmt.Errorf("%w: %w: worker ID %d of the name %q is not leased under this secret",
+			model.Remedy(getNewLease),
 			model.ErrLeaseLost, key.WorkerID, key.Name)
 	case r.UntilMs <= now:
-		return fmt.Errorf("%w: %w: the lease of worker ID %d of the name %q ended at %s", getNewLease,
+		return fmt.Errorf("%w: %w: the lease of worker ID %d of the name %q ended at %s", model.Remedy(getNewLease),
 			model.ErrLeaseLost, key.WorkerID, key.Name, time.UnixMilli(r.UntilMs).UTC().Format(time.RFC3339Nano))
 	}
 	return nil
@@ -206,8 +208,8 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 		}
 		used := cmp.Or(lastUsed, r.UntilMs)
 		if low, high := min(r.AfterMs, r.UntilMs), max(r.AfterMs, r.UntilMs); used < low || used > high {
-			return fmt.Errorf("%w: lastUsed must be in %d…%d, the times of the lease in Unix milliseconds, not %d: the "+
-				"lease was not released, and ends by itself", model.ErrInvalidArgument, low, high, lastUsed)
+			return fmt.Errorf("%w: lastUsed must be in %d…%d, the times of the lease in Unix milliseconds, not %d: "+
+				"the lease was not released, and ends by itself", model.ErrInvalidArgument, low, high, lastUsed)
 		}
 		return r.store(tx, "secret = '', until_ms = ?", min(used, r.UntilMs))
 	})

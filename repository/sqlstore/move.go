@@ -175,8 +175,8 @@ func (s *Store) refuseFilled(tx *gorm.DB, tables []movedTable) error {
 		found, err := query[int64](tx, "look into "+t.name,
 			"SELECT COUNT(*) FROM (SELECT 1 FROM "+t.name+" LIMIT 1) AS f")
 		if err == nil && found > 0 {
-			err = fmt.Errorf("%w: %w: %s has rows already", model.Do("move into a database that has no app, no tag, no "+
-				"name and no space, and that no replica has used"), model.ErrRefused, t.name)
+			err = fmt.Errorf("%w: %w: %s has rows already", model.Do("move into a database that has no app, no tag, "+
+				"no name and no space, and that no replica has used"), model.ErrRefused, t.name)
 		}
 		if err != nil {
 			return err

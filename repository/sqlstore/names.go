@@ -88,11 +88,12 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			old := rows[0].name()
 			switch {
 			case rows[0].DeletedAt == 0:
-				return n, fmt.Errorf("%w: %w: %q, with %s", takeAnother, model.ErrExists, n.Name, old.LayoutText())
+				return n, fmt.Errorf("%w: %w: %q, with %s",
+					model.Remedy(takeAnother), model.ErrExists, n.Name, old.LayoutText())
 			case old.LayoutText() != n.LayoutText():
-				return n, fmt.Errorf("%w: %w: IDs of the name %q were made with %s, and IDs of another layout may equal "+
-					"them", model.Do("add it with the layout it had, or choose another name"), model.ErrRefused, n.Name,
-					old.LayoutText())
+				return n, fmt.Errorf("%w: %w: IDs of the name %q were made with %s, and IDs of another layout may "+
+					"equal them", model.Do("add it with the layout it had, or choose another name"),
+					model.ErrRefused, n.Name, old.LayoutText())
 			}
 			n = old.WithHold(n.Hold, at.Now)
 			return n, storeName(tx, n, 0)
@@ -101,14 +102,14 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.Epoch, WorkerBits: n.WorkerBits,
 			SeqBits: n.SeqBits | n.ShardBits<<8, HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
 		if isDuplicate(err) { // another operator was faster
-			err = fmt.Errorf("%w: %w: %q", takeAnother, model.ErrExists, n.Name)
+			err = fmt.Errorf("%w: %w: %q", model.Remedy(takeAnother), model.ErrExists, n.Name)
 		}
 		return n, err
 	})
 }
 
 // takeAnother is what to do about model.ErrExists.
-var takeAnother = model.Do("leave it, by --if-missing, or choose another name")
+const takeAnother = "leave it, by --if-missing, or choose another name"
 
 // storeName writes what may change of a name. It is deleted at a time, Unix ms, or there, at 0.
 func storeName(tx *gorm.DB, n model.Name, deletedAt int64) error {
@@ -153,7 +154,8 @@ func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error)
 			name, at.Now)
 		if err == nil && last > 0 {
 			err = fmt.Errorf("%w: %w: worker IDs of the name %q are leased until %s, and longer if they are renewed",
-				model.Do("stop their holders, and wait"), model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
+				model.Do("stop their holders, and wait"),
+				model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
 		}
 		if err != nil {
 			return n, err

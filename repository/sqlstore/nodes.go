@@ -177,8 +177,8 @@ func (start nodeStart) number(m moment, starts model.Counter, mark int64) (int64
 		err = model.ErrUnconfirmed // starts that the table lacks may have taken over any worker ID
 	}
 	if errors.Is(err, model.ErrUnconfirmed) {
-		err = fmt.Errorf("%w: %w", model.Do("make sure that no instance of the UID mode is running that the table does "+
-			"not have, and run `shardid confirm --uid`"), err)
+		err = fmt.Errorf("%w: %w", model.Do("make sure that no instance of the UID mode is running that the table "+
+			"does not have, and run `shardid confirm --uid`"), err)
 	}
 	return number, next, err
 }
@@ -261,8 +261,8 @@ func recycleNode(tx *gorm.DB, m moment, start nodeStart) (nodeRow, error) {
 		" WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT 1",
 		start.workers-1, before)
 	row, err := oneRow(old, err, fmt.Errorf("%w: %w: the worker IDs 1…%d of %s are given out, and none of them has a "+
-		"mark that passed long enough ago", model.Do("wait until the marks of instances that are gone have passed, or set "+
-		"more uid.worker_bits together with a new uid.epoch"), model.ErrNoWorkerID, start.workers-1, nodeTable))
+		"mark that passed long enough ago", model.Do("wait until the marks of instances that are gone have passed, or "+
+		"set more uid.worker_bits together with a new uid.epoch"), model.ErrNoWorkerID, start.workers-1, nodeTable))
 	if err != nil {
 		return nodeRow{}, err
 	}

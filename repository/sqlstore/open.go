@@ -122,7 +122,8 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 		return nil, badDSN(err)
 	}
 	if cfg.DBName == "" {
-		return nil, fmt.Errorf("%w: end the DSN of the database in /<database>: it names none", model.ErrInvalidArgument)
+		return nil, fmt.Errorf("%w: end the DSN of the database in /<database>: it names none",
+			model.ErrInvalidArgument)
 	}
 	cfg.ParseTime = true
 	cfg.RejectReadOnly = true    // a demoted primary's connections are dropped

@@ -30,9 +30,10 @@ func (s *Store) inRegion(r deploymentRow) error {
 		return fmt.Errorf("%w: %w: the IDs of this database are of a region, and the configuration has none",
 			model.Do("set region.id/region.bits to %s", r.Region), model.ErrLayoutChanged)
 	default:
-		return fmt.Errorf("%w: %w: the IDs of this database are of region %[3]s, the configuration says %[4]s, and what was "+
-			"restored from another region's backup cannot be used in this one", model.Do("set region.id/region.bits to %s, or name the "+
-			"database of region %s", r.Region, want), model.ErrLayoutChanged, r.Region, want)
+		return fmt.Errorf("%w: %w: the IDs of this database are of region %[3]s, the configuration says %[4]s, and "+
+			"what was restored from another region's backup cannot be used in this one", model.Do("set "+
+			"region.id/region.bits to %s, or name the database of region %s",
+			r.Region, want), model.ErrLayoutChanged, r.Region, want)
 	}
 }
 
@@ -126,8 +127,8 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 	}
 	const (
 		elsewhere = "begin the region with an empty database; region 0 can continue with this one"
-		adopted   = "begin the region with an empty database; or, in region 0, run `shardid region adopt`, which says " +
-			"where the others must begin, as they may issue the same"
+		adopted   = "begin the region with an empty database; or, in region 0, run `shardid region adopt`, which " +
+			"says where the others must begin, as they may issue the same"
 	)
 	for _, c := range []struct{ what, do, issued string }{
 		{"app %s has issued queue IDs", elsewhere, fmt.Sprint(allLists, " WHERE max_id > ", most)},

@@ -33,8 +33,8 @@ func (r scrambleRow) check() error {
 	if digest(r.ScrambleSecret) == r.SecretSum {
 		return nil
 	}
-	return fmt.Errorf("%w: restore scramble_secret of %s from a backup: it is not the one that the IDs of the scrambled "+
-		"app %d were issued with", model.ErrInvalidArgument, deploymentTable, r.AppID)
+	return fmt.Errorf("%w: restore scramble_secret of %s from a backup: it is not the one that the IDs of the "+
+		"scrambled app %d were issued with", model.ErrInvalidArgument, deploymentTable, r.AppID)
 }
 
 // scrambled are the apps whose IDs are scrambled. It must follow the statement that read

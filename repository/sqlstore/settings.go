@@ -70,8 +70,8 @@ func mysqlChecks() []dbCheck {
 			Ask: query1("SELECT character_set_name FROM information_schema.columns WHERE table_schema = DATABASE() " +
 				"AND table_name = '" + tagTable + "' AND column_name = 'biz_tag'"),
 			Level: model.Unless(warn, "utf8mb4"),
-			Advice: "ALTER TABLE " + tagTable + " CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin: tags with other " +
-				"letters cannot be used",
+			Advice: "ALTER TABLE " + tagTable + " CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin: tags with " +
+				"other letters cannot be used",
 		}, {
 			Setting: "read_only", Want: "OFF", Hidden: hiddenVariable,
 			Ask: query1("SELECT IF(@@global.innodb_read_only, 'ON (innodb_read_only)', " +
@@ -88,8 +88,8 @@ func mysqlChecks() []dbCheck {
 			Setting: "sync_binlog", Want: "1 with log_bin", Hidden: hiddenVariable,
 			Ask:   query1("SELECT IF(@@global.log_bin, @@global.sync_binlog, 'log_bin is off')"),
 			Level: model.Unless(unsafe, "1", "log_bin is off"), // without it the redo log alone decides
-			Advice: "SET GLOBAL sync_binlog = 1, and in the server's file: after a power cut InnoDB rolls back commits " +
-				"that the binary log lost, and max_id goes back",
+			Advice: "SET GLOBAL sync_binlog = 1, and in the server's file: after a power cut InnoDB rolls back " +
+				"commits that the binary log lost, and max_id goes back",
 		}, {
 			Setting: "binlog_format", Want: "ROW or MIXED with log_bin",
 			Ask: func(a *asker) string { // a server without the variable has rows
@@ -101,32 +101,32 @@ func mysqlChecks() []dbCheck {
 			Setting: "replicas", Want: "none, or semi-synchronous", Ask: askReplicas,
 			Level: model.Unless(warn, "none", "semi-synchronous"),
 			Advice: "turn on semi-synchronous replication, or promote only a replica that has everything: after a " +
-				"failover to a replica that lags, max_id is back; Redis lifts it again, so that IDs repeat when Redis " +
-				"lost its data too",
-			Hidden: "GRANT REPLICATION SLAVE ON *.* to the user of database.dsn (MariaDB: REPLICATION MASTER ADMIN): it " +
-				"may not ask for replicas, which matter at a failover",
+				"failover to a replica that lags, max_id is back; Redis lifts it again, so that IDs repeat when " +
+				"Redis lost its data too",
+			Hidden: "GRANT REPLICATION SLAVE ON *.* to the user of database.dsn (MariaDB: REPLICATION MASTER ADMIN): " +
+				"it may not ask for replicas, which matter at a failover",
 		}, {
 			Setting: "member of its group", Want: "yes, or no group", Ask: askMember,
 			Level: model.Unless(unsafe, "yes", "no group"),
 			Advice: "START GROUP_REPLICATION, or, if the group was given up for good, unset " +
 				"group_replication_group_name: the server is outside its group, which continues without what is " +
 				"written here",
-			Hidden: "have super_read_only = ON in the file of each node, so that one that is outside takes no writes: " +
-				"MySQL tells it from 8.1 on",
+			Hidden: "have super_read_only = ON in the file of each node, so that one that is outside takes no " +
+				"writes: MySQL tells it from 8.1 on",
 		}, {
 			Setting: "group_replication_consistency", Want: "BEFORE_ON_PRIMARY_FAILOVER, with one primary",
 			Ask: askGroup, Hidden: hiddenVariable,
 			Level: model.Unless(warn, "no group", "BEFORE_ON_PRIMARY_FAILOVER", "BEFORE", "BEFORE_AND_AFTER"),
-			Advice: "use single-primary mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER on every " +
-				"node: a new primary could answer before it has applied what the old one left",
+			Advice: "use single-primary mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER on " +
+				"every node: a new primary could answer before it has applied what the old one left",
 		}, {
 			Setting: "witness", Want: "one Redis for all replicas of shardid, or none for all", Hidden: adviceMigrate,
 			Ask: query1("SELECT IF(COUNT(DISTINCT uses) > 1, 'not one', 'one') FROM " + replicaTable +
 				" WHERE seen_at > " + serverNow + " - 8000"),
 			Level: model.Unless(warn, "one"),
-			Advice: "let redis.url name the same Redis in the configuration of every replica: those of this deployment " +
-				"use different ones, or some none, so no Redis knows what was issued, and numbers are skipped after a " +
-				"failover of the database",
+			Advice: "let redis.url name the same Redis in the configuration of every replica: those of this " +
+				"deployment use different ones, or some none, so no Redis knows what was issued, and numbers are " +
+				"skipped after a failover of the database",
 		},
 	}
 }
@@ -155,8 +155,8 @@ func sqliteChecks(folder string) []dbCheck {
 				}
 				return model.Unless(warn, "disk")(kind)
 			},
-			Advice: "put it on a local disk, or a volume on one: locks and syncs of network file systems are not to be " +
-				"relied on, and IDs start again from 1 when a file of tmpfs is gone after a reboot, or one of a " +
+			Advice: "put it on a local disk, or a volume on one: locks and syncs of network file systems are not to " +
+				"be relied on, and IDs start again from 1 when a file of tmpfs is gone after a reboot, or one of a " +
 				"container's own layer with the container",
 			Hidden: "put it on a local disk that outlives a reboot: the kind of the file system is not told here",
 		},

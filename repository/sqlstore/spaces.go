@@ -30,7 +30,7 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)",
 			space.Name, space.Sections, space.Step)
 		if isDuplicate(err) {
-			err = fmt.Errorf("%w: %w: %q", takeAnother, model.ErrExists, space.Name)
+			err = fmt.Errorf("%w: %w: %q", model.Remedy(takeAnother), model.ErrExists, space.Name)
 		}
 		if err != nil {
 			return err

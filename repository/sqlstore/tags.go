@@ -243,7 +243,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 		err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
 			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
 		if isDuplicate(err) {
-			return made, fmt.Errorf("%w: %w: %q", takeAnother, model.ErrExists, tag.Name)
+			return made, fmt.Errorf("%w: %w: %q", model.Remedy(takeAnother), model.ErrExists, tag.Name)
 		}
 		if err != nil {
 			return made, err

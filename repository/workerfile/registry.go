@@ -50,14 +50,15 @@ func Ordinal(host string, workers int) *Fixed {
 	var err error
 	if parts == nil {
 		parts = make([]string, 3)
-		err = fmt.Errorf("%w: %w: snowflake.worker.mode is ordinal, and the host's name %q does not end in a hyphen and a "+
-			"number", model.Do("run it in a StatefulSet, whose pods are named shardid-0, shardid-1 and so on, or choose "+
-			"another mode"), model.ErrNoWorkerID, host)
+		err = fmt.Errorf("%w: %w: snowflake.worker.mode is ordinal, and the host's name %q does not end in a hyphen "+
+			"and a number", model.Do("run it in a StatefulSet, whose pods are named shardid-0, shardid-1 and so on, "+
+			"or choose another mode"), model.ErrNoWorkerID, host)
 	}
 	id, noNumber := strconv.ParseUint(parts[2], 10, 31)
 	if err == nil && (noNumber != nil || id >= uint64(workers)) {
 		err = fmt.Errorf("%w: %w: the number at the end of the host's name %q is not a worker ID, 0…%d",
-			model.Do("run fewer replicas, or choose another snowflake.worker.mode"), model.ErrNoWorkerID, host, workers-1)
+			model.Do("run fewer replicas, or choose another snowflake.worker.mode"),
+			model.ErrNoWorkerID, host, workers-1)
 	}
 	return &Fixed{name: ModeOrdinal + " " + parts[1], find: func(string) (int, error) { return int(id), err }}
 }

@@ -122,7 +122,8 @@ func (r Registry) choose(c Choice, owner model.Owner) (Slot, error) {
 		return Slot{}, model.ErrNoWorkerID
 	case i < 0:
 		return Slot{}, fmt.Errorf("%w: %w: all %d are leased, the next one may run out at %s",
-			model.Do("stop instances that are not needed, or wait until those that are gone have been silent long enough"),
+			model.Do("stop instances that are not needed, or wait until those that are gone have been silent long "+
+				"enough"),
 			model.ErrNoWorkerID, len(c.Slots), time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
 	return c.Slots[i], nil

@@ -74,8 +74,8 @@ func (f forever) choices(ctx context.Context, o model.Owner, now int64, among in
 		case here && s.OwnedBy(o):
 			return []workerid.Slot{s}, nil
 		case here && s.OthersUntil > now:
-			taken = fmt.Errorf("%w: %w: another program has reported worker ID %d from %s and is believed to live until "+
-				"%s", model.Do("stop the other program, or give this instance its own snowflake.advertise"),
+			taken = fmt.Errorf("%w: %w: another program has reported worker ID %d from %s and is believed to live "+
+				"until %s", model.Do("stop the other program, or give this instance its own snowflake.advertise"),
 				model.ErrAddressTaken, s.ID,
 				s.Address, time.UnixMilli(s.OthersUntil).UTC().Format(time.RFC3339))
 		}
@@ -93,8 +93,8 @@ func (f forever) choices(ctx context.Context, o model.Owner, now int64, among in
 	if id, _ := workerOfLeaf(path.Base(at)); id >= f.workers { // ZooKeeper counts on for ever
 		_, err := f.multi(ctx, &zk.DeleteRequest{Path: at, Version: -1})
 		return nil, cmp.Or(err, fmt.Errorf("%w: %w: ZooKeeper has numbered %d addresses, and a number is never used "+
-			"again, not even after its node was removed", model.Do("stop all instances and set snowflake.worker.mode to "+
-			"zk_recycle, or snowflake.name to a new name"), model.ErrNoWorkerID, f.workers))
+			"again, not even after its node was removed", model.Do("stop all instances and set snowflake.worker.mode "+
+			"to zk_recycle, or snowflake.name to a new name"), model.ErrNoWorkerID, f.workers))
 	}
 	return f.choices(ctx, o, now, among)
 }

@@ -143,8 +143,8 @@ func advice(err error) string {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
 		return "allow world:anyone:cdrwa below /snowflake and /lock (setAcl), or use another snowflake.name"
 	case errors.Is(err, zk.ErrSessionExpired):
-		return "look for pauses of the process, its machine or the network, as ZooKeeper heard nothing of this process " +
-			"for a whole session; a new one is opened by itself"
+		return "look for pauses of the process, its machine or the network, as ZooKeeper heard nothing of this " +
+			"process for a whole session; a new one is opened by itself"
 	case errors.Is(err, syscall.ECONNREFUSED), unknownHost:
 		return "start ZooKeeper, or correct zookeeper.addrs"
 	case errors.Is(err, errNoSession):

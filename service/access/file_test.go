@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 func TestParseNamesTheMistake(t *testing.T) {
 	good := one("a", "[]")
 	for text, want := range map[string]string{
-		"":                                          "restore the file, or paste the line of shardid token new, or write []",
+		"":                                          "restore the file, or paste the line of shardid token new, ",
 		"name: x\n":                                 "write each token as shardid token new prints it",
 		"- secret\n":                                "string was used where mapping is expected",
 		"- name: 'secret\n":                         "could not find end character",

@@ -64,7 +64,8 @@ type Guard struct {
 // follows the token's name in a message and says what to choose.
 func CheckToken(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("%w: holds a space, a line end or a character beyond ASCII", model.Do("use visible ASCII only"))
+		return fmt.Errorf("%w: holds a space, a line end or a character beyond ASCII", model.Do("use visible ASCII "+
+			"only"))
 	}
 	if n := len(text); n < MinToken || n > MaxToken {
 		return fmt.Errorf("%w: has %d bytes", model.Do("choose %d to %d bytes, best from shardid token new or openssl "+
@@ -197,7 +198,8 @@ func bearer(h http.Header) (Credential, error) {
 	case len(values) == 0:
 		return Credential{}, errNoBearer
 	case len(values) > 1:
-		return Credential{}, fmt.Errorf("send one header Authorization: %w: there are %d", model.ErrNoToken, len(values))
+		return Credential{}, fmt.Errorf("send one header Authorization: %w: there are %d",
+			model.ErrNoToken, len(values))
 	}
 	value := values[0]
 	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {

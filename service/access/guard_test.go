@@ -125,7 +125,8 @@ func TestWhatATokenMay(t *testing.T) {
 		want string // "" is allowed
 	}{
 		{"app", orders.App(7), ""},
-		{"another app", orders.App(8), "use a token that may have IDs of app 8: not allowed: token orders-service may not"},
+		{"another app", orders.App(8), "use a token that may have IDs of app 8: not allowed: token orders-service " +
+			"may not"},
 		{"mode", orders.Mode(model.ModeQueue), ""},
 		{"another mode", orders.Mode(model.ModeSegment), "IDs of the mode segment"},
 		{"administration", orders.Admin(), "use a token that may admin"},

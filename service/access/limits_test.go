@@ -64,8 +64,8 @@ func TestQuota(t *testing.T) {
 		}
 	}
 	check.OK(t, token().Take(60))
-	refused(41, 10*time.Millisecond, "ask for fewer, or again after 1s: too many requests: nothing was issued: the quota "+
-		"ids_per_second: 100 of token x-service has 40 left, and 41 were asked for")
+	refused(41, 10*time.Millisecond, "ask for fewer, or again after 1s: too many requests: nothing was issued: the "+
+		"quota ids_per_second: 100 of token x-service has 40 left, and 41 were asked for")
 	check.OK(t, token().Take(40))
 	refused(101, 1010*time.Millisecond, "ask for 100 at most")
 	clock = now.Add(500 * time.Millisecond)

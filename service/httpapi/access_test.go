@@ -165,7 +165,8 @@ func adminAccess() (all []exchange) {
 		{"no token that may", "x", fakes.Guard("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
 		{"no token", "", closedGuard(), 401, -7, "no valid token"},
 		{"wrong token", "Root", closedGuard(), 401, -7, "no valid token"},
-		{"for IDs", "orders", closedGuard(), 403, -7, "use a token that may admin: not allowed: token orders-token may not"},
+		{"for IDs", "orders", closedGuard(), 403, -7, "use a token that may admin: not allowed: token orders-token " +
+			"may not"},
 		{"too fast", "spent", closedGuard(), 429, -12, "used up"},
 		{"the configuration's", "root", closedGuard(), 404, -10, "no such path"},
 		{"the file's", "boss", closedGuard(), 404, -10, "no such path"},

@@ -99,7 +99,8 @@ func leaseExchanges() []exchange {
 			says: "give secret once"},
 		{method: del, target: release + "?secret=s&lastUsed=now", status: 400, code: -6,
 			says: "send the time of the last ID"},
-		{method: del, target: release + "?secret=s&lastUsed=0", status: 400, code: -6, says: "leave lastUsed out, or send"},
+		{method: del, target: release + "?secret=s&lastUsed=0", status: 400, code: -6, says: "leave lastUsed out, or " +
+			"send"},
 	}
 	for _, x := range []exchange{
 		{method: post, target: lease}, {method: post, target: renew + "?secret=s"},

@@ -184,8 +184,8 @@ func (a *API) screen(c *gin.Context) {
 	}
 	r := c.Request
 	if n := len(r.RequestURI); n > maxURL {
-		refuse(rowLongURL, fmt.Sprintf("send the parameters in the body of a POST: the request target has %d bytes, at "+
-			"most %d are allowed", n, maxURL))
+		refuse(rowLongURL, fmt.Sprintf("send the parameters in the body of a POST: the request target has %d bytes, "+
+			"at most %d are allowed", n, maxURL))
 		return
 	}
 	if isHealth(c.FullPath()) {
@@ -310,8 +310,8 @@ func reads(c *gin.Context) bool {
 // answered.
 func (a *API) mayAdmin(c *gin.Context) bool {
 	if a.opts.Access == nil || !a.opts.Access.HasAdmin() {
-		a.writeError(c, rowClosed, "set server.admin_token, or add a token that may admin to server.tokens_file, or use "+
-			"the command line, which works without: administration over HTTP is closed")
+		a.writeError(c, rowClosed, "set server.admin_token, or add a token that may admin to server.tokens_file, or "+
+			"use the command line, which works without: administration over HTTP is closed")
 		return false
 	}
 	token, ok := a.operator(c)

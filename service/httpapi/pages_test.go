@@ -41,7 +41,7 @@ func pageExchanges() []exchange {
 		{target: "/cache", accept: json, says: `"value1":2007,"step1":4000,"max1":6001`},
 		{target: "/cache", accept: json, says: `"tags":[{"key":"a\u0026b"`},
 		{name: "the table is unreachable", target: "/cache?search=x", accept: json, change: tableAway,
-			says: `"message":"start it: only tags that this replica has used are shown, as leaf_alloc cannot be read: `},
+			says: `"message":"start it: only tags that this replica has used are shown, as leaf_alloc cannot be `},
 		{target: "/cache?limit=1", accept: json, says: `],"total":2}`},
 		{name: "none", target: "/cache", accept: json, change: empty, body: page("tags", "")},
 		{name: "none", target: "/cache", change: empty, says: "There are no tags."},

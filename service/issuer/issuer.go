@@ -195,8 +195,9 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 	case turn <- struct{}{}:
 		return func() { <-turn }, nil
 	case <-late.C:
-		return nil, fmt.Errorf("%w: %w: nothing was issued: %d batches of more than %d IDs are being made or read, and "+
-			"none ended within %v", model.Do("try again, or ask another replica"), model.ErrTooMany, turns, Large, patience)
+		return nil, fmt.Errorf("%w: %w: nothing was issued: %d batches of more than %d IDs are being made or read, "+
+			"and none ended within %v", model.Do("try again, or ask another replica"),
+			model.ErrTooMany, turns, Large, patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

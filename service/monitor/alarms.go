@@ -173,13 +173,15 @@ func rows() []row {
 		}},
 		{"ShardidSetting", Critical, func(s *sight) message {
 			unsafe := s.settings(model.LevelUnsafe)
-			return when(unsafe != nil, "run `shardid doctor`, and do what it says. Settings of the stores are unsafe: %s",
+			return when(unsafe != nil, "run `shardid doctor`, and do what it says. Settings of the stores are "+
+				"unsafe: %s",
 				some(unsafe))
 		}},
 		{"ShardidSetting", Info, func(s *sight) message {
 			wrap := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap })
 			return when(wrap != "",
-				"use the limit policy reject, unless IDs may repeat. With wrap they do, once they pass the limit: %s", wrap)
+				"use the limit policy reject, unless IDs may repeat. With wrap they do, once they pass the limit: %s",
+				wrap)
 		}},
 		{"ShardidSetting", Info, func(s *sight) message {
 			doubtful := s.settings(model.LevelWarn)
@@ -194,8 +196,8 @@ func rows() []row {
 		{"ShardidConditionFailing", Critical, func(s *sight) message {
 			refill := s.failing(isRefill)
 			return when(refill != nil && s.failing(isStore) == nil,
-				"look at the failure and at the stores. No new IDs arrive: replicas issue the IDs that they hold, then "+
-					"answer -4: %s",
+				"look at the failure and at the stores. No new IDs arrive: replicas issue the IDs that they hold, "+
+					"then answer -4: %s",
 				strings.Join(refill, "; "))
 		}},
 		{"ShardidConditionFailing", Warning, func(s *sight) message {

@@ -148,7 +148,10 @@ func TestRows(t *testing.T) {
 		}, "ShardidWorkerID", Critical, "refused by 10.0.0.1 (uid node)"},
 		"no worker ID yet": {leased(func(s *worker.Status) { *s = worker.Status{State: worker.StateWaiting} }),
 			"ShardidWorkerID", Critical, "none has been acquired yet"},
-		"lease lost": {leased(func(s *worker.Status) { s.State, s.Err = worker.StateWaiting, errors.New("not renewed") }),
+		"lease lost": {leased(func(s *worker.Status) {
+			s.State, s.Err = worker.StateWaiting,
+				errors.New("not renewed")
+		}),
 			"ShardidWorkerID", Critical, "not renewed"},
 		"offline": {leased(func(s *worker.Status) { s.State = worker.StateOffline }), "ShardidWorkerID", Warning,
 			"1h0m0s more"},

@@ -197,7 +197,8 @@ func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
 	}
 	wrapped := l.configure(cfg)
 	if a.lists == [model.Shards]*list{} && cfg.Limit.Policy == model.LimitWrap && !wrapped {
-		s.opts.Log.Warn("use the limit policy reject, unless IDs may repeat: those of an app with wrap do, past its limit",
+		s.opts.Log.Warn("use the limit policy reject, unless IDs may repeat: those of an app with wrap do, past its "+
+			"limit",
 			"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
 	}
 	a.secret, a.lists[cfg.Key.Shard] = cfg.Scramble, l
@@ -219,6 +220,7 @@ func (s *Service) clean(ctx context.Context, keys []model.ListKey) {
 		err = errors.Join(s.opts.Lists.Delete(ctx, keys), s.opts.Lists.Unlock(ctx, []string{reloadLock}, token))
 	}
 	if err != nil {
-		s.opts.Log.Warn("lists of removed apps stay in Redis: they could not be deleted", "lists", len(keys), "error", err)
+		s.opts.Log.Warn("lists of removed apps stay in Redis: they could not be deleted",
+			"lists", len(keys), "error", err)
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 // An ID above 2^53 reaches each client as what it reads exactly, or not at all.
 func TestNoClientRounds(t *testing.T) {
-	const refusal = "-SHARDID -6 send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: 3 " +
-		"of ioredis 6, the default of GLIDE), or say clientInfoTag: \"strings\" in a program that reads integers as strings: "
+	const refusal = "-SHARDID -6 send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: " +
+		"3 of ioredis 6, the default of GLIDE), or say clientInfoTag: \"strings\" in a program that reads integers " +
+		"as strings: "
 	for _, c := range []struct{ said, want string }{
 		{"PING", ":9007199254740992"},
 		{"HELLO 3", ":9007199254740992"},
@@ -56,7 +57,8 @@ func TestTokens(t *testing.T) {
 			"-NOAUTH -7 send AUTH with a token first: no valid token", "-NOAUTH -7"}},
 		{"AUTH wrong|INCR queue:1:a", []string{"-WRONGPASS -7 send another token: no valid token", "-NOAUTH -7"}},
 		{"AUTH sesame-orders|INCR queue:1:a|INCR queue:2:a|INCR segment:orders|INCR segment:x|INCR snowflake",
-			[]string{"+OK", ":24833", denied + "have IDs of app 2: not allowed: token orders-token may not", ":2", denied,
+			[]string{"+OK", ":24833", denied + "have IDs of app 2: not allowed: token orders-token may not",
+				":2", denied,
 				denied}},
 		{"AUTH sesame-orders|INCRBY sequence:chat:a 9|INCR sequence:feed:a|GET sequence:chat:a", []string{"+OK",
 			":9", denied + `have numbers of the space "feed": not allowed: token orders-token may not`, "$1", "9"}},

@@ -48,8 +48,9 @@ func (c *conn) queue(words [][]byte) {
 	}
 	if len(t.commands) > maxQueued {
 		*t = transaction{broken: true}
-		c.fail(issuer.CodeInvalid, fmt.Sprintf("after MULTI there may be %d bytes of commands: send fewer, or none "+
-			"of them in a transaction (transaction=False in redis-py), or LPOP with a count", maxQueued))
+		c.fail(issuer.CodeInvalid, fmt.Sprintf("send fewer commands, or none of them in a transaction "+
+			"(transaction=False in redis-py), or LPOP with a count: after MULTI there may be %d bytes of them",
+			maxQueued))
 		return
 	}
 	c.simple("QUEUED")

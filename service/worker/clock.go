@@ -41,7 +41,8 @@ func (k *Keeper) checkOffset(offset time.Duration) error {
 		direction = "behind"
 	}
 	return fmt.Errorf("%w: %w: it is %v %s the registry's, more than snowflake.max_clock_offset %v",
-		model.Do("set the clocks (NTP)"), ErrClockOff, offset.Abs().Round(time.Millisecond), direction, k.opts.MaxClockOffset)
+		model.Do("set the clocks (NTP)"),
+		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, k.opts.MaxClockOffset)
 }
 
 // jumped refuses a clock that moved against the registry's since the last answer: the

@@ -166,7 +166,8 @@ func TestStopOffline(t *testing.T) {
 func (l *life) looks(when, state string, workerID int, text string) {
 	l.m.Helper()
 	s := l.Status()
-	if s.Mode != "test" || s.State != state || s.WorkerID != workerID || !strings.Contains(model.Message(s.Err), text) ||
+	if s.Mode != "test" || s.State != state || s.WorkerID != workerID || !strings.Contains(model.Message(s.Err),
+		text) ||
 		text == "" && s.Err != nil {
 		l.m.Errorf("%s: %+v, want %s, worker ID %d, %q", when, s, state, workerID, text)
 	}

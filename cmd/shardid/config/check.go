@@ -41,8 +41,8 @@ func formats() map[string]func(text string) error {
 		},
 		"listen": func(text string) error {
 			_, _, ok := splitAddr(text)
-			return unless(ok, "write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 "+
-				"to 65535", "is not host:port")
+			return unless(ok, "write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port "+
+				"from 0 to 65535", "is not host:port")
 		},
 		"hostport": func(text string) error {
 			return unless(isServer(text),
@@ -52,8 +52,8 @@ func formats() map[string]func(text string) error {
 			server, chroot, found := strings.Cut(text, "/")
 			path := regexp.MustCompile(`^[\w-][\w.-]*(/[\w-][\w.-]*)*$`)
 			return unless(isServer(server) && (!found || path.MatchString(chroot)),
-				"write an address such as 10.0.0.7:2181, with a port from 1 to 65535; a chroot follows the last one, as in "+
-					"10.0.0.7:2181/leaf", "is not host:port")
+				"write an address such as 10.0.0.7:2181, with a port from 1 to 65535; a chroot follows the last one, "+
+					"as in 10.0.0.7:2181/leaf", "is not host:port")
 		},
 		"ipport": func(text string) error {
 			a, err := netip.ParseAddrPort(text)
@@ -226,7 +226,8 @@ func (l *Loaded) conflicts() (all []conflict) {
 			"snowflake.worker.local_map gives the worker ID %d to %s and to %s", id, holders[id], address)
 		holders[id] = address
 		when(id < 0 || id >= 1<<bits, model.Do("give it a worker ID in 0…%d", 1<<bits-1), "snowflake.worker.local_map "+
-			"gives %s the worker ID %d, for which snowflake.worker_bits %d less region.bits %d has no room", address, id,
+			"gives %s the worker ID %d, for which snowflake.worker_bits %d less region.bits %d has no room",
+			address, id,
 			f.WorkerBits, r.Bits)
 	}
 	when(w.Mode == "local" && len(w.LocalMap) == 0, "list ip:port with a worker ID for each instance",

@@ -174,18 +174,20 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 	for given, want := range map[string]string{
 		"SHARDID_QUEUE_PREFETCH_MAX=0": "choose a value in 1…10000, the default is 1000: environment " +
 			"SHARDID_QUEUE_PREFETCH_MAX: queue.prefetch_max: is 0",
-		"SHARDID_URL=x":         "see shardid serve --help for all keys, " + of03 + "environment SHARDID_URL: unknown key",
-		"SHARDID_LOG_LEVLE=x":   "did you mean SHARDID_LOG_LEVEL: environment SHARDID_LOG_LEVLE: unknown key",
-		"SHARDID_DATABASE_TLS=": `write true or false: environment SHARDID_DATABASE_TLS: database.tls: "" is not a boolean`,
-		"SHARDID_REGION_ID=1": "choose a region in 0…0, or more bits: environment SHARDID_REGION_ID: region.id 1 does " +
-			"not fit into region.bits 0",
+		"SHARDID_URL=x":        "see shardid serve --help for all keys, " + of03 + "environment SHARDID_URL: unknown key",
+		"SHARDID_LOG_LEVELS=x": "did you mean SHARDID_LOG_LEVEL: environment SHARDID_LOG_LEVELS: unknown key",
+		"SHARDID_DATABASE_TLS=": `write true or false: environment SHARDID_DATABASE_TLS: database.tls: "" is not a ` +
+			`boolean`,
+		"SHARDID_REGION_ID=1": "choose a region in 0…0, or more bits: environment SHARDID_REGION_ID: region.id 1 " +
+			"does not fit into region.bits 0",
 		"--set=log.level=":     "set it, the default is info: flag --set: log.level: is empty",
 		"--set=database.tls":   "write --set database.tls=VALUE: flag --set: database.tls: has no value",
 		"--set=log.levle=info": "did you mean log.level: flag --set: log.levle: unknown key",
 		"--set=log=info":       "did you mean log.level or log.format or log.access: flag --set: log: unknown key",
-		"--set=server.admin_token=hunter": "set SHARDID_SERVER_ADMIN_TOKEN instead: flag --set: server.admin_token: is a " +
-			"secret, which every user of the machine could read here",
-		"--config=none.yaml": "name a file that this user may read: none.yaml: cannot be read: no such file or directory",
+		"--set=server.admin_token=hunter": "set SHARDID_SERVER_ADMIN_TOKEN instead: flag --set: server.admin_token: " +
+			"is a secret, which every user of the machine could read here",
+		"--config=none.yaml": "name a file that this user may read: none.yaml: cannot be read: no such file or " +
+			"directory",
 	} {
 		t.Chdir(t.TempDir())
 		environ, args := []string{given}, []string(nil)

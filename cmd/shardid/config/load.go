@@ -139,7 +139,8 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 	case node == nil || node.Type() == ast.NullType: // a section may have all its keys in comments
 		return
 	case !ok:
-		l.note(fmt.Errorf("%w: %s: %s has no keys", model.Do("write the keys on the lines below their section, indented"),
+		l.note(fmt.Errorf("%w: %s: %s has no keys", model.Do("write the keys on the lines below their section, "+
+			"indented"),
 			l.at(node.GetToken()), cmp.Or(strings.TrimSuffix(prefix, "."), "the file")))
 		return
 	}
@@ -155,8 +156,8 @@ func (l *Loaded) readSection(prefix string, node ast.Node) {
 			l.note(fmt.Errorf("%w: %s: %s: is there twice", model.Do("keep one"), at, prefix+showName(name)))
 		case k != nil && !strings.Contains(name, "."):
 			text, ok := textOf(pair.Value, k.value.Kind())
-			l.setKey(k, at, text, unless(ok, "write text in quotes, or what config.yaml of the release shows, or remove "+
-				"the line for the default", "is no value of this key"))
+			l.setKey(k, at, text, unless(ok, "write text in quotes, or what config.yaml of the release shows, or "+
+				"remove the line for the default", "is no value of this key"))
 		case k == nil && isSection(path):
 			l.readSection(path+".", pair.Value)
 		default:
