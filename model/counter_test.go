@@ -111,6 +111,7 @@ func TestDoubt(t *testing.T) {
 		"not before the heartbeat":               {beat: ago(20), at: ago(600), want: 2*100*30 + 1},
 		"clocks differ once": {beat: ago(20), before: 500, jumpFrom: ago(-11),
 			want: 500 + 2*100*20 + 1},
+		"and for a row that was in no doubt": {beat: ago(20), jumpFrom: ago(-11), want: 2*100*30 + 1},
 		"and again after a jump": {beat: ago(20), before: 500, jumpFrom: ago(-10),
 			want: 500 + 2*100*30 + 1},
 		"a second change does not shorten the wait": {beat: ago(20), before: 500, jumpFrom: ago(-30),

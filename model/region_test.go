@@ -73,17 +73,19 @@ func TestRegionLimits(t *testing.T) {
 	}
 }
 
-// The last number of a tag in a region is given, and no further one.
+// The last number of a tag in a region is given, and no further one; that above shard bits is lower.
 func TestRegionEnds(t *testing.T) {
 	r, now := model.Region{ID: 2, Bits: 2}, time.Unix(1e9, 0)
-	last := r.MaxNumber(model.MaxTagID - 1)
-	req := model.TagRequest{Tag: "a", Step: 10, Region: r}
-	seg, row, err := req.Next(model.Counter{Last: last - 1}, 10, 0, now, now)
-	if err != nil || seg.End != last+1 || r.Number(last) < 0 {
-		t.Errorf("%+v, %v", seg, err)
+	for bits, most := range map[uint]int64{0: model.MaxTagID - 1, 16: 1<<47 - 1} {
+		last := r.MaxNumber(most)
+		req := model.TagRequest{Tag: "a", Step: 10, Region: r, ShardBits: bits}
+		seg, row, err := req.Next(model.Counter{Last: last - 1}, 10, 0, now, now)
+		if err != nil || seg.End != last+1 || r.Number(last)<<bits < 0 {
+			t.Errorf("%+v, %v", seg, err)
+		}
+		_, _, err = req.Next(row, 10, 0, now, now)
+		check.Is(t, err, model.ErrLimitReached, "after the last number above", bits, "bits")
 	}
-	_, _, err = req.Next(row, 10, 0, now, now)
-	check.Is(t, err, model.ErrLimitReached, "after the last number")
 }
 
 // The parts of a scrambled ID of a region are the region and the index that was scrambled.

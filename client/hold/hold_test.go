@@ -189,6 +189,11 @@ func TestOutage(t *testing.T) {
 			o.Refuse, o.LastPause, o.Timeout = time.Second, time.Minute,
 				10*time.Second
 		})
+		drain := func() {
+			for p.Counts().Held > 0 {
+				_, _ = p.Next(t.Context())
+			}
+		}
 		c.fail(errAway)
 		if _, err := p.Next(t.Context()); !errors.Is(err, errEmpty) || !errors.Is(err, errAway) {
 			t.Error(err)
@@ -213,9 +218,7 @@ func TestOutage(t *testing.T) {
 		if err := <-waits; err != nil || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		for p.Counts().Held > 0 {
-			_, _ = p.Next(t.Context())
-		}
+		drain()
 		c.fail(errEnd) // is told at once, and for a second without a call
 		before = c.calls.Load()
 		for range 10 {
@@ -231,9 +234,7 @@ func TestOutage(t *testing.T) {
 		if _, err := p.Next(t.Context()); err != nil {
 			t.Error(err)
 		}
-		for p.Counts().Held > 0 {
-			_, _ = p.Next(t.Context())
-		}
+		drain()
 		c.fail(errEnd)
 		_, _ = p.Next(t.Context())
 		c.fail(nil)
@@ -242,9 +243,7 @@ func TestOutage(t *testing.T) {
 		if _, err := p.Next(t.Context()); err != nil || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		for p.Counts().Held > 0 {
-			_, _ = p.Next(t.Context())
-		}
+		drain()
 		c.fail(errEnd)
 		_, _ = p.Next(t.Context())
 		c.fail(nil)

@@ -32,8 +32,8 @@ func register(t testing.TB, s *Store, start nodeStart) nodeRow {
 func TestRegisterStartRecycles(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
-		const java = "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', " +
-			"'1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)"
+		const java = "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES " +
+			"('java', '1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)"
 		run(t, s, java, java, "DELETE FROM WORKER_NODE WHERE ID = 2")
 		for i := range int64(3) { // worker IDs 3…5, marks in falling order
 			node := register(t, s, aStart(fmt.Sprint("t", i), 6, now-10*i))

@@ -122,9 +122,6 @@ func TestSectionGoesToAnotherLife(t *testing.T) {
 		wantGrant(t, grant(t, s, open), 11, true, 0)
 		open.Open = 0
 		wantGrant(t, grant(t, s, open), 11, true, 0) // it is stored
-		back := sectionAsk(2, "a-1", 1, 10)
-		back.Claim = true
-		wantGrant(t, grant(t, s, back), 21, !waits, 21)
 	})
 }
 

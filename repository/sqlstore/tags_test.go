@@ -220,7 +220,7 @@ func TestDeletedTagGoesOn(t *testing.T) {
 		for _, back := range []func(){
 			func() {
 				addTag(t, s, "a", 2000)
-				check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), next, "max_id, as Leaf's own programs read it")
+				check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), next, "max_id, for Leaf's own programs")
 			},
 			func() { run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 2000)") },
 			func() { run(t, s, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('a', 7, 2000)") },

@@ -66,7 +66,7 @@ func with(authorization ...string) http.Header { return http.Header{"Authorizati
 func people() string {
 	return one("orders", "[queue:1, queue:7, queue:255]") +
 		one("tags", "[segment:invoices, segment:pre*]") +
-		one("chats", "[sequence:chat, sequence:pre*]") +
+		one("chats", "[sequence:chat]") +
 		one("times", "[snowflake]") +
 		one("old", "[queue:*]\n  expires: 2026-11-20T12:00:00Z") +
 		one("young", "[queue:*]\n  expires: 2026-11-20T12:00:01Z") +

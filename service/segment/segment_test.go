@@ -270,21 +270,3 @@ func TestShardBits(t *testing.T) {
 		}))
 	}
 }
-
-// The last number of a tag with shard bits is lower by those.
-func TestTheLastNumberWithShardBits(t *testing.T) {
-	inBubble(func(t *testing.T) {
-		db := newTable(100, "orders")
-		sharded, _ := model.ShardNumbering(16)
-		last := model.MaxTagNumber(16)
-		db.set(func(db *table) {
-			db.rows["orders"] = model.Tag{Name: "orders", MaxID: last, Step: 100, Numbering: sharded}
-		})
-		r := ready(t, db)
-		key := model.ShardKey{Given: true, Value: 1<<16 - 1}
-		ids, err := r.Next(t.Context(), "orders", key, 1, nil)
-		check.Must(t, err)
-		check.Equal(t, ids[0], last<<16|(1<<16-1))
-		check.Is(t, check.Err(r.Next(t.Context(), "orders", key, 1, nil)), model.ErrLimitReached)
-	})(t)
-}

@@ -89,7 +89,7 @@ func TestOvertakenRenewal(t *testing.T) {
 		r.table.change(func() { r.table.late = time.Second })
 		time.Sleep(3500 * time.Millisecond) // it has begun
 		r.table.another(sectionOf("a"), true)
-		r.Ask(t.Context(), []*model.SequenceAsk{{Space: "none", Key: "a", Count: 1}}) // leases are renewed to look for it
+		r.Ask(t.Context(), []*model.SequenceAsk{{Space: "none", Key: "a", Count: 1}}) // leases are renewed to find it
 		for range 2 {
 			r.wantNone("a", model.ErrFence)
 			time.Sleep(time.Second)

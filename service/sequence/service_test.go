@@ -41,9 +41,10 @@ func TestNumbersRise(t *testing.T) {
 func TestAsksInOrder(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
 		var asks []*model.SequenceAsk
-		for i := range 300 {
+		for i := range 5000 { // more than one call has
 			asks = append(asks, &model.SequenceAsk{Space: "s", Key: keyNo(i % 3), Count: int64(i%2 + 1)})
 		}
+		asks[0].Count = 60 // which the section has not
 		r.Ask(t.Context(), asks)
 		last := map[string]int64{}
 		for i, a := range asks {

@@ -228,9 +228,9 @@ func (s *Service) checkTime(second int64) error {
 		return fmt.Errorf("%w: %w: %s is not after the epoch %s", model.Do("set the clock"), model.ErrTimeExhausted,
 			format(second), format(l.Epoch))
 	case second > l.MaxTime():
-		return fmt.Errorf("%w: %w: %s is past %s, the last second of %d bits since %s", model.Do("use a layout with more "+
-			"time bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md"), model.ErrTimeExhausted,
-			format(second), format(l.MaxTime()), l.TimeBits, format(l.Epoch))
+		return fmt.Errorf("%w: %w: %s is past %s, the last second of %d bits since %s", model.Do("use a layout with "+
+			"more time bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md"),
+			model.ErrTimeExhausted, format(second), format(l.MaxTime()), l.TimeBits, format(l.Epoch))
 	}
 	return nil
 }

@@ -35,19 +35,6 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 	}
 }
 
-// After a suspend the wall clock is right and looks as if it had jumped, as the
-// monotonic one stood: the registry's answer shows it.
-func TestASuspendIsNoJump(t *testing.T) {
-	withAndWithoutFile(t, func(t *testing.T, m *machine) {
-		_, l := m.serving()
-		m.clock.suspend(time.Hour)
-		l.refuses("just awake", model.ErrNoLease)
-		l.mustStep()
-		l.mustStep()
-		l.issues("awake")
-	})
-}
-
 // A call was stored, its answer lost, and the clock set right: what the registry
 // holds since is not taken for the grant that was asked for.
 func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {
@@ -157,17 +144,4 @@ func TestDoubt(t *testing.T) {
 			check.Equal(t, l.doubt(lease, time.Duration(c.issued)*time.Millisecond), want)
 		})
 	}
-}
-
-// The layout is asked for once: what passes until a worker ID is had counts too.
-func TestTheFirstStartHasNoTimeToLose(t *testing.T) {
-	m := fileless(t)
-	m.recorded, m.registry.keptSince = 0, someday
-	m.registry.failing["acquire"] = errAway
-	l := m.boot()
-	_ = l.steps()
-	m.registry.failing = map[string]error{}
-	m.clock.mono.Add(settling.Milliseconds() + 1)
-	l.mustStep()
-	l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
 }

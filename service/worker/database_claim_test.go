@@ -180,14 +180,6 @@ func TestTheClaimOfTheLifeBefore(t *testing.T) {
 	l.refuses("nobody knows who uses another registry", model.ErrNoLease)
 }
 
-// A database that went back in time may have forgotten a claim.
-func TestForgottenClaimsAreDoubted(t *testing.T) {
-	m := fileless(t)
-	m.grant.Kept = time.Second
-	_, l := m.serving()
-	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
-}
-
 // A registry without a clock goes by the database's, and remembers what the file does: without one, an earlier life may
 // have issued what its clock let it reserve.
 func TestARegistryWithoutAClock(t *testing.T) {

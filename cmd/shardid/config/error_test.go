@@ -174,7 +174,8 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 	for given, want := range map[string]string{
 		"SHARDID_QUEUE_PREFETCH_MAX=0": "choose a value in 1…10000, the default is 1000: environment " +
 			"SHARDID_QUEUE_PREFETCH_MAX: queue.prefetch_max: is 0",
-		"SHARDID_URL=x":        "see shardid serve --help for all keys, " + of03 + "environment SHARDID_URL: unknown key",
+		"SHARDID_URL=x": "see shardid serve --help for all keys, " + of03 +
+			"environment SHARDID_URL: unknown key",
 		"SHARDID_LOG_LEVELS=x": "did you mean SHARDID_LOG_LEVEL: environment SHARDID_LOG_LEVELS: unknown key",
 		"SHARDID_DATABASE_TLS=": `write true or false: environment SHARDID_DATABASE_TLS: database.tls: "" is not a ` +
 			`boolean`,
