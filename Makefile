@@ -8,6 +8,7 @@ VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
 HELM      := $(TOOLS)/helm-v3.22.0
 COMPOSE   := $(TOOLS)/compose-go-v2.16.2
 NFPM      := $(TOOLS)/nfpm-v2.44.1
+CRANE     := $(TOOLS)/crane-v0.22.1
 OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
@@ -20,8 +21,14 @@ export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 # The stores that make test-all uses beside the installed ones.
 OTHERS    := mysql-9.7 valkey-9.1
 
+# HOME in `make publish HOME=host/owner` is where to; programs keep the HOME of the user.
+ifeq ($(origin HOME),command line)
+WHERE := $(HOME)
+override HOME := $(shell bash -c 'unset HOME; echo ~')
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release bench bench-quick bench-once fuzz rename clean
+.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release publish bench bench-quick bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +37,8 @@ run: build ## build and serve on 127.0.0.1:8080, and Redis clients on 6380, with
 	$(BIN) serve --demo --set resp.addr=127.0.0.1:6380
 
 build: ## build bin/shardid, one static binary
-	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
+	@[ -e $(BIN) ] || echo "building $(BIN), once: downloads and compiles 600 packages, two minutes on two cores"
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(BIN) ./cmd/shardid
 
 test: ## what decides whether a change lands; installs the servers the tests need; ten minutes
 	@scripts/install-test-servers.sh --plan
@@ -83,7 +91,7 @@ test-servers: ## install or fetch the servers of the tests, if missing
 	scripts/install-test-servers.sh $(OTHERS)
 
 lint: $(LINT) ## vet and lint
-	for module in . client client/gormid; do (cd $$module && go vet ./... && $(LINT) run ./...) || exit 1; done
+	for module in . client client/gormid scripts/moduleproxy; do (cd $$module && go vet ./... && $(LINT) run ./...) || exit 1; done
 
 $(LINT):
 	@echo "building golangci-lint, once: about two minutes"
@@ -107,8 +115,17 @@ fmt: $(LINT) ## format the sources
 release: $(NFPM) ## binaries, deb and rpm packages, checksums and an SBOM of this commit, into dist/
 	NFPM=$(NFPM) scripts/release.sh
 
-test-release: $(NFPM) ## a release built twice, its package installed, used and removed; needs root and Debian, 5 minutes
-	NFPM=$(NFPM) scripts/test-release.sh
+test-release: $(NFPM) $(HELM) $(CRANE) ## a release built twice, its package used; make publish DRY=1; needs root, Maven, Debian
+	NFPM=$(NFPM) HELM=$(HELM) CRANE=$(CRANE) scripts/test-release.sh
+
+publish: ## publish this commit to HOME=host/owner; with DRY=1 on the loopback, and use it there
+	@scripts/publish.sh --check '$(WHERE)'
+	@$(MAKE) --no-print-directory $(NFPM) $(HELM) $(CRANE)
+	NFPM=$(NFPM) HELM=$(HELM) CRANE=$(CRANE) scripts/$(if $(DRY),test-)publish.sh '$(WHERE)'
+
+$(CRANE):
+	GOBIN=$(TOOLS) go install github.com/google/go-containerregistry/cmd/crane@v0.22.1
+	mv $(TOOLS)/crane $@
 
 $(NFPM):
 	GOBIN=$(TOOLS) go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.1

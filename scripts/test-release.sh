@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds a release twice and compares the sums; installs the deb of this machine, takes an
-# ID from it as its user, and removes it. Needs root and a Debian without shardid.
+# ID from it as its user, and removes it; rehearses to publish the last commit. Needs root,
+# Maven and a Debian without shardid.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -73,4 +74,7 @@ fi
 for archive in shardid_*_darwin_*.tar.gz; do
 	tar -tzf "$archive" | grep -q '/shardid$' || fail "$archive lacks the program"
 done
+cd - >/dev/null
+git clone --quiet --no-tags "$PWD" "$work/clone" # as if this version had no tag
+"$work/clone/scripts/test-publish.sh" example.com/owner
 echo "test-release: ok"
