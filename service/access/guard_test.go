@@ -135,8 +135,6 @@ func TestWhatATokenMay(t *testing.T) {
 		{"only the beginning", tags.Of(model.ModeSegment, "pre"), ""},
 		{"another tag", tags.Of(model.ModeSegment, "invoices2"), `tag "invoices2"`},
 		{"a tag with a star", tags.Of(model.ModeSegment, "pr*"), `tag "pr*"`},
-		{"space", chats.Of(model.ModeSequence, "chat"), ""},
-		{"space by its beginning", chats.Of(model.ModeSequence, "prefix"), ""},
 		{"another space", chats.Of(model.ModeSequence, "chat2"), `numbers of the space "chat2"`},
 		{"snowflake", times.Mode(model.ModeSnowflake), ""},
 		{"uid", times.Mode(model.ModeUID), "uid"},
