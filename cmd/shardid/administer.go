@@ -92,10 +92,10 @@ func administer(c *cli, n noun) *cobra.Command {
 	o.isFor("if-missing", verbAdd)
 	if n.One == "app" {
 		cmd.Aliases = []string{provision}
-		f.StringVar(&o.file, "file", "",
-			"YAML `FILE` with a list of new apps, with the field names of the HTTP API; existing apps stay as they are")
-		o.isFor("file", verbAdd)
 	}
+	f.StringVar(&o.file, "file", "", "YAML `FILE` with a list of new "+n.Many+
+		", with the field names of the HTTP API; existing ones stay as they are")
+	o.isFor("file", verbAdd)
 	o.ask.register(cmd, time.Minute, "`URL` of a server to ask instead of the database")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		switch {
@@ -411,8 +411,16 @@ func (o *order) addFile(ctx context.Context, cfg Config) error {
 		"they are: %d of %d %s are not there", len(failed), len(bodies), o.Many)}, failed...)...)
 }
 
-// form says how to write a file of things.
-func (o *order) form() string { return "write each as - {id: 1, name: orders}" }
+// form says how to write a file of things: with the fields that each must have.
+func (o *order) form() string {
+	var fields []string
+	for _, field := range o.Fields {
+		if field.Add == admin.Must {
+			fields = append(fields, field.Name+": "+strings.ToUpper(field.Name))
+		}
+	}
+	return "write each as - {" + strings.Join(fields, ", ") + "}"
+}
 
 // operator is who runs the command, by the name that the system has.
 func operator() admin.Actor {

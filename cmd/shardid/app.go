@@ -183,7 +183,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	a.serveCommands()
 	a.serveOn(listener, "HTTP", a.server.Serve)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
-		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
+		"try", fmt.Sprintf("curl '%s://%s/v1/queue/1/ids?gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
 }
 

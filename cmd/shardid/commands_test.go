@@ -147,6 +147,7 @@ func TestCommands(t *testing.T) {
 				"again.yaml":    "- {id: 8, name: other}\n- {id: 9, name: back, step: 77}\n",
 				"redis.yaml":    "redis:\n  url: rediss://127.0.0.1:1\n",
 				"no-token.yaml": "- name: c\n",
+				"tags.yaml":     "- {tag: orders}\n- {tag: many, step: 7}\n",
 				"empty":         "",
 			} {
 				check.Must(t, os.WriteFile(file, []byte(text), 0o600))
@@ -266,7 +267,7 @@ func appLines() []line {
 func fileLines() []line {
 	return []line{
 		{"migrate", 0, "schema is at version"},
-		{"provision --file empty", 2, "write each as - {id: 1, name: orders}: empty is no list of apps"},
+		{"provision --file empty", 2, "write each as - {id: ID, name: NAME}: empty is no list of apps"},
 		{"provision --file tab.yaml", 2, "tab.yaml: [2:1] found character"},
 		{"provision --file apps.yaml --json", 0, `^{.*"name":"eight",.*}\n{.*"name":"nine",.*}\n$`},
 		{"provision --file apps.yaml", 0, "app 9 is there, nothing was changed"},
@@ -290,6 +291,8 @@ func tagLines() []line {
 		{"tags add --if-missing --tag orders --pattern {seq:8} --reset none", 1, "already provisioned"},
 		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none", 0, "tag 单号 is added, now, on every replica"},
 		{"tags list", 0, `^(?s)TAG .*\norders +50001 +- +- +500 .*\n单号 +1 +00000001 +- +2000 [^\n]*\n$`},
+		{"tags add --file tags.yaml", 0, "tag many is added, "}, {"tags delete --tag many --confirm many", 0, ""},
+		{"tags add --file empty", 2, "write each as - {tag: TAG}: empty is no list of tags"},
 		{"tags --search x", 0, "no tag is found"},
 		{"tags --search R --limit 1", 0, `^TAG .*\norders +50001 .*\n$`},
 		{"tags --limit 1", 0, `^TAG .*\norders .*\nuse --search or --limit to see others: these are 1 of 2 tags\n$`},

@@ -51,7 +51,15 @@ type remedyFirst struct{ slog.Handler }
 
 // Handle implements slog.Handler.
 func (h remedyFirst) Handle(ctx context.Context, r slog.Record) error {
-	said := r.Clone()
+	hasError := false
+	r.Attrs(func(a slog.Attr) bool {
+		_, hasError = a.Value.Any().(error)
+		return !hasError
+	})
+	if !hasError { // as of most lines, which are written as they are
+		return h.Handler.Handle(ctx, r)
+	}
+	said := r
 	r = slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	said.Attrs(func(a slog.Attr) bool {
 		if err, is := a.Value.Any().(error); is {
