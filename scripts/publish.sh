@@ -160,8 +160,8 @@ done | jq -s '{
 image=$("$CRANE" push --index "$layout" "$registry/shardid:$version")
 echo "publish: the image $image"
 
-plain=()
-case $registry in 127.0.0.1:*) plain=(--plain-http) ;; esac
+plain=() http=()
+case $registry in 127.0.0.1:*) plain=(--plain-http) http=(--allow-http-registry) ;; esac
 "$HELM" package deploy/helm/shardid --destination "$work" >/dev/null
 "$HELM" push "${plain[@]}" "$work/shardid-$version.tgz" "oci://$registry/charts" 2>&1 | tee "$work/pushed"
 chart=$registry/charts/shardid@$(sed -n 's/^Digest: //p' "$work/pushed")
@@ -169,8 +169,8 @@ echo "publish: the chart $chart"
 
 if command -v cosign >/dev/null; then
 	read -ra flags <<<"${COSIGN_FLAGS-}"
-	cosign sign --yes "${flags[@]}" "$image" "$chart"
-	cosign attest --yes "${flags[@]}" --type cyclonedx --predicate "$dist/shardid_$version.sbom.json" "$image"
+	cosign sign --yes "${flags[@]}" "${http[@]}" "$image" "$chart"
+	cosign attest --yes "${flags[@]}" "${http[@]}" --type cyclonedx --predicate "$dist/shardid_$version.sbom.json" "$image"
 	cosign sign-blob --yes "${flags[@]}" --bundle "$dist/SHA256SUMS.sigstore.json" "$dist/SHA256SUMS" >/dev/null
 else
 	unsigned="${unsigned:+$unsigned; }the image, the chart and SHA256SUMS, as there is no cosign"

@@ -60,7 +60,7 @@ owner=${home#*/}
 export REGISTRY=127.0.0.1:$port/${owner,,} GIT=$work/shardid.git
 if command -v cosign >/dev/null; then # with a key, as the public log is no place for a rehearsal
 	(cd "$work" && COSIGN_PASSWORD='' cosign generate-key-pair)
-	export COSIGN_PASSWORD='' COSIGN_FLAGS="--key $work/cosign.key --tlog-upload=false --allow-http-registry"
+	export COSIGN_PASSWORD='' COSIGN_FLAGS="--key $work/cosign.key --use-signing-config=false --tlog-upload=false"
 fi
 scripts/publish.sh "$home"
 
@@ -79,6 +79,12 @@ chart=$("$HELM" template shardid "oci://$REGISTRY/charts/shardid" --version "$ve
 	-f deploy/helm/shardid/ci/embedded.yaml)
 image=$(sed -n 's/^ *image: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' <<<"$chart" | sort -u)
 [ "$image" = "$REGISTRY/shardid:$version" ] || fail "the chart names the image $image"
+if command -v cosign >/dev/null; then
+	public=(--key "$work/cosign.pub" --insecure-ignore-tlog)
+	cosign verify "${public[@]}" --allow-http-registry "$image" "$REGISTRY/charts/shardid:$version" >/dev/null
+	cosign verify-attestation "${public[@]}" --allow-http-registry --type cyclonedx "$image" >/dev/null
+	cosign verify-blob "${public[@]}" --bundle dist/SHA256SUMS.sigstore.json dist/SHA256SUMS
+fi
 for arch in arm64 amd64; do
 	mkdir "$work/$arch"
 	"$CRANE" export --platform "linux/$arch" "$image" - | as_root tar -xp --numeric-owner -C "$work/$arch"
