@@ -28,7 +28,7 @@ override HOME := $(shell bash -c 'unset HOME; echo ~')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release publish bench bench-quick bench-once fuzz rename clean
+.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak release test-release publish bench bench-quick bench-once compare fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,7 +91,7 @@ test-servers: ## install or fetch the servers of the tests, if missing
 	scripts/install-test-servers.sh $(OTHERS)
 
 lint: $(LINT) ## vet and lint
-	for module in . client client/gormid scripts/moduleproxy; do (cd $$module && go vet ./... && $(LINT) run ./...) || exit 1; done
+	for module in . client client/gormid scripts/moduleproxy scripts/compare/peers; do (cd $$module && go vet ./... && $(LINT) run ./...) || exit 1; done
 
 $(LINT):
 	@echo "building golangci-lint, once: about two minutes"
@@ -150,6 +150,9 @@ bench: test-servers ## compare with bare Gin, a plain design and an atomic add; 
 
 bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-only servers' for a part, or library, or growth
 	go test -count=1 -timeout 20m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
+
+compare: test-servers ## shardid and generators of others through faults, into docs/comparison.md; root and Maven for all, 20 minutes
+	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/compare -write ../../docs/comparison.md
 
 bench-once: # each benchmark once, so that none rots
 	go test -short -run '^$$' -bench . -benchtime 1x $(ALL)

@@ -52,7 +52,7 @@ for file in docs/clients.md docs/modes.md; do
 	sed -e "s#\"$pattern/#\"$new/#g" -e "s#\`$pattern/#\`$new/#g" -e "s#\(-require\|-replace\)=$pattern/#\1=$new/#g" "$file" >"$trial/new"
 	cat "$trial/new" >"$file"
 done
-for file in go.mod client/go.mod client/gormid/go.mod; do # the path begins a word
+for file in go.mod client/go.mod client/gormid/go.mod scripts/compare/peers/go.mod; do # the path begins a word
 	sed "s#^\(module \|replace \|$(printf '\t')\)$pattern\(/\| \|\$\)#\1$new\2#" "$file" >"$trial/new"
 	cat "$trial/new" >"$file"
 done

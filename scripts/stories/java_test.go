@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -318,76 +319,46 @@ func TestJavaHundred(t *testing.T) {
 	check.Must(t, err)
 	var (
 		processes []*rig.Process
-		ends      []io.Closer
+		ends      []io.WriteCloser
 	)
 	for range 100 {
 		cmd := exec.CommandContext(t.Context(), "java", "-Xmx24m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-			"-jar", jar, replicas[0].url+","+replicas[1].url, "demo")
+			"-jar", jar, "1", "lease-java", "mybatis-plus")
+		cmd.Env = append(os.Environ(), "COMPARE_SHARDID="+replicas[0].url+","+replicas[1].url)
 		stdin, err := cmd.StdinPipe()
 		check.Must(t, err)
 		processes = append(processes, rig.Start(t, cmd, filepath.Join(t.TempDir(), "log")))
 		ends = append(ends, stdin)
 		if len(processes)%10 == 0 { // as many as the machine can start at once
-			for _, p := range processes {
-				says(t, p, "\ndone\n")
+			for i, p := range processes {
+				eventually(t, 3*time.Minute, "a worker ID", func() bool {
+					_, err := io.WriteString(ends[i], "take 100\n")
+					return err == nil && strings.Contains(p.Output(), "lease-java ")
+				})
 			}
 		}
 	}
-	seen := map[string]int{}
+	repeated, seen, workers := map[string]int{}, map[string]bool{}, map[int64]bool{}
 	for i, p := range processes {
 		check.Must(t, ends[i].Close())
 		check.Equal(t, p.Exit(time.Minute), 0, "exit")
 		for line := range strings.Lines(p.Output()) {
-			seen[strings.TrimSpace(line)]++
+			kind, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+			id, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				continue // what libraries print
+			}
+			if seen[line] {
+				repeated[kind]++
+			}
+			seen[line] = true
+			if kind == "lease-java" {
+				workers[id>>12&1023] = true
+			}
 		}
 	}
-	repeated, workers := map[string]int{}, 0
-	for line, times := range seen {
-		kind, _, _ := strings.Cut(line, " ")
-		repeated[kind] += times - 1
-		if kind == "worker" {
-			workers++
-		}
-	}
-	t.Logf("of 100,000 IDs were there already: %d of shardid, %d of MyBatis-Plus' default",
-		repeated["shardid"], repeated["mybatis-plus"])
-	check.Equal(t, workers, 100, "worker IDs")
-	check.Equal(t, repeated["shardid"], 0, "IDs of shardid that repeat")
-}
-
-// TestJavaBench runs each benchmark once, against an embedded service: segment.max_rate does not bound its tags.
-func TestJavaBench(t *testing.T) {
-	check.Deep(t)
-	javaStory(t)
-	maven(t, "testdata/java", "package", "-DskipTests", "-q", "-pl", "bench", "-am")
-	d := prepared(t, nil,
-		[]string{"tags", "add", "--tag", "carts", "--step", "1000000", "--shard-bits", "10"},
-		[]string{"tags", "add", "--tag", "leaf-segment-test", "--step", "1000000"},
-		[]string{"names", "add", "--name", "demo"})
-	d.ready()
-	for _, threads := range []string{"1", "2"} {
-		cmd := exec.CommandContext(t.Context(), "java", "-Dshardid.url="+d.url, "-cp", benchClasses(t),
-			"org.openjdk.jmh.Main", "-foe", "true", "-t", threads,
-			"-f", "1", "-wi", "1", "-w", "1", "-i", "1", "-r", "1")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		t.Logf("%s threads:\n%s", threads, strings.Join(lines[max(0, len(lines)-6):], "\n"))
-	}
-}
-
-// benchClasses is the class path of the benchmarks, from their jar.
-func benchClasses(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	jar, err := filepath.Abs("testdata/java/bench/target/bench-1.jar")
-	check.Must(t, err)
-	if out, err := shell(t, dir, os.Environ(), "jar -xf "+jar); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	jars, err := filepath.Glob(filepath.Join(dir, "BOOT-INF/lib/*.jar"))
-	check.Must(t, err)
-	return strings.Join(append(jars, "testdata/java/bench/target/classes"), ":")
+	t.Logf("of %d IDs were there already: %d of shardid, %d of MyBatis-Plus' default",
+		len(seen), repeated["lease-java"], repeated["mybatis-plus"])
+	check.Equal(t, len(workers), 100, "worker IDs")
+	check.Equal(t, repeated["lease-java"], 0, "IDs of shardid that repeat")
 }
