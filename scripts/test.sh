@@ -28,7 +28,8 @@ trap 'rm -rf "$logs"' EXIT
 test=(go test -count=1 -timeout 20m)
 module=$(go list -m)
 # The packages whose goroutines share memory; stores, commands and stories are other processes.
-mapfile -t races < <(go list ./service/{background,clockid,issuer,queue,segment,sequence,uid,worker} ./repository/memstore "$module/client/...")
+shared=$(go list ./service/{background,clockid,issuer,queue,segment,sequence,uid,worker} ./repository/memstore "$module/client/...")
+mapfile -t races <<<"$shared"
 # The simulations among them are slow with -race: there they run few worlds.
 worlds=(./service/{queue,segment,sequence,uid,worker})
 
