@@ -235,8 +235,7 @@ func (l Limit) Check(key ListKey, index int64) error {
 	highest := key.Compose(min(index, MaxIndex))
 	return fmt.Errorf("%w: %w: IDs of app %[4]d up to %[3]d may have been issued, or are to be skipped, so %[5]d "+
 		"would leave no ID, or repeat some", Do("give a max limit ID of %d or more, or 0 for none",
-		highest), ErrRefused, highest,
-		key.App, l.MaxID)
+		highest), ErrRefused, highest, key.App, l.MaxID)
 }
 
 // checkText is CheckText of what is to be changed; nil is not.

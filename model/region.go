@@ -57,8 +57,7 @@ func (r Region) Stride() int64 { return 1 << r.Bits }
 func (r Region) counted(number int64) (int64, error) {
 	if of := int(number & (r.Stride() - 1)); of != r.ID {
 		return 0, fmt.Errorf("%w: ask in region %d: %d is of that, and this is region %d",
-			ErrInvalidArgument, of, number,
-			r.ID)
+			ErrInvalidArgument, of, number, r.ID)
 	}
 	return number >> r.Bits, nil
 }

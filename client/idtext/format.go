@@ -96,8 +96,7 @@ func (f Format) Parse(text string) (int64, error) {
 		switch {
 		case v < 0:
 			return 0, fmt.Errorf("%w: write an ID in the format %s, with the digits %s, not %.64q",
-				ErrInvalidArgument, f,
-				notations[f].digits, text)
+				ErrInvalidArgument, f, notations[f].digits, text)
 		case id > (math.MaxInt64-v)/base:
 			return 0, fmt.Errorf("%w: write an ID below 2^63: %.64q, in the format %s, is not",
 				ErrInvalidArgument, text, f)

@@ -22,9 +22,8 @@ func CheckGatePass(pass string) error {
 		return fmt.Errorf("%w: pass the user name, phone number or e-mail address that the ID is for as gatePass: it "+
 			"is missing or empty", ErrInvalidArgument)
 	case len(pass) > MaxGatePassBytes:
-		return fmt.Errorf("%w: shorten gatePass: it has %d bytes, at most %d are allowed",
-			ErrInvalidArgument, len(pass),
-			MaxGatePassBytes)
+		return fmt.Errorf("%w: shorten gatePass: it has %d bytes, at most %d are allowed", ErrInvalidArgument,
+			len(pass), MaxGatePassBytes)
 	case !utf8.ValidString(pass):
 		return fmt.Errorf("%w: percent-encode the UTF-8 bytes of gatePass: it is not valid UTF-8", ErrInvalidArgument)
 	}

@@ -150,8 +150,8 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 		cancel()
 		for _, f := range found {
 			if f.Level == model.LevelUnsafe {
-				problems = append(problems, fmt.Sprintf("do what WHY says of %s: %s is unsafe: it is %s, and should "+
-					"be %s",
+				problems = append(problems, fmt.Sprintf(
+					"do what WHY says of %s: %s is unsafe: it is %s, and should be %s",
 					f.Setting, strings.TrimSpace(f.Store+" "+f.Node), f.Value, f.Want))
 			}
 		}

@@ -150,11 +150,11 @@ func once[What comparable, T any](
 const (
 	// thingsShown is how many tags, names or spaces a page shows unless it is asked for another number.
 	thingsShown = 1000
-	// mostThings is the most, and lastOffset the highest number of things that a page leaves out before them.
+	// mostThings is the most.
 	mostThings = 5000
-	lastOffset = 1_000_000
-	// mostSorted is of how many things a page may be in another order than that of their names: all are read.
-	mostSorted = 20_000
+	// mostRead is how many things a page may leave out before those, and of how many it may be in another order than
+	// that of their names: all of these are read.
+	mostRead = 20_000
 )
 
 // readOnce answers with what is read once in readingAge.
@@ -179,7 +179,7 @@ func readWindow(c *gin.Context) (w window, err error) {
 		w.limit, err = model.ParseRange("limit must be", given[1].text, 1, mostThings)
 	}
 	if err == nil && given[2].given {
-		w.offset, err = model.ParseRange("offset must be", given[2].text, 0, lastOffset)
+		w.offset, err = model.ParseRange("offset must be", given[2].text, 0, mostRead)
 	}
 	w.search, w.sort = given[0].text, given[3].text
 	return w, err
@@ -188,7 +188,7 @@ func readWindow(c *gin.Context) (w window, err error) {
 // reads is how many things have to be read, by name, to show the window.
 func (w window) reads() int {
 	if w.sort != "" {
-		return mostSorted
+		return mostRead
 	}
 	return w.offset + w.limit
 }
@@ -198,9 +198,9 @@ func (w window) reads() int {
 // for more things than can be sorted.
 func (w window) cut(many string, things any, total int) (map[string]any, error) {
 	if w.sort != "" {
-		if total > mostSorted {
+		if total > mostRead {
 			return nil, fmt.Errorf("%w: search for a part of the name: %d %s are too many to sort, %d at most can be",
-				model.ErrInvalidArgument, total, many, mostSorted)
+				model.ErrInvalidArgument, total, many, mostRead)
 		}
 		if err := sortByField(things, w.sort); err != nil {
 			return nil, err

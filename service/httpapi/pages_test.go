@@ -115,7 +115,7 @@ func pageExchanges() []exchange {
 			says: "sort by one of description, key, maxId, maxIdStr, step, updateTime, not by \"colour\""},
 		exchange{target: "/db?sort=step", status: 400, code: -6, change: countless,
 			says: "search for a part of the name: 20001 tags are too many to sort, 20000 at most can be"},
-		exchange{target: "/db?offset=-1", status: 400, code: -6, says: "offset must be a whole number in 0…1000000"},
+		exchange{target: "/db?offset=-1", status: 400, code: -6, says: "offset must be a whole number in 0…20000"},
 		exchange{target: "/api/history?app=256", status: 400, code: -6, says: "app must be a whole number in 0…255"})
 	for _, target := range []string{"/db", "/cache", "/api/names", "/api/sequences"} {
 		for _, limit := range []string{"0", "5001", ""} {
@@ -129,7 +129,7 @@ func pageExchanges() []exchange {
 // countless has more tags than can be sorted.
 func countless(o *Options) {
 	o.Tags = func(_ context.Context, _ string, limit int) ([]model.Tag, int, error) {
-		return make([]model.Tag, limit), mostSorted + 1, nil
+		return make([]model.Tag, limit), mostRead + 1, nil
 	}
 }
 

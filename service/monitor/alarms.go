@@ -173,9 +173,8 @@ func rows() []row {
 		}},
 		{"ShardidSetting", Critical, func(s *sight) message {
 			unsafe := s.settings(model.LevelUnsafe)
-			return when(unsafe != nil, "run `shardid doctor`, and do what it says. Settings of the stores are "+
-				"unsafe: %s",
-				some(unsafe))
+			return when(unsafe != nil,
+				"run `shardid doctor`, and do what it says. Settings of the stores are unsafe: %s", some(unsafe))
 		}},
 		{"ShardidSetting", Info, func(s *sight) message {
 			wrap := s.apps(func(v queue.View) bool { return v.Policy == model.LimitWrap })

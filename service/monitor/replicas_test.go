@@ -3,12 +3,15 @@ package monitor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"shardid/model"
 	"shardid/scripts/check"
 )
 
@@ -59,6 +62,12 @@ func (r *records) All(_ context.Context, lasts time.Duration) (map[string]time.D
 	return ages, nil
 }
 
+func (r *records) of(instance string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept[instance].record
+}
+
 func (r *records) set(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,6 +112,35 @@ func TestReplicasSeeEachOther(t *testing.T) {
 			!view.Shared || view.Message != "" {
 			t.Errorf("after a kill: %+v", view)
 		}
+	})
+}
+
+// Of more replicas than Redis should carry the samples of, each one shows its own, and records only how it is.
+func TestHistoryOfManyReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &records{kept: map[string]kept{}}
+		r := NewReplicas(store, func() Record { return Record{Rates: map[string]float64{"queue.issued": 2}} })
+		for n := range mostAdded {
+			record := fmt.Sprintf(`{"instance":"%d","rates":{"queue.issued":1}}`, n)
+			store.kept[strconv.Itoa(n)] = kept{record, time.Now()}
+		}
+		r.Start()
+		defer func() { _ = r.Stop(t.Context()) }()
+		synctest.Wait()
+		time.Sleep(historyEvery)
+		synctest.Wait()
+		got := r.History()
+		check.Equal(t, fmt.Sprint(got.Series["queue.issued"], got.Series["replicas"]), "[2 2] [33 33]")
+		check.Equal(t, got.Message, model.Message(errMany))
+		check.Lacks(t, store.of(r.instance), "rates")
+
+		time.Sleep(recordLasts)
+		synctest.Wait()
+		got = r.History()
+		check.Equal(t, got.Message, "", "the others have gone")
+		time.Sleep(historyEvery)
+		synctest.Wait()
+		check.Has(t, store.of(r.instance), "rates")
 	})
 }
 

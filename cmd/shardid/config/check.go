@@ -174,7 +174,7 @@ func (l *Loaded) conflicts() (all []conflict) {
 		}
 	}
 	s := l.Server
-	when(s.DrainDelay >= s.ShutdownTimeout, "raise the timeout or lower the delay",
+	when(s.DrainDelay >= s.ShutdownTimeout, "raise server.shutdown_timeout or lower server.drain_delay",
 		"server.drain_delay %s leaves nothing of server.shutdown_timeout %s", s.DrainDelay, s.ShutdownTimeout)
 	when(s.RequireToken && s.TokensFile == "", "name the file that has the tokens, see shardid token --help",
 		"server.require_token is true but server.tokens_file is empty")
@@ -225,10 +225,9 @@ func (l *Loaded) conflicts() (all []conflict) {
 		when(holders[id] != "", "give each address a worker ID of its own",
 			"snowflake.worker.local_map gives the worker ID %d to %s and to %s", id, holders[id], address)
 		holders[id] = address
-		when(id < 0 || id >= 1<<bits, model.Do("give it a worker ID in 0…%d", 1<<bits-1), "snowflake.worker.local_map "+
-			"gives %s the worker ID %d, for which snowflake.worker_bits %d less region.bits %d has no room",
-			address, id,
-			f.WorkerBits, r.Bits)
+		when(id < 0 || id >= 1<<bits, model.Do("give the address a worker ID in 0…%d", 1<<bits-1),
+			"snowflake.worker.local_map gives %s the worker ID %d, for which snowflake.worker_bits %d less "+
+				"region.bits %d has no room", address, id, f.WorkerBits, r.Bits)
 	}
 	when(w.Mode == "local" && len(w.LocalMap) == 0, "list ip:port with a worker ID for each instance",
 		"snowflake.worker.mode is local but snowflake.worker.local_map is empty")
@@ -243,9 +242,9 @@ func (l *Loaded) conflicts() (all []conflict) {
 	// Each worker ID is a region's, so that at least one bit is left for them.
 	when(r.ID >= 1<<r.Bits, model.Do("choose a region in 0…%d, or more bits", 1<<r.Bits-1),
 		"region.id %d does not fit into region.bits %d", r.ID, r.Bits)
-	when(f.Enabled && r.Bits >= f.WorkerBits, "lower it, or switch snowflake off",
+	when(f.Enabled && r.Bits >= f.WorkerBits, "lower region.bits, or switch snowflake off",
 		"region.bits %d leaves no worker IDs of snowflake.worker_bits %d", r.Bits, f.WorkerBits)
-	when(u.Enabled && r.Bits >= u.WorkerBits, "lower it, or switch uid off",
+	when(u.Enabled && r.Bits >= u.WorkerBits, "lower region.bits, or switch uid off",
 		"region.bits %d leaves no worker IDs of uid.worker_bits %d", r.Bits, u.WorkerBits)
 	return all
 }

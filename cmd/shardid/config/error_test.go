@@ -113,7 +113,7 @@ func TestConfigConflicts(t *testing.T) {
 		"server:\n  tls_cert_file: c.pem\n": {both, "2: server.tls_cert_file and server.tls_key"},
 		"server:\n  tls_client_ca_file: c.pem\n": {"set server.tls_cert_file",
 			"2: server.tls_client_ca_file is set"},
-		"server:\n  drain_delay: 20s\n": {"raise the timeout",
+		"server:\n  drain_delay: 20s\n": {"raise server.shutdown_timeout",
 			"2: server.drain_delay 20s leaves nothing o"},
 		"database:\n  driver: mysql\n": {write, "2: database.driver is mysql but database.d"},
 		"database:\n  dsn: app:hunter2@10.0.0.7:3306/ids\n": {toMySQL,
@@ -150,11 +150,11 @@ func TestConfigConflicts(t *testing.T) {
 		"snowflake:\n  seq_bits: 13\n": {"make the sum 22",
 			"2: snowflake.worker_bits and snowflake.seq"},
 		"snowflake:\n  worker_bits: 5\n  worker: {mode: local, " +
-			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": {"give it a worker ID in 0…31",
+			"local_map: {'10.0.0.1:1': 31, '10.0.0.2:1': 32}}\n": {"give the address a worker ID in 0…31",
 			"3: snowflake.worker.local_map gives 10.0.0.2:1 the worker ID 32"},
 		"snowflake: {worker: {local_map: {'10.0.0.1:1': 5, '10.0.0.2:1': 5}}}": {"give each address a worker ID",
 			"1: snowflake.worker.local_map gives the worker ID 5 to 10.0.0.1:1 and to 10.0.0.2:1"},
-		"snowflake: {worker: {local_map: {'10.0.0.1:1': -1}}}": {"give it",
+		"snowflake: {worker: {local_map: {'10.0.0.1:1': -1}}}": {"give the address",
 			"1: snowflake.worker.local_map gives 10.0.0.1:1 "},
 		"uid:\n  seq_bits: 14\n": {"make the sum 63",
 			"2: uid.time_bits, uid.worker_bits and uid."},
@@ -162,7 +162,7 @@ func TestConfigConflicts(t *testing.T) {
 			"4: the ring has 2^(uid.boost_power + uid.s"},
 		"region: {id: 4, bits: 2}\n": {"choose a region in 0…3",
 			"1: region.id 4 does not fit into region.bi"},
-		"snowflake: {worker_bits: 2}\nregion:\n  bits: 2": {"lower it, or switch snowflake",
+		"snowflake: {worker_bits: 2}\nregion:\n  bits: 2": {"lower region.bits, or switch snowflake",
 			"3: region.bits 2 leaves no worker IDs of s"},
 	} {
 		wantProblem(t, file, want[0], want[1])
