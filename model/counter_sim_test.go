@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/scripts/simtest"
 )
 
@@ -250,7 +251,7 @@ func (w *counterWorld) take(r *simHolder) {
 	life, at, answers := r.Redis(false)
 	var mark int64
 	if w.Witness != "" {
-		if !answers || life != model.WitnessLife(w.Witness) {
+		if !answers || life != witness.Life(w.Witness) {
 			return
 		}
 		mark = w.redis[at].mark

@@ -1,5 +1,5 @@
 // Package model holds what every part of shardid shares and nothing that does I/O: how IDs are made up and taken apart,
-// counters with what a database may have forgotten of them and who vouches for it, what may be said of apps, tags,
+// counters with what a database may have forgotten of them, what may be said of apps, tags,
 // names and spaces, leases of worker IDs, and the errors that callers tell apart.
 package model
 

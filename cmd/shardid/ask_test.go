@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/scripts/check"
 	"shardid/service/monitor"
 )
@@ -112,7 +113,7 @@ func TestAskHealth(t *testing.T) {
 func TestStatusCommand(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
 	s := monitor.Status{Version: "1.2.3", StartedAt: at, Ready: true,
-		Witness: &model.Vouching{State: model.WitnessNone},
+		Witness: &witness.Vouching{State: witness.None},
 		Modes:   map[string]monitor.ModeStatus{"queue": {Enabled: true, Ready: true, Since: at}},
 		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Warning, Since: at}},
 	}

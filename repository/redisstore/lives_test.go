@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
 	"shardid/repository/sequencetest"
@@ -41,7 +42,7 @@ func live(t *testing.T, s *redisstore.Store) life {
 	var err error
 	l.marks, err = s.Marks().Life(t.Context())
 	check.Must(t, err)
-	check.Must(t, check.Err(s.Marks().Raise(t.Context(), l.marks, []model.Mark{{Counter: "t:a", Value: 100}})))
+	check.Must(t, check.Err(s.Marks().Raise(t.Context(), l.marks, []witness.Mark{{Counter: "t:a", Value: 100}})))
 	return l
 }
 
@@ -94,7 +95,7 @@ func (l life) wantEnded(t *testing.T, s *redisstore.Store, kept, known bool, fir
 func wantMarksEnded(t *testing.T, m redisstore.Marks, life string) {
 	t.Helper()
 	for range 2 {
-		_, raise := m.Raise(t.Context(), life, []model.Mark{{Counter: "t:a", Value: 1}})
+		_, raise := m.Raise(t.Context(), life, []witness.Mark{{Counter: "t:a", Value: 1}})
 		check.Is(t, raise, model.ErrLifeChanged)
 		check.Is(t, check.Err(m.Scan(t.Context(), life, 0)), model.ErrLifeChanged)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // Marks remembers how far the deployment's counters in the database have come. In
@@ -45,7 +46,7 @@ func (m Marks) Confirm(ctx context.Context) (life string, err error) {
 }
 
 // Raise raises marks and gives, in order, what they were before; 0 is none. A mark of 0 is only read.
-func (m Marks) Raise(ctx context.Context, life string, marks []model.Mark) ([]int64, error) {
+func (m Marks) Raise(ctx context.Context, life string, marks []witness.Mark) ([]int64, error) {
 	const op = "raise marks"
 	args := []any{"raise"}
 	for _, mark := range marks {
@@ -75,7 +76,7 @@ func markIn(answer []string, at int) (int64, error) {
 }
 
 // Scan gives some marks; each that exists all the time comes at least once until next is 0.
-func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error) {
+func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []witness.Mark, next uint64, err error) {
 	const op = "scan the marks"
 	_, answer, err := m.run(ctx, op, life, "scan", from)
 	if err != nil {
@@ -92,7 +93,7 @@ func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []mode
 		if err != nil {
 			return nil, 0, explain(op, err)
 		}
-		marks = append(marks, model.Mark{Counter: answer[i], Value: value})
+		marks = append(marks, witness.Mark{Counter: answer[i], Value: value})
 	}
 	return marks, next, nil
 }

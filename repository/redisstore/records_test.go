@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/repository/redisstore"
 	"shardid/repository/sequencetest"
 	"shardid/scripts/check"
@@ -91,7 +92,7 @@ func TestMarks(t *testing.T) {
 	check.Must(t, err)
 	const highest = 1<<63 - 1
 	for _, raise := range []struct{ value, before int64 }{{9, 0}, {100, 9}, {11, 100}, {highest, 100}, {5, highest}} {
-		marks := []model.Mark{{Counter: "t:a b", Value: raise.value}, {Counter: "l:1_0", Value: 3}}
+		marks := []witness.Mark{{Counter: "t:a b", Value: raise.value}, {Counter: "l:1_0", Value: 3}}
 		before, err := one.Raise(ctx, life, marks)
 		check.Must(t, err)
 		check.Equal(t, before[0], raise.before, "before", raise.value)
@@ -110,9 +111,9 @@ func TestMarks(t *testing.T) {
 	for i := range 1500 {
 		want[fmt.Sprint("t:", i)] = int64(i + 1)
 	}
-	var marks []model.Mark
+	var marks []witness.Mark
 	for counter, value := range want {
-		marks = append(marks, model.Mark{Counter: counter, Value: value})
+		marks = append(marks, witness.Mark{Counter: counter, Value: value})
 	}
 	check.Must(t, check.Err(one.Raise(ctx, life, marks)))
 	want["t:a b"], want["l:1_0"] = highest, 3
@@ -129,7 +130,7 @@ func TestMarks(t *testing.T) {
 
 // read gives the marks of counters in a life.
 func read(t *testing.T, m redisstore.Marks, life string, counters ...string) ([]int64, error) {
-	marks := make([]model.Mark, len(counters))
+	marks := make([]witness.Mark, len(counters))
 	for i, counter := range counters {
 		marks[i].Counter = counter
 	}

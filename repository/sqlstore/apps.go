@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // allocRow is a row of id_alloc. Numbers are as wide as the table's, so that a
@@ -261,9 +262,9 @@ func (s *Store) ChangeApp(
 			}
 		}
 		if change.MinIndex != nil { // a copy that lacks it must not walk into it
-			marks := make([]model.Mark, 0, len(rows))
+			marks := make([]witness.Mark, 0, len(rows))
 			for key := range rows {
-				marks = append(marks, model.Mark{Counter: listCounter(key), Value: *change.MinIndex})
+				marks = append(marks, witness.Mark{Counter: listCounter(key), Value: *change.MinIndex})
 			}
 			if err := s.raiseMarks(ctx, &m, marks, nil); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // errServerChanged: the row of shardid_deployment names another life of the database
@@ -89,9 +90,9 @@ type moment struct {
 // lastSeen holds what this process last read of the row; a row that has less went back.
 type lastSeen struct {
 	mu sync.Mutex
-	model.Seen
+	witness.Seen
 	deployment string // see Store.Deployment
-	witness    string // a state of model.Vouching, "" before the first heartbeat
+	witness    string // a state of witness.Vouching, "" before the first heartbeat
 	// starts has what servers said when a connection was new, by deploymentRow.Connection.
 	starts map[string]serverStart
 }
@@ -368,21 +369,21 @@ func (r deploymentRow) times() model.ServerTimes {
 		JumpFrom: atMilli(r.JumpFrom)}
 }
 
-func (r deploymentRow) rates() model.Rates {
-	return model.Rates{ListRate: r.ListRate, TagRate: r.TagRate}
+func (r deploymentRow) rates() witness.Rates {
+	return witness.Rates{ListRate: r.ListRate, TagRate: r.TagRate}
 }
 
 // found is what the transaction finds of the database, but for whether it lacks something.
-func (m moment) found() model.Database {
-	return model.Database{
+func (m moment) found() witness.Database {
+	return witness.Database{
 		ServerTimes: m.times(), Rates: m.rates(), Changes: m.Changes, Witness: m.Witness,
 		Same: m.recorded().Is(m.server), Cluster: m.server.BootedAt.IsZero(),
 	}
 }
 
-// changed says whether a change of the server is to be noted (model.Seen.Changed), and what was found. What has not
+// changed says whether a change of the server is to be noted (witness.Seen.Changed), and what was found. What has not
 // changed this process has met.
-func (s *Store) changed(tx *gorm.DB, m moment) (changed bool, found model.Database, err error) {
+func (s *Store) changed(tx *gorm.DB, m moment) (changed bool, found witness.Database, err error) {
 	if s.server == nil {
 		return false, found, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -56,7 +57,7 @@ func (w *fakeWitness) inLife(life string) error {
 	return w.err
 }
 
-func (w *fakeWitness) Raise(_ context.Context, life string, marks []model.Mark) ([]int64, error) {
+func (w *fakeWitness) Raise(_ context.Context, life string, marks []witness.Mark) ([]int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err, before := w.inLife(cmp.Or(life, w.life)), make([]int64, len(marks))
@@ -76,12 +77,12 @@ func (w *fakeWitness) Raise(_ context.Context, life string, marks []model.Mark) 
 }
 
 // Scan gives two marks at a time, in order.
-func (w *fakeWitness) Scan(_ context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error) {
+func (w *fakeWitness) Scan(_ context.Context, life string, from uint64) (marks []witness.Mark, next uint64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := slices.Sorted(maps.Keys(w.marks))
 	for i := int(from); i < min(int(from)+2, len(names)); i++ {
-		marks = append(marks, model.Mark{Counter: names[i], Value: w.marks[names[i]]})
+		marks = append(marks, witness.Mark{Counter: names[i], Value: w.marks[names[i]]})
 	}
 	if next = from + 2; int(next) >= len(names) {
 		next = 0
@@ -404,7 +405,7 @@ func TestOneWitness(t *testing.T) {
 	const names = "SELECT witness FROM shardid_deployment"
 	witness := func() string {
 		t.Helper()
-		return model.WitnessLife(text(t, first, names))
+		return witness.Life(text(t, first, names))
 	}
 	check.Equal(t, witness(), "r1", "the only one")
 	before := text(t, first, names)
@@ -453,7 +454,7 @@ func TestDecisionSeesHolds(t *testing.T) {
 			"SELECT 'late', 'r1', witness, list_rate, tag_rate, beat_at + 1000 FROM shardid_deployment")
 	}
 	check.Must(t, s.Beat(t.Context()))
-	check.Equal(t, model.WitnessLife(text(t, s, "SELECT witness FROM shardid_deployment")), "r1",
+	check.Equal(t, witness.Life(text(t, s, "SELECT witness FROM shardid_deployment")), "r1",
 		"the witness that is held")
 }
 

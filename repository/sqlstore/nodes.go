@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // The registry of worker IDs for UIDs is Baidu's table WORKER_NODE: each start gets a row of its own, whose ID is its
@@ -192,7 +193,7 @@ func (s *Store) countStarts(tx *gorm.DB, m *moment) (countedRow, error) {
 	row := countedRow{
 		counterRow: counterRow{Doubt: m.NodeDoubt, LastChange: m.NodeChange, Tokens: m.NodeTokens, TakenAt: m.NodeAt},
 		last:       max(last, m.NodeLast), mark: nodeCounter,
-		rate: nodeRate, rateBefore: func(model.Change) int64 { return nodeRate },
+		rate: nodeRate, rateBefore: func(witness.Change) int64 { return nodeRate },
 		key: 1, as: []any{1}, further: func(model.Counter) []any { return []any{0} },
 	}
 	if s.server == nil {

@@ -41,6 +41,7 @@ import (
 	"gorm.io/gorm/logger"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // The drivers.
@@ -141,7 +142,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s.opts.ListRate = cmp.Or(s.opts.ListRate, DefaultListRate)
 	s.opts.TagRate = cmp.Or(s.opts.TagRate, DefaultTagRate)
-	s.seen.Rates = model.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}
+	s.seen.Rates = witness.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}
 	switch s.opts.Driver {
 	case MySQL:
 		return s, s.openMySQL()

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // A row of leaf_alloc is a tag. What outlives it when it is deleted is in two tables beside it: how far it had come
@@ -208,7 +209,7 @@ func (r tagRow) counted(m *moment) countedRow {
 	row := countedRow{
 		counterRow: r.Counter, last: max(r.MaxID, 1) - 1, mark: r.mark(),
 		unmarked: r.OwnMaxID != 0 && r.OwnMaxID != r.Stored,
-		rate:     m.tagRate, rateBefore: func(c model.Change) int64 { return c.TagRate },
+		rate:     m.tagRate, rateBefore: func(c witness.Change) int64 { return c.TagRate },
 	}
 	row.key, row.as = r.BizTag, []any{r.BizTag, r.Stored}
 	row.further = func(next model.Counter) []any { return []any{next.Last + 1} }
@@ -327,7 +328,7 @@ func (s *Store) ChangeTag(
 		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, "+
 			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?", next.MaxID, next.Step, next.Description, name)
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
-			err = s.raiseMarks(ctx, &m, []model.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
+			err = s.raiseMarks(ctx, &m, []witness.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}
 		after, after.UpdatedAt = next, m.now.Truncate(time.Second)
 		return err

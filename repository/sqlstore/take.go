@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // Lists, tags, sections and the starts of the UID mode take numbers of rows in one way, in one transaction:
@@ -41,7 +42,7 @@ type countedRow struct {
 	mark       string                   // its name at the witness
 	group      string                   // of another mark, as high as the highest of those that share it; "" for none
 	rate       int64                    // numbers a second, of all such counters at present; 0 is no bound
-	rateBefore func(model.Change) int64 // the same before a change
+	rateBefore func(witness.Change) int64 // the same before a change
 	unmarked   bool                     // another program has taken numbers, of which the witness has no mark
 	periodBits uint                     // see model.Counter
 
@@ -52,17 +53,17 @@ type countedRow struct {
 
 // listCounted is the row of a counter that has the rate of a list.
 func (m *moment) listCounted(row counterRow, last int64, mark string) countedRow {
-	rateBefore := func(c model.Change) int64 { return c.ListRate }
+	rateBefore := func(c witness.Change) int64 { return c.ListRate }
 	return countedRow{counterRow: row, last: last, mark: mark, rate: m.listRate, rateBefore: rateBefore}
 }
 
 // counter is what the row says at a moment that has read the changes since it was used.
 func (r countedRow) counter(m *moment) model.Counter {
-	at, witness := atMilli(r.TakenAt), m.Witness
+	at, named := atMilli(r.TakenAt), m.Witness
 	if r.unmarked {
-		witness = ""
+		named = ""
 	}
-	var since []model.Change
+	var since []witness.Change
 	for _, c := range m.changes {
 		if c.Number > r.LastChange {
 			since = append(since, c.change())
@@ -70,7 +71,7 @@ func (r countedRow) counter(m *moment) model.Counter {
 	}
 	c := model.Counter{
 		Last: r.last, Rate: r.rate, Tokens: r.Tokens, At: at, JumpFrom: atMilli(m.JumpFrom),
-		Doubt: model.Doubt(since, witness, r.rateBefore, at, r.Doubt), PeriodBits: r.periodBits,
+		Doubt: witness.Doubt(since, named, r.rateBefore, at, r.Doubt), PeriodBits: r.periodBits,
 	}
 	if served := m.times().Since; len(since) > 0 && at.After(served) { // the clock of a server before was ahead
 		c.At = served
@@ -111,7 +112,7 @@ func (s *Store) take(tx *gorm.DB, m *moment, in storage, rows []countedRow, choo
 	}
 	var stored []countedRow
 	var counts []model.Counter // that they are stored with
-	var marks []model.Mark
+	var marks []witness.Mark
 	var before []int64
 	groups := map[string]int64{}
 	for i := range rows {
@@ -124,13 +125,13 @@ func (s *Store) take(tx *gorm.DB, m *moment, in storage, rows []countedRow, choo
 		}
 		r := rows[i] // choose may have changed it
 		stored, counts = append(stored, r), append(counts, next)
-		marks, before = append(marks, model.Mark{Counter: r.mark, Value: next.Last}), append(before, known[i])
+		marks, before = append(marks, witness.Mark{Counter: r.mark, Value: next.Last}), append(before, known[i])
 		if r.group != "" {
 			groups[r.group] = max(groups[r.group], next.Last)
 		}
 	}
 	for group, highest := range groups {
-		marks = append(marks, model.Mark{Counter: group, Value: highest})
+		marks = append(marks, witness.Mark{Counter: group, Value: highest})
 	}
 	if err := s.raiseMarks(tx.Statement.Context, m, marks, before); err != nil {
 		return 0, err

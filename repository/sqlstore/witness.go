@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // Who vouches for the counters of a database that may go back in time: the protocol of docs/design.md, whose
@@ -70,21 +71,21 @@ type Witness interface {
 	Confirm(ctx context.Context) (string, error)
 	// Raise raises marks and gives what they were before, 0 for none. A mark of 0 is only read; life may be "" for
 	// marks that are all read, and then names the present one.
-	Raise(ctx context.Context, life string, marks []model.Mark) ([]int64, error)
+	Raise(ctx context.Context, life string, marks []witness.Mark) ([]int64, error)
 	// Scan gives some marks; each that exists all the time comes at least once until next
 	// is 0.
-	Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error)
+	Scan(ctx context.Context, life string, from uint64) (marks []witness.Mark, next uint64, err error)
 }
 
 // Vouching says who vouches for the database. It asks no store, and is nil for SQLite, which
 // needs nobody to.
-func (s *Store) Vouching() *model.Vouching {
+func (s *Store) Vouching() *witness.Vouching {
 	if s.server == nil {
 		return nil
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	v := model.Vouching{State: cmp.Or(s.seen.witness, model.WitnessUnknown)}
+	v := witness.Vouching{State: cmp.Or(s.seen.witness, witness.Unknown)}
 	if h := s.seen.Hold; h.Lasts(s.opts.Now()) {
 		v.HeldSince = h.Began.UTC()
 	}
@@ -95,8 +96,8 @@ func (s *Store) Vouching() *model.Vouching {
 // uses it.
 type member struct {
 	mu      sync.Mutex
-	uses    model.Using
-	written model.Member
+	uses    witness.Using
+	written witness.Member
 	at      time.Time // when that was
 	scan    settling
 }
@@ -117,7 +118,7 @@ func (s *Store) lifeInUse(ctx context.Context) string {
 
 // Beat writes a heartbeat: a copy of the database that is found later is at least that new.
 // It notes a change of the server, and does what this replica has to do about the witness
-// (model.Judge). A replica that serves calls it every second or so: most calls are one statement, which writes
+// (witness.Judge). A replica that serves calls it every second or so: most calls are one statement, which writes
 // nothing. Errors: *model.StoreError.
 func (s *Store) Beat(ctx context.Context) error {
 	if s.server == nil {
@@ -145,7 +146,7 @@ func (s *Store) Beat(ctx context.Context) error {
 
 // lookAround says what this replica is to do, and whether its row has said all that it has to say. It locks and writes
 // nothing. What fails is tried again in a transaction, which also notes a change of the server.
-func (s *Store) lookAround(ctx context.Context, uses string) (m moment, d model.Duty, said bool) {
+func (s *Store) lookAround(ctx context.Context, uses string) (m moment, d witness.Duty, said bool) {
 	if s.membershipDue() {
 		return m, d, false
 	}
@@ -160,29 +161,29 @@ func (s *Store) lookAround(ctx context.Context, uses string) (m moment, d model.
 
 // membershipDue says whether the row of this replica is to be written, whatever it says.
 func (s *Store) membershipDue() bool {
-	return s.opts.Now().Sub(s.member.at) >= model.MemberEvery-time.Second/2
+	return s.opts.Now().Sub(s.member.at) >= witness.MemberEvery-time.Second/2
 }
 
 // asMember is this replica, as far as its row does not depend on what the others say.
-func (s *Store) asMember(uses string) model.Member {
-	return model.Member{ID: s.id, Uses: uses, Rates: model.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}}
+func (s *Store) asMember(uses string) witness.Member {
+	return witness.Member{ID: s.id, Uses: uses, Rates: witness.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}}
 }
 
 // membership is what the row of this replica is to say, and whether that is due. What it gives up it forgets at once.
-func (s *Store) membership(m moment, d model.Duty, uses string) (me model.Member, due bool) {
+func (s *Store) membership(m moment, d witness.Duty, uses string) (me witness.Member, due bool) {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if s.seen.witness = model.WitnessNamed; m.Witness == "" {
-		s.seen.witness = model.WitnessNone
+	if s.seen.witness = witness.Named; m.Witness == "" {
+		s.seen.witness = witness.None
 	}
 	me, known := s.seen.Say(s.asMember(uses), m.found(), d)
 	return me, me != s.member.written || !known || s.membershipDue()
 }
 
 // writeMembership writes what this replica uses and holds. What it holds it knows only once that is stored.
-func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d model.Duty, err error) {
+func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d witness.Duty, err error) {
 	now := s.opts.Now()
-	var me model.Member
+	var me witness.Member
 	due := false
 	err = s.inTx(ctx, "heartbeat", func(tx *gorm.DB) error {
 		if m, err = s.moment(tx, toShare, toCount, toSeeOthers); err != nil {
@@ -221,21 +222,21 @@ const (
 		replicaTable + ") AS r"
 )
 
-// judge asks model.Judge, with what the others say of themselves.
-func (m moment) judge(me model.Member, replaced string) model.Duty {
-	var all []model.Member
+// judge asks witness.Judge, with what the others say of themselves.
+func (m moment) judge(me witness.Member, replaced string) witness.Duty {
+	var all []witness.Member
 	for _, r := range m.members {
 		if r.Member != "" { // else there is none
-			all = append(all, model.Member{ID: r.Member, Uses: r.Uses, Holds: r.Holds, Seen: time.UnixMilli(r.SeenAt),
-				Rates: model.Rates{ListRate: r.MaxListRate, TagRate: r.MaxTagRate}})
+			all = append(all, witness.Member{ID: r.Member, Uses: r.Uses, Holds: r.Holds, Seen: time.UnixMilli(r.SeenAt),
+				Rates: witness.Rates{ListRate: r.MaxListRate, TagRate: r.MaxTagRate}})
 		}
 	}
-	return model.Judge(m.Witness, me, all, replaced, m.now)
+	return witness.Judge(m.Witness, me, all, replaced, m.now)
 }
 
 // needsWrite says whether the row of the deployment has to change: a heartbeat is due, or the
 // witness or a rate is not what it should be.
-func (m moment) needsWrite(d model.Duty) bool {
+func (m moment) needsWrite(d witness.Duty) bool {
 	return m.heartbeatDue() || d.Name || d.Retire || m.rates() != d.Rates
 }
 
@@ -254,11 +255,11 @@ func (s *Store) reachesPlaceOf(m moment) bool {
 // waits for a row that somebody has locked.
 func (s *Store) writeDecision(ctx context.Context, known moment, uses string) error {
 	replaced := ""
-	if known.Witness != "" && model.WitnessLife(known.Witness) != uses && s.reachesPlaceOf(known) {
+	if known.Witness != "" && witness.Life(known.Witness) != uses && s.reachesPlaceOf(known) {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
 		life, err := s.opts.Witness.Confirm(asking)
 		cancel()
-		if err == nil && life != model.WitnessLife(known.Witness) {
+		if err == nil && life != witness.Life(known.Witness) {
 			replaced = known.Witness
 		}
 	}
@@ -295,7 +296,7 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		}
 		if err == nil && beats && d.Forget {
 			err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?",
-				m.Now-model.MemberForgotten.Milliseconds())
+				m.Now-witness.MemberForgotten.Milliseconds())
 		}
 		return err
 	})
@@ -309,7 +310,7 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 func (s *Store) giveUpHold() {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	s.seen.Hold = model.Hold{}
+	s.seen.Hold = witness.Hold{}
 }
 
 // leaveDeployment gives up what this process holds, so that nobody waits for it.
@@ -334,12 +335,12 @@ func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int6
 	if s.opts.Witness != nil && (m.Witness != "" || s.reached.Load()) {
 		asking, cancel := context.WithTimeout(tx.Statement.Context, witnessTimeout)
 		defer cancel()
-		read := make([]model.Mark, len(counters))
+		read := make([]witness.Mark, len(counters))
 		for i, counter := range counters {
 			read[i].Counter = counter
 		}
 		var found []int64
-		if found, err = s.opts.Witness.Raise(asking, model.WitnessLife(m.Witness), read); err == nil {
+		if found, err = s.opts.Witness.Raise(asking, witness.Life(m.Witness), read); err == nil {
 			marks = found
 		}
 	}
@@ -352,7 +353,7 @@ func (s *Store) readMarks(tx *gorm.DB, m *moment, counters []string, oldest int6
 // raiseMarks raises marks at the witness that the row names. It must come before the
 // transaction is committed, and so before its numbers are used. known, if it is not nil, are
 // the marks that were read: higher ones refuse.
-func (s *Store) raiseMarks(ctx context.Context, m *moment, marks []model.Mark, known []int64) error {
+func (s *Store) raiseMarks(ctx context.Context, m *moment, marks []witness.Mark, known []int64) error {
 	if m.Witness == "" || m.settled || len(marks) == 0 {
 		return nil
 	}
@@ -361,7 +362,7 @@ func (s *Store) raiseMarks(ctx context.Context, m *moment, marks []model.Mark, k
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	before, err := s.opts.Witness.Raise(ctx, model.WitnessLife(m.Witness), marks)
+	before, err := s.opts.Witness.Raise(ctx, witness.Life(m.Witness), marks)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errWitnessAway, err)
 	}
@@ -385,9 +386,9 @@ type changeRow struct {
 	Witness           string
 }
 
-func (r changeRow) change() model.Change {
-	return model.Change{
-		Number: r.Number, Rates: model.Rates{ListRate: r.ListRate, TagRate: r.TagRate}, Witness: r.Witness,
+func (r changeRow) change() witness.Change {
+	return witness.Change{
+		Number: r.Number, Rates: witness.Rates{ListRate: r.ListRate, TagRate: r.TagRate}, Witness: r.Witness,
 		Gap: model.Gap{
 			Known: time.UnixMilli(r.KnownAt), Now: time.UnixMilli(r.NotedAt),
 			Slack: time.Duration(r.Slack) * time.Millisecond,
@@ -403,7 +404,7 @@ func (r changeRow) change() model.Change {
 func (s *Store) noteServer(ctx context.Context) error {
 	var noted moment
 	var next model.ServerTimes
-	var change model.Change
+	var change witness.Change
 	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
 		m, err := s.readMoment(tx, exclusive)
 		if err != nil {
@@ -442,7 +443,7 @@ func (s *Store) noteServer(ctx context.Context) error {
 	}
 	if !next.Since.IsZero() { // others may note it too before this process reads what it wrote
 		s.seen.mu.Lock()
-		s.seen.Meet(model.Database{ServerTimes: next, Changes: change.Number, Witness: change.Witness})
+		s.seen.Meet(witness.Database{ServerTimes: next, Changes: change.Number, Witness: change.Witness})
 		s.seen.mu.Unlock()
 	}
 	if s.opts.OnServerChange != nil && noted.Server != "" {
@@ -451,9 +452,9 @@ func (s *Store) noteServer(ctx context.Context) error {
 	return nil
 }
 
-// witnessKnows says whether the witness that the row names knows what the copy lacks (model.Seen.Vouches). What it
+// witnessKnows says whether the witness that the row names knows what the copy lacks (witness.Seen.Vouches). What it
 // waits for is an error.
-func (s *Store) witnessKnows(ctx context.Context, d model.Database) (bool, error) {
+func (s *Store) witnessKnows(ctx context.Context, d witness.Database) (bool, error) {
 	s.seen.mu.Lock()
 	holds := s.seen.MayVouch(d, s.opts.Now())
 	s.seen.mu.Unlock()
@@ -484,7 +485,7 @@ func storeServer(tx *gorm.DB, m moment, t model.ServerTimes) error {
 }
 
 // storeChange adds the change, which the row is to count.
-func storeChange(tx *gorm.DB, c model.Change) error {
+func storeChange(tx *gorm.DB, c witness.Change) error {
 	return write(tx, "note a change of the server", "INSERT INTO "+changeTable+
 		" (number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -524,7 +525,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 	}
 	for began := s.opts.Now(); ; {
 		asking, cancel := context.WithTimeout(ctx, witnessTimeout)
-		marks, next, err := s.opts.Witness.Scan(asking, model.WitnessLife(m.Witness), at.next)
+		marks, next, err := s.opts.Witness.Scan(asking, witness.Life(m.Witness), at.next)
 		cancel()
 		if err == nil {
 			err = s.settleRows(ctx, marks)
@@ -555,7 +556,7 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 
 // settleRows raises the rows of counters that are below their marks. One that is not there
 // gets a tombstone: should it be made again, it continues above its mark.
-func (s *Store) settleRows(ctx context.Context, marks []model.Mark) error {
+func (s *Store) settleRows(ctx context.Context, marks []witness.Mark) error {
 	var lists []model.AllocRequest
 	var sections []model.SectionKey
 	tags, spaces := map[string]int64{}, map[string]int64{}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 )
 
 // Server is one life of a database server.
@@ -15,10 +16,10 @@ type Server struct{ Name, Boot int }
 // the witness. Its slices are never changed.
 type Copy struct {
 	Server  Server // that wrote last
-	Changes []model.Change
+	Changes []witness.Change
 	Witness string
 	place   int // of the witness
-	members []model.Member
+	members []witness.Member
 	model.ServerTimes
 }
 
@@ -34,12 +35,12 @@ type Replica struct {
 	Redis  func(confirm bool) (life string, place int, answers bool)
 	Settle func() // brings the rows up to the marks of its Redis
 
-	model.Seen
-	uses model.Using
+	witness.Seen
+	uses witness.Using
 }
 
 // Saw says whether that is the last change that the replica has seen.
-func (r *Replica) Saw(c model.Change) bool {
+func (r *Replica) Saw(c witness.Change) bool {
 	return r.Changes == c.Number && r.Since.Equal(c.Gap.Now)
 }
 
@@ -66,13 +67,13 @@ func (d *Database) Unsettled() bool { return d.read().Objecting(d.Clock()) > 0 }
 func (d *Database) Changed(r *Replica) bool { return r.Changed(d.readBy(r)) }
 
 // read is the row of the deployment.
-func (d *Database) read() model.Database {
-	return model.Database{ServerTimes: d.ServerTimes, Rates: model.Rates{ListRate: d.Rate},
+func (d *Database) read() witness.Database {
+	return witness.Database{ServerTimes: d.ServerTimes, Rates: witness.Rates{ListRate: d.Rate},
 		Changes: int64(len(d.Changes)), Witness: d.Witness, Same: d.Server == d.Answers}
 }
 
 // readBy also looks for the last change that a replica has seen.
-func (d *Database) readBy(r *Replica) model.Database {
+func (d *Database) readBy(r *Replica) witness.Database {
 	found := d.read()
 	found.Lacks = r.Looks(found) && !slices.ContainsFunc(d.Changes, r.Saw)
 	return found
@@ -112,19 +113,19 @@ func (d *Database) note(r *Replica) bool {
 func (d *Database) Attend(r *Replica) {
 	life, place, answers := r.Redis(false)
 	r.uses.Hear(life, answers, d.Now())
-	me := model.Member{ID: r.ID, Uses: r.uses.Life}
+	me := witness.Member{ID: r.ID, Uses: r.uses.Life}
 	duty := d.judge(me, "")
 	says, _ := r.Say(me, d.read(), duty)
 	if d.Chance(5) {
 		return // the transaction failed
 	}
 	says.Seen = d.Clock()
-	others := slices.DeleteFunc(slices.Clone(d.members), func(m model.Member) bool { return m.ID == me.ID })
+	others := slices.DeleteFunc(slices.Clone(d.members), func(m witness.Member) bool { return m.ID == me.ID })
 	d.members = append(others, says)
 	r.Said(d.read(), duty, d.Now())
 	other, at, confirmed := r.Redis(true)
 	replaced := ""
-	if confirmed && d.place == at && other != model.WitnessLife(d.Witness) {
+	if confirmed && d.place == at && other != witness.Life(d.Witness) {
 		replaced = d.Witness
 	}
 	duty = d.judge(me, replaced)
@@ -146,18 +147,18 @@ func (d *Database) Attend(r *Replica) {
 	}
 }
 
-func (d *Database) judge(me model.Member, replaced string) model.Duty {
-	return model.Judge(d.Witness, me, d.members, replaced, d.Clock())
+func (d *Database) judge(me witness.Member, replaced string) witness.Duty {
+	return witness.Judge(d.Witness, me, d.members, replaced, d.Clock())
 }
 
 // Doubt is what a row may lack that accounts for so many changes, and for an earlier doubt, and
 // was used last at that time.
 func (d *Database) Doubt(accounts int64, at time.Time, before int64) int64 {
-	var since []model.Change
+	var since []witness.Change
 	for _, c := range d.Changes[min(accounts, int64(len(d.Changes))):] {
 		if c.Witness != settled {
 			since = append(since, c)
 		}
 	}
-	return model.Doubt(since, d.Witness, func(c model.Change) int64 { return c.ListRate }, at, before)
+	return witness.Doubt(since, d.Witness, func(c witness.Change) int64 { return c.ListRate }, at, before)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/scripts/check"
 	"shardid/service/monitor"
 	"shardid/service/queue"
@@ -33,7 +34,7 @@ func fullState() monitor.State {
 	}
 	s.Status = monitor.Status{
 		Version: "1.2.3", Region: model.Region{ID: 1, Bits: 2},
-		Witness: &model.Vouching{State: model.WitnessNamed, HeldSince: loaded},
+		Witness: &witness.Vouching{State: witness.Named, HeldSince: loaded},
 		Queue:   queue.Status{Issued: 7, Held: 3, Apps: []queue.View{app}},
 		Snowflake: &monitor.SnowflakeStatus{Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080",
 			State: "serving", ReservedUntil: loaded, TrustSeconds: 7.5, ClockOffsetSeconds: -0.25,

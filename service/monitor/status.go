@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
@@ -140,7 +141,7 @@ type Status struct {
 	// front end knows it.
 	Administration bool `json:"administration"`
 	// Witness is whether Redis vouches for the database; nil for one that needs nobody to.
-	Witness *model.Vouching `json:"witness,omitempty"`
+	Witness *witness.Vouching `json:"witness,omitempty"`
 
 	Queue     queue.Status     `json:"queue"`
 	Segment   *segment.Status  `json:"segment,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/model/witness"
 	"shardid/scripts/simtest"
 )
 
@@ -717,7 +718,7 @@ func (d *simDatabase) allocate(by *simReplica, req model.AllocRequest) model.All
 	}
 	redis, marked := by.on(), d.Witness != ""
 	if marked {
-		if redis.slave || redis.witness() != model.WitnessLife(d.Witness) {
+		if redis.slave || redis.witness() != witness.Life(d.Witness) {
 			return model.Allocation{Err: errLost}
 		}
 		req.Floor = max(req.Floor, redis.marks.of[req.Key])

@@ -1,11 +1,14 @@
-package model
-
-// Who vouches for a database that may go back in time: what the protocol of docs/design.md decides. The stores, and the
-// simulations in their place, read and write; scripts/prove/witness.pml is the protocol's model.
+// Package witness decides who vouches for a database that may go back in time, by the protocol of docs/design.md: a
+// Redis that all replicas use remembers the highest number of each counter, and the database names it. The functions
+// are pure. The stores, and the simulations in their place, read and write; scripts/prove/witness.pml is the protocol's
+// model.
+package witness
 
 import (
 	"strings"
 	"time"
+
+	"shardid/model"
 )
 
 const (
@@ -40,8 +43,8 @@ type Mark struct {
 	Value   int64 // highest number that was taken; 0 for none
 }
 
-// WitnessLife is the life of Redis that a name of a witness stands for.
-func WitnessLife(name string) string {
+// Life is the life of Redis that a name of a witness stands for.
+func Life(name string) string {
 	life, _, _ := strings.Cut(name, " ")
 	return life
 }
@@ -106,7 +109,7 @@ func Judge(witness string, me Member, all []Member, replaced string, now time.Ti
 		}
 		d.Forget = d.Forget || quiet > MemberForgotten
 	}
-	d.Hold = witness != "" && WitnessLife(witness) == me.Uses && !mixed
+	d.Hold = witness != "" && Life(witness) == me.Uses && !mixed
 	d.Retire = witness != "" && !d.Hold && !held
 	d.Name = (witness == "" || d.Retire) && me.Uses != "" && !mixed
 	return d
@@ -114,7 +117,7 @@ func Judge(witness string, me Member, all []Member, replaced string, now time.Ti
 
 // Database is what a transaction finds of the database, in the row of the deployment.
 type Database struct {
-	ServerTimes
+	model.ServerTimes
 	Rates          // the highest that any replica may use
 	Changes int64  // number of the last change of the server
 	Witness string // "" for none
@@ -146,7 +149,7 @@ func (h Hold) Lasts(now time.Time) bool {
 
 // Seen is what a process has seen of the database. A row that has less went back.
 type Seen struct {
-	ServerTimes
+	model.ServerTimes
 	Rates         // the highest, also of its own configuration
 	Changes int64 // number of the last change of the server
 	Hold    Hold
@@ -214,7 +217,7 @@ func (s *Seen) Vouches(d Database, holds bool, life string, now time.Time) (vouc
 	case d.Witness == "" || d.Lacks && d.Same:
 		return false, 0
 	case holds && life != "":
-		return life == WitnessLife(d.Witness), 0
+		return life == Life(d.Witness), 0
 	case holds:
 		wait = witnessPatience
 	default:
@@ -232,7 +235,7 @@ func (s *Seen) Vouches(d Database, holds bool, life string, now time.Time) (vouc
 // Note gives the change of the server that is to be stored, and the times with it; restarted says that the server that
 // wrote last came back. Without a witness that vouches nobody is the witness any more, and the process forgets what it
 // held before that is stored. The rates are the highest that any process may have used, as far as is known.
-func (s *Seen) Note(d Database, now time.Time, restarted, vouched bool) (ServerTimes, Change) {
+func (s *Seen) Note(d Database, now time.Time, restarted, vouched bool) (model.ServerTimes, Change) {
 	if !vouched {
 		d.Witness, s.Hold = "", Hold{}
 	}
@@ -244,7 +247,7 @@ func (s *Seen) Note(d Database, now time.Time, restarted, vouched bool) (ServerT
 // gap says, in which at most so many numbers a second were taken.
 type Change struct {
 	Number  int64
-	Gap     Gap
+	Gap     model.Gap
 	Rates          // the highest that any process may have used
 	Witness string // knows what the rows lack; "" when nobody does
 }
@@ -263,9 +266,9 @@ func Doubt(changes []Change, witness string, rate func(Change) int64, at time.Ti
 
 // The states of Vouching.
 const (
-	WitnessNamed   = "named"   // the database names a Redis, which knows all numbers that were taken
-	WitnessNone    = "none"    // numbers are skipped should the database go back
-	WitnessUnknown = "unknown" // the database has not answered yet
+	Named   = "named"   // the database names a Redis, which knows all numbers that were taken
+	None    = "none"    // numbers are skipped should the database go back
+	Unknown = "unknown" // the database has not answered yet
 )
 
 // Vouching is who vouches for the database should it go back, as of the last heartbeat.
@@ -278,11 +281,11 @@ type Vouching struct {
 // Meaning is the state in words.
 func (v Vouching) Meaning() string {
 	switch {
-	case v.State == WitnessNone:
+	case v.State == None:
 		return "nobody vouches for the database"
-	case v.State == WitnessNamed && v.HeldSince.IsZero():
+	case v.State == Named && v.HeldSince.IsZero():
 		return "this replica does not hold it"
-	case v.State == WitnessNamed:
+	case v.State == Named:
 		return "Redis vouches for the database"
 	}
 	return "the database has not answered yet"
