@@ -13,6 +13,13 @@ import (
 // claimTimeout bounds each call of the database: what is reserved outlasts it.
 const claimTimeout = time.Second
 
+// databaseClaim is what the database knows of this instance's worker ID, and of other registries'.
+type databaseClaim struct {
+	claimed model.WorkerClaim // as stored by this process; zero without one
+	bound   int64             // IDs carry an earlier time, Unix ms, as a claim that is stored says
+	others  int64             // up to when other registries' instances may have issued, Unix ms
+}
+
 // claim stores in the database that IDs of the lease may be issued until Expiry from now, before they may: k.bound.
 // It fails when another registry is in use, or was while this claim had ended.
 func (k *Keeper) claim(ctx context.Context, lease model.Lease) (model.ClaimGrant, error) {

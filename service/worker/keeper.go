@@ -106,25 +106,33 @@ type Keeper struct {
 	trustEnd time.Duration // by the monotonic clock
 
 	// What follows belongs to the goroutine that runs step, and to Stop after that.
-	owner   model.Owner
-	file    File
-	held    bool        // the generator has a term
-	offline bool        // the term came from the file and the registry has not confirmed it
-	denied  bool        // the registry has answered that the file's worker ID is not ours
-	lease   model.Lease // the present term's, or the last one's
+	owner model.Owner
+	file  File
+	clock clockReading
+	term
+	admission
+	databaseClaim
+}
+
+// term is the time for which the generator has a worker ID: the present one, or the last.
+type term struct {
+	lease   model.Lease
+	held    bool // the generator has it
+	offline bool // it came from the file and the registry has not confirmed it
+	denied  bool // the registry has answered that the file's worker ID is not ours
 	// confirmed is the Reserved of lease that the registry stored.
 	confirmed int64
 	trust     time.Duration // when, by the monotonic clock, the grant ends
-	clock     clockReading
+}
+
+// admission is what is known of the layout of the IDs.
+type admission struct {
 	// allowed says that IDs may be issued: their layout is recorded. Before, a lease is kept
 	// but not used, so that a replica that nobody asks decides on no layout.
 	allowed bool
 	// layoutSince is since when, by the monotonic clock, IDs may have been issued; nil
 	// while the database has not said that.
 	layoutSince *time.Duration
-	claimed     model.WorkerClaim // as stored in the database by this process; zero without one
-	bound       int64             // IDs carry an earlier time, Unix ms, as a claim that is stored says
-	others      int64             // up to when other registries' instances may have issued, Unix ms
 }
 
 // New starts nothing.
