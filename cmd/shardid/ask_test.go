@@ -1,14 +1,20 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/model"
@@ -152,4 +158,90 @@ func TestStatusCommand(t *testing.T) {
 			t.Errorf("%s\nhas no %q", &out, want)
 		}
 	}
+}
+
+// A script that runs again meets no error when another process was faster; but what is there must be the same in all
+// that cannot be changed.
+func TestIfMissing(t *testing.T) {
+	const there = `{"code":0,"tag":"a","step":9,"pattern":"{seq:4}","reset":"none","zone":"UTC","overflow":"widen"}`
+	for name, c := range map[string]struct {
+		body  map[string]any
+		found bool
+	}{
+		"the same":        {map[string]any{"tag": "a", "pattern": "{seq:4}", "step": 7}, true},
+		"another pattern": {map[string]any{"tag": "a", "pattern": "{seq:5}"}, false},
+		"another zone":    {map[string]any{"tag": "a", "pattern": "{seq:4}", "zone": "+08:00"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			o := &order{ask: asking{timeout: time.Minute}}
+			o.Kind = tagNoun().Kind
+			o.ask.beside = inProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch asked++; {
+				case r.Method == http.MethodPost:
+					w.WriteHeader(http.StatusConflict)
+					_, _ = w.Write([]byte(`{"code":-13,"message":"it is there"}`))
+				case asked == 1:
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = w.Write([]byte(`{"code":-2,"message":"there is none"}`))
+				default:
+					check.Equal(t, r.URL.Path, "/admin/tags/a")
+					_, _ = w.Write([]byte(there))
+				}
+			})}
+			got, what, err := o.add(t.Context(), Config{}, c.body, true)
+			if c.found {
+				check.Must(t, err)
+				check.Equal(t, what, "is there, nothing was changed")
+				check.Equal(t, got.fields["step"], any(json.Number("9")))
+			} else {
+				check.Equal(t, fmt.Sprint(err), "it is there")
+			}
+			check.Equal(t, asked, 3, "requests")
+		})
+	}
+}
+
+// A store that answers in part is asked again, no finding is logged twice, and one that was mended is none any more,
+// without a restart.
+func TestSettingsWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		var asked atomic.Int32
+		ask := func(context.Context) ([]model.Finding, error) {
+			found := []model.Finding{
+				{Node: "a", Setting: "policy", Level: model.LevelUnsafe},
+				{Node: "a", Setting: "fine", Level: model.LevelOK},
+				{Node: "a", Setting: "hidden", Level: model.LevelUnknown},
+				{Node: "b", Setting: "policy", Level: model.LevelWarn},
+			}
+			switch asked.Add(1) {
+			case 1:
+				return nil, errors.New("unreachable")
+			case 2:
+				return found[:3], errors.New("one node is unreachable")
+			case 3:
+				return found, nil
+			}
+			found[0].Level = model.LevelOK
+			return found, nil
+		}
+		w := newSettingsWatch(slog.New(slog.NewTextHandler(&out, nil)), inspection{"redis", ask})
+		w.Start()
+		time.Sleep(2*lookAgain + time.Second)
+		got := w.Findings()
+		if asked.Load() != 3 || len(got) != 4 || got[0].Level != model.LevelUnsafe || got[3].Node != "b" {
+			t.Errorf("asked %d times, findings: %+v", asked.Load(), got)
+		}
+		time.Sleep(lookAgain)
+		check.OK(t, w.Stop(t.Context(), nil))
+		if got = w.Findings(); len(got) != 4 || got[0].Level != model.LevelOK {
+			t.Errorf("later: %+v", got)
+		}
+		said := out.String()
+		if strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 ||
+			strings.Count(said, "node=b setting=policy") != 1 {
+			t.Errorf("asked %d times: %s", asked.Load(), said)
+		}
+	})
 }

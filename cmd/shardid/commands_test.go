@@ -251,7 +251,9 @@ func appLines() []line {
 		{"provision --if-missing --app 7 --name orders", 0, "app 7 is there, nothing was changed"},
 		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
 		{"provision --app 256 --name test", 2, "--app must be a whole number in 0…255, not 256"},
-		{"apps set --app 8 --step 5", 1, "app is not provisioned"},
+		{"apps set --app 8 --step 5", 1, "shardid: provision it with `shardid provision --app 8 --name NAME`: app is not"},
+		{"apps set --app 7", 2, "give some of --name, --description, --step, --max-limit-id, --limit-policy, --min-index: "},
+		{"apps add --app 9 --name x --max-limit 3", 2, "did you mean --max-limit-id; see shardid apps --help: "},
 		{"apps set --app 7 --min-index 4000 --description d", 0, "app 7 is changed, on every replica with its next"},
 		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
@@ -307,6 +309,7 @@ func tagLines() []line {
 		{"tags delete --tag cart --confirm cart", 0, "tag cart is deleted"},
 		{"tags add --tag cart --shard-bits 9", 1, "give tag \"cart\" 10 shard bits, as before it was deleted"},
 		{"tags add --tag a --shard-bits 1", 0, ""}, {"tags delete --tag a --confirm a", 0, ""},
+		{"tags set --tag none --step 5", 1, "shardid: add it with `shardid tags add --tag NAME --step 2000`: tag is not"},
 		{"tags set --tag a/b --max-id 8", 1, "only rises"},
 		{"tags set --tag 单号 --max-id 5 --after 0005", 2, "give --max-id or --after, not both"},
 		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed"},
@@ -409,7 +412,7 @@ func startLines() []line {
 		{"SERVE --set data_dir=empty", 1, "let the user of this process read and write "},
 		{"SERVE --set data_dir=/sys/kernel", 1, "or set another data_dir"},
 		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: found character"},
-		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
+		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "end the other program that listens there, or choose another server.addr: "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
 	}
 }
@@ -458,6 +461,8 @@ func TestCommandsWithStoreAway(t *testing.T) {
 		types(t, []line{{args, 1, "127.0.0.1:1"}})
 	}
 	redis := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
+	types(t, []line{{"status --url http://" + redis.Addr, 1,
+		"correct --url or server.addr, as what listens there does not answer as shardid does: "}})
 	t.Setenv("SHARDID_REDIS_URL", "redis://"+redis.Addr)
 	types(t, []line{{"doctor", 1, `^STORE .*\ndatabase +\S+ +reachable +no +yes +unknown .*\n` +
 		`(?:.*\n)*redis +\S+ +maxmemory-policy +allkeys-lru +noeviction +unsafe .*\n(?:.*\n)*` +

@@ -1,16 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/cmd/shardid/config"
+	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -85,4 +93,114 @@ func TestOwnHosts(t *testing.T) {
 			check.Equal(t, ownHosts(s), want, s.Addr)
 		}
 	}
+}
+
+// TestServerOutlastsItsCallers: a deadline of the connection that ends while a
+// request waits would cancel it.
+func TestServerOutlastsItsCallers(t *testing.T) {
+	cfg := config.Defaults().Config
+	cfg.Server.RequestTimeout = time.Minute
+	if l := limits(cfg); l.Active <= time.Minute || l.Most < 1 {
+		t.Errorf("%+v", l)
+	}
+	cfg.Server.TLSCertFile = "cert.pem"
+	s := newServer(cfg, nil, nil, slog.New(slog.DiscardHandler))
+	if s.ReadTimeout <= time.Minute || s.WriteTimeout <= time.Minute || s.IdleTimeout <= 0 {
+		t.Errorf("streams: read %v, write %v, idle %v", s.ReadTimeout, s.WriteTimeout, s.IdleTimeout)
+	}
+	if s.HTTP2.MaxConcurrentStreams > 100 || s.HTTP2.WriteByteTimeout <= 0 {
+		t.Errorf("streams: %+v", s.HTTP2)
+	}
+}
+
+// The less lives the more the heap may grow, up to its goal; much that lives is collected as often as with GOGC=200.
+func TestHeapGoal(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	percent := func() uint64 { // as it is set
+		gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(gogc)
+		return gogc[0].Value.Uint64()
+	}
+	runtime.GC() // of what other tests left
+	keepHeapGoal()
+	if set := percent(); set <= 200 {
+		t.Errorf("with little that lives it is %d", set)
+	}
+	much := make([]byte, 200<<20)
+	check.Eventually(t, "a collection sets it", func() error {
+		runtime.GC()
+		if set := percent(); set != 200 {
+			return fmt.Errorf("with 200 MiB that live it is %d", set)
+		}
+		return nil
+	})
+	runtime.KeepAlive(much)
+}
+
+// Whatever the zone of the machine, lines have UTC.
+func TestLogIsInUTC(t *testing.T) {
+	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
+	for _, asText := range []bool{true, false} {
+		var out bytes.Buffer
+		r := slog.NewRecord(at, slog.LevelInfo, "said", 0)
+		r.Add("until", at)
+		if err := newLogHandler(&out, asText, slog.LevelInfo).Handle(t.Context(), r); err != nil ||
+			strings.Count(out.String(), "2026-11-20T00:18:00") != 2 || strings.Contains(out.String(), "+08") {
+			t.Errorf("%v: %s", err, &out)
+		}
+	}
+}
+
+// A line begins with what to do about its error, which has no line end.
+func TestLogBeginsWithWhatToDo(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(newLogHandler(&out, true, slog.LevelInfo)).With("mode", "queue")
+	away := &model.StoreError{Store: "redis", Op: "check", Advice: "start Redis", Err: errors.New("refused")}
+	log.Warn("refill fails", "error", fmt.Errorf("list 1_0: %w", away), "n", 1)
+	log.Warn("refill fails", "error", errors.New("two\nlines"))
+	for _, want := range []string{
+		` msg="start Redis: refill fails" mode=queue error="list 1_0: redis: check: refused" n=1` + "\n",
+		` msg="refill fails" mode=queue error="two; lines"` + "\n",
+	} {
+		check.Has(t, out.String(), want)
+	}
+}
+
+// What the log shows follows the level; who changes it is shown at every level.
+func TestLoggerFollowsItsLevel(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	check.Must(t, err)
+	defer f.Close()
+	log, level := newLogger(f, config.Log{Level: "error", Format: "auto"})
+	log.Warn("before")
+	level.Current.Set(slog.LevelDebug)
+	log.Debug("during")
+	level.Current.Set(level.Configured)
+	log.Warn("after")
+	level.Audit.Info("changed")
+	raw, err := os.ReadFile(f.Name())
+	check.Must(t, err)
+	got := string(raw)
+	if strings.Contains(got, "before") || strings.Contains(got, "after") || !strings.Contains(got, `"msg":"during"`) ||
+		!strings.Contains(got, `"msg":"changed"`) {
+		t.Error(got)
+	}
+}
+
+// Many rows that cannot be used do not fill the disk.
+func TestBadRowsAreToldSparsely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		tell := tellBadRows(slog.New(slog.NewTextHandler(&log, nil)))
+		for i := range 500 {
+			tell(fmt.Errorf("app_id 301, shard_id %d", i))
+		}
+		check.Equal(t, strings.Count(log.String(), "app_id 301"), badRowLines, "lines about many")
+		time.Sleep(badRowEvery)
+		tell(errors.New("app_id 302"))
+		if !strings.Contains(log.String(), `error="app_id 302" more_since_the_last_line=436`) {
+			t.Error(log.String())
+		}
+	})
 }

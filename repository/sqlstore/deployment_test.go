@@ -412,7 +412,9 @@ func TestOneWitness(t *testing.T) {
 	for name, second := range map[string]*Store{"another Redis": another(t, first, y),
 		"no Redis": another(t, first, nil)} {
 		check.Must(t, second.Beat(t.Context()))
-		check.Is(t, check.Err(second.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), errWitnessAway, name)
+		away := check.Err(second.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}))
+		check.Is(t, away, errWitnessAway, name)
+		wantAdvice(t, away, "start Redis, and let redis.url name the same Redis in the configuration of every replica")
 		nextTag(t, first) // until it gives the witness up
 		check.Must(t, first.Beat(t.Context()))
 		check.Must(t, second.Beat(t.Context()))
@@ -526,6 +528,7 @@ func TestClocksApart(t *testing.T) {
 			check.Err(s.registerStart(t.Context(), startOf(off.String()))),
 		} {
 			check.Is(t, err, model.ErrClockApart, off)
+			check.Has(t, err.Error(), "set both clocks (NTP): ")
 			check.Equal(t, model.MayBeStored(err), false, off, "nothing is lost")
 		}
 	}

@@ -7,9 +7,13 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -172,7 +176,8 @@ func TestServerRefusals(t *testing.T) {
 		advice string
 	}{
 		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "wrong-word" }, "correct user and password"},
-		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "right-word" }, "grant the user"},
+		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "right-word" },
+			"correct the name of the database in database.dsn, or grant the user of database.dsn SELECT, "},
 		{func(c *gosql.Config) { c.DBName = "not_there" }, "create the database"},
 		{func(c *gosql.Config) { c.Addr = "127.0.0.1:1" }, "start the database server at 127.0.0.1:1"},
 		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, "start the database server at " +
@@ -187,6 +192,15 @@ func TestServerRefusals(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a server is out of is told with where that is.
+func TestFullDisk(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	run(t, s, "CREATE TRIGGER full BEFORE INSERT ON leaf_alloc FOR EACH ROW "+
+		"SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'the table is full'")
+	err := check.Err(s.CreateTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1}))
+	wantAdvice(t, err, "free space on the disk of "+s.server.Addr)
 }
 
 func TestBadDSN(t *testing.T) {
@@ -273,4 +287,160 @@ func TestGreetingThatPanics(t *testing.T) {
 	_, err := connector{panicking{}}.Connect(t.Context())
 	check.Is(t, err, errUnreadable)
 	check.Equal(t, isOtherServer(err), true)
+}
+
+// nobody is an address where no server listens.
+const nobody = "127.0.0.1:1"
+
+// Of several hosts the one that takes writes is used. If it answers all questions and commits nothing, as one does that
+// a network cuts off from its group, it is left for one that the group has promoted.
+func TestHostThatCommitsNothing(t *testing.T) {
+	check.Deep(t)
+	t.Parallel()
+	pair := testserver.MariaDBReplicated(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t),
+		Hosts: []string{pair.Replica.Addr(), pair.Primary.Addr()}})
+	provision(t, s, app(1))
+	pair.CatchUp()
+	end := pair.Stall()
+	take := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return s.Allocate(ctx, []model.AllocRequest{{Key: model.ListKey{App: 1}, MaxStep: 10}})[0].Err
+	}
+	var hung sync.WaitGroup
+	hung.Go(func() { _ = take(time.Minute) }) // locks the row, and waits for its COMMIT
+	defer func() { end(); hung.Wait() }()
+	time.Sleep(500 * time.Millisecond)
+	pair.Promote()
+	check.Eventually(t, "the promoted one answers", func() error {
+		err := take(2 * time.Second)
+		if errors.Is(err, model.ErrJumping) { // as nobody vouches for it
+			return nil
+		}
+		return err
+	})
+}
+
+// A host is doubted when a transaction broke and nothing was committed for long enough; what only reads commits
+// everywhere.
+func TestDoubtOfAHost(t *testing.T) {
+	s := openMigrated(t, backends()[1].empty(t))
+	s.hosts = &primary{broke: true}
+	is := func(want bool, what string) {
+		t.Helper()
+		_, doubted := s.hosts.inUse()
+		check.Equal(t, doubted, want, what)
+	}
+	is(true, "it broke, and never committed anything")
+	check.OK(t, check.Err(s.Names(t.Context())))
+	is(true, "a transaction that only reads")
+	provision(t, s, app(1))
+	is(false, "one that writes")
+	s.hosts.tell(false)
+	is(false, "it broke a moment after a commit")
+	s.hosts.committed = s.hosts.committed.Add(-commitsWithin)
+	is(true, "it broke, and commits nothing")
+}
+
+// A host is used by the very connection that one which is gone did not give, and one of another deployment does not
+// take its place.
+func TestHostsOfTwoDeployments(t *testing.T) {
+	t.Parallel()
+	own, other := testserver.MariaDB(t), testserver.MariaDB(t)
+	dsn := own.NewDatabase(t)
+	cfg, err := parseDSN(dsn)
+	check.Must(t, err)
+	check.Must(t, check.Err(plain(t, other.DSN("")).Exec("CREATE DATABASE "+cfg.DBName)))
+	for _, dsn := range []string{dsn, other.DSN(cfg.DBName)} {
+		openMigrated(t, Options{Driver: MySQL, DSN: dsn})
+	}
+	s := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody, own.Addr(), other.Addr()}})
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, s.hosts.at, 1, "the host in use")
+	own.Kill()
+	check.Is(t, s.Beat(t.Context()), errDeployments)
+	nowhere := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody}})
+	wantAdvice(t, nowhere.Beat(t.Context()), "start the database server "+
+		"at "+nobody+", or correct database.hosts: ")
+}
+
+// What the DSN says of its own host does not count for the others.
+func TestOnHost(t *testing.T) {
+	for _, dsn := range []string{"u:p@tcp(any:3306)/ids?tls=true", "u:p@unix(/run/mysqld.sock)/ids"} {
+		cfg, err := parseDSN(dsn)
+		check.Must(t, err)
+		cfg = onHost(cfg, "db2:3307")
+		if cfg.Net != "tcp" || cfg.Addr != "db2:3307" || cfg.TLS != nil && cfg.TLS.ServerName != "db2" {
+			t.Errorf("%s: %s %s %+v", dsn, cfg.Net, cfg.Addr, cfg.TLS)
+		}
+	}
+}
+
+// The database and the files beside it are for this user only, whatever the umask; one that
+// is there keeps its permissions.
+func TestSQLiteIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]os.FileMode{"new.db": 0o600, "shared.db": 0o660} {
+		path := filepath.Join(dir, name)
+		if want != 0o600 {
+			check.Must(t, os.WriteFile(path, nil, want))
+			check.Must(t, os.Chmod(path, want))
+		}
+		provision(t, openMigrated(t, Options{Driver: SQLite, DSN: path}), app(1))
+		for _, file := range []string{path, path + "-wal"} {
+			info, err := os.Stat(file)
+			check.Must(t, err)
+			if info.Mode().Perm() != want {
+				t.Errorf("%s is %v, want %v", filepath.Base(file), info.Mode(), want)
+			}
+		}
+	}
+}
+
+func TestSQLiteErrors(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage")
+	check.Must(t, os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	wantAdvice(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: garbage})), "not a usable SQLite database")
+	wantAdvice(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: dir})), "read and write")
+	wantAdvice(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: filepath.Join(garbage, "x")})), "")
+
+	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(dir, "a.db")})
+	provision(t, s, app(1))
+	run(t, s, "PRAGMA query_only = 1")
+	wantAdvice(t, one(s, key(1, 0), 0).Err, "read and write")
+	run(t, s, "PRAGMA query_only = 0", "PRAGMA max_page_count = 1")
+	wantAdvice(t, check.Err(s.CreateApp(context.Background(), app(2))), "free space")
+	run(t, s, "PRAGMA max_page_count = 1000000")
+	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+}
+
+// A file is one process': no other one opens it, by whatever name, until the first one closes it. Neither a statement
+// that was interrupted nor a commit that failed lets go of it.
+func TestSQLiteIsHeld(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	path, linked := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")
+	s := openMigrated(t, Options{Driver: SQLite, DSN: path})
+	over, cancel := context.WithCancel(ctx)
+	time.AfterFunc(10*time.Millisecond, cancel)
+	const endless = "WITH RECURSIVE n (x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
+	check.Is(t, check.Err(query[int](s.gorm.WithContext(over), "count", endless)), context.Canceled)
+	err := s.do(ctx, "break a commit", func(tx *gorm.DB) error {
+		return write(tx, "end it", "COMMIT") // so that the one that follows fails
+	})
+	if err == nil {
+		t.Error("the commit has not failed")
+	}
+	check.Is(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: path})), ErrHeld)
+	provision(t, s, app(1))
+	check.Must(t, s.Close())
+	check.Must(t, os.Link(path, linked))
+	for _, name := range []string{path, linked} {
+		err := check.Err(Open(ctx, Options{Driver: SQLite, DSN: name}))
+		check.Has(t, fmt.Sprint(err), "remove the other name of "+name)
+	}
+	check.Must(t, os.Remove(linked))
+	open(t, Options{Driver: SQLite, DSN: path, Existing: true})
 }

@@ -31,7 +31,7 @@ func closed(o *Options) { o.Access, o.RequireToken, o.ProtectMonitoring = closed
 
 // accessExchanges provoke each answer to a request with a token, with another one's, and without.
 func accessExchanges() []exchange {
-	const unknown = "this one is not known"
+	const unknown = "send another token: no valid token: this one is not known"
 	all := []exchange{
 		{name: "another app's", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7,
 			says: "use a token that may have IDs of app 2"},
@@ -161,7 +161,7 @@ func adminAccess() (all []exchange) {
 		status, code int // of what is there and what is not; 404 for who may administrate
 		says         string
 	}{
-		{"no guard", "x", nil, 403, -7, "administration over HTTP is closed"},
+		{"no guard", "x", nil, 403, -7, "set server.admin_token, or add a token that may admin to server.tokens_file, or "},
 		{"no token that may", "x", fakes.Guard("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
 		{"no token", "", closedGuard(), 401, -7, "no valid token"},
 		{"wrong token", "Root", closedGuard(), 401, -7, "no valid token"},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"shardid/model"
@@ -254,6 +255,7 @@ func badBodies() (all []exchange) {
 	add(ids+"?count=4", "give count once", 400, json, `{"count":3}`)
 	add(ids+"?count=3", "give count once", 400, formBody, `count=3`)
 	add(ids, `unknown parameter "Count"`, 400, formBody, `Count=100`)
+	add(ids, "send the header Content-Type: application/json", 400, formBody, `{"count":3}`)
 	add(uidURL, `use count, stringify`, 400, json, `{"cnt":3}`)
 	add("/v1/queue/1/ids", "unknown field", 400, json, `{"gatePass":"`+person+`","appId":2}`)
 	add(alice, "give appId once", 400, formBody, "appId=2")
@@ -355,7 +357,7 @@ func nowhereExchanges() (all []exchange) {
 		all = append(all, exchange{name: "no path", target: target, status: 404, code: -10, says: "no such path"})
 	}
 	all = append(all,
-		exchange{name: "no path", method: http.MethodPost, target: "/nope", status: 404, code: -10, says: `"/nope"`})
+		exchange{name: "no path", method: http.MethodPost, target: "/nope", status: 404, code: -10, says: `take a path of /openapi.yaml: no such path: "/nope"`})
 	methods := map[string][]string{
 		"GET, HEAD, OPTIONS": append(strings.Fields("/decodeSnowflakeId /cache /db /decode?id=16385 /api/uid/parse/1 "+
 			"/api/status /api/replicas /api/history /api/names /api/sequences / /console/main.js "+
@@ -400,6 +402,141 @@ func profileExchanges() []exchange {
 	}
 	for i := range all {
 		all[i].admin = &fakeAdmin{}
+	}
+	return all
+}
+
+const (
+	sequenceURL = "/v1/sequence/chat/ids?key=room42"
+	currentURL  = "/v1/sequence/chat/current?key=room42"
+)
+
+// sequenceExchanges are all answers below /v1/sequence/, but for those of tokens.
+func sequenceExchanges() []exchange {
+	const post, ids = http.MethodPost, "/v1/sequence/chat/ids"
+	all := []exchange{
+		{target: sequenceURL, status: 200, body: `{"code":0,"ids":["1"]}`},
+		{name: "batch", target: sequenceURL + "&count=3", status: 200, body: `{"code":0,"ids":["1","2","3"]}`},
+		{name: "ranges", target: sequenceURL + "&count=10000&ranges=true", status: 200,
+			body: `{"code":0,"ranges":[{"first":"1","count":10000,"stride":"1"}]}`},
+		{name: "JSON", method: post, target: ids, send: `{"key":"room42","count":2,"ranges":false}`, status: 200,
+			body: `{"code":0,"ids":["1","2"]}`},
+		{target: currentURL, status: 200, body: `{"code":0,"current":"0"}`},
+		{name: "any bytes", target: ids + "?key=%00a%2Bb%26%FF", status: 200, body: `{"code":0,"ids":["1"]}`,
+			lax: true, asked: "\x00a+b&\xff"},
+		{name: "the longest key", target: ids + "?key=" + strings.Repeat("k", 256), status: 200,
+			body: `{"code":0,"ids":["1"]}`},
+		{name: "a region", target: sequenceURL + "&count=2&ranges=true", status: 200,
+			body:   `{"code":0,"ranges":[{"first":"5","count":2,"stride":"4"}]}`,
+			change: func(o *Options) { o.Region = model.Region{ID: 1, Bits: 2} }},
+		{target: sequenceURL + "&format=base62", status: 400, code: -6, says: `unknown parameter "format"`},
+		{target: currentURL + "&count=1", status: 400, code: -6, says: `unknown parameter "count"`},
+		{target: "/v1/sequence/a%2Fb/ids?key=room42", status: 404, code: -10, says: "no such path"},
+		{name: "limit", target: sequenceURL, change: failSequence(model.ErrLimitReached), status: 409, code: -5},
+	}
+	for _, target := range []string{sequenceURL, currentURL} {
+		path, _, _ := strings.Cut(target, "?")
+		add := func(target string, status, code int, says string, change func(*Options)) {
+			all = append(all,
+				exchange{name: says, target: target, change: change, status: status, code: code, says: says})
+		}
+		add(path, 400, -6, "key must have 1…256 bytes, not 0", nil)
+		add(path+"?key="+strings.Repeat("k", 257), 400, -6, "key must have 1…256 bytes, not 257", nil)
+		add(target+"&%6bey=x", 400, -6, "give key once", nil)
+		add(path+"?key=%zz", 400, -6, "percent-encode key: ", nil)
+		add(strings.Replace(target, "chat", "x", 1), 404, -2, `space is not provisioned: "x"`, nil)
+		add(strings.Replace(target, "chat", "%00", 1), 400, -6, "`space` must have 1…64 letters", nil)
+		add(target, 503, -4, "", failSequence(model.ErrNoNumber))
+		add(target, 500, -11, "", failSequence(errFault))
+		add(target, 404, -9, "set sequence.enabled to true", func(o *Options) { o.Sequence = nil })
+		add(target, 404, -9, "mode is disabled: sequences need Redis", func(o *Options) {
+			o.Sequence, o.NoSequence = nil, fmt.Errorf("%w: sequences need Redis", model.ErrModeDisabled)
+		})
+	}
+	return all
+}
+
+// failSequence makes sequences answer with err.
+func failSequence(err error) func(*Options) {
+	return func(o *Options) { o.Sequence = &fakes.Sequence{Mode: &fakes.Mode{Fail: fakes.Broken(wrap(err))}} }
+}
+
+const (
+	tinyidURL       = "/tinyid/id/nextId?bizType=orders"
+	tinyidSimpleURL = "/tinyid/id/nextIdSimple?bizType=orders"
+	tinyidRunURL    = "/tinyid/id/nextSegmentId?bizType=orders"
+	tinyidClientURL = "/tinyid/id/nextSegmentIdSimple?token=orders&bizType=orders" // as the Java client has it
+)
+
+// tinyidExchanges are all answers below /tinyid/: their code is that of our own table, where an error has status 200.
+func tinyidExchanges() []exchange {
+	const tag, get, post, good = "bizType=orders", http.MethodGet, http.MethodPost, "&token=sesame-orders"
+	const oneID = `{"data":[1],"code":200,"message":""}`
+	tenThousand := make([]string, model.MaxBatch)
+	for i := range tenThousand {
+		tenThousand[i] = strconv.Itoa(i + 1)
+	}
+	all := []exchange{
+		{target: tinyidURL, body: oneID},
+		{name: "batch", target: tinyidURL + "&batchSize=3", body: `{"data":[1,2,3],"code":200,"message":""}`},
+		{target: tinyidSimpleURL, text: true, body: "1"},
+		{name: "batch", target: tinyidSimpleURL + "&batchSize=3", text: true, body: "1,2,3"},
+		{name: "more than the most", target: tinyidSimpleURL + "&batchSize=100001", text: true,
+			body: strings.Join(tenThousand, ",")},
+		{target: tinyidRunURL,
+			body: `{"data":{"maxId":100,"loadingId":20,"currentId":0,"delta":1,"remainder":0},` +
+				`"code":200,"message":""}`},
+		{target: tinyidClientURL, text: true, body: "0,20,100,1,0"},
+		{name: "JSON", method: post, target: "/tinyid/id/nextIdSimple", send: `{"bizType":"orders","batchSize":2}`,
+			text: true, body: "1,2"},
+		{name: "form", method: post, target: "/tinyid/id/nextIdSimple", send: tag + "&batchSize=2", kind: formBody,
+			text: true, body: "1,2"},
+		{name: "its tag", target: "/tinyid/id/nextId?bizType=leaf-x" + good, change: closed, body: oneID},
+	}
+	add := func(path, method, query string, change func(*Options), code int, says string) {
+		all = append(all, exchange{name: says, method: method, target: "/tinyid/id/" + path + "?" + query,
+			change: change, code: code, says: says, text: strings.HasSuffix(path, "Simple")})
+	}
+	paths := []string{"nextId", "nextSegmentId", "nextIdSimple", "nextSegmentIdSimple"}
+	for _, c := range []struct {
+		query  string
+		change func(*Options)
+		code   int
+		says   string
+	}{
+		{"", nil, -6, "send a tag as bizType"},
+		{"bizType=" + strings.Repeat("a", 129), nil, -6, "shorten the tag: it has 129 bytes"},
+		{tag + "&bizType=x", nil, -6, "give bizType once"},
+		{tag, failModes(wrap(model.ErrUnknownTag)), -2, "next: tag is not provisioned"},
+		{tag, failModes(fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway())), -4, "no segment is left"},
+		{tag, failModes(errFault), -11, internalError},
+		{tag, disableModes, -9, "set segment.enabled to true"},
+		{"bizType=leaf" + good + good, closed, -6, "give token once"},
+		{tag + "&token=sesame-spent", closed, -12, "the rate of token spent-token is used up"},
+		{"token=sesame-orders", closed, -6, "send a tag as bizType"},
+		{tag, closed, -7, ""},
+		{tag + "&token=sesame-order", closed, -7, ""},
+		{tag + "&token=sesame-root", closed, -7, ""},  // of the configuration
+		{tag + good, closed, -7, ""},                  // it is for leaf*
+		{tag + "&token=sesame-times", closed, -7, ""}, // it is for another mode
+	} {
+		for _, path := range paths {
+			add(path, get, c.query, c.change, c.code, c.says)
+		}
+	}
+	for text, says := range map[string]string{"0": `not "0"`, "2147483648": "in 1…2147483647"} {
+		add("nextId", get, tag+"&batchSize="+text, nil, -6, says)
+		add("nextIdSimple", post, tag+"&batchSize="+text, nil, -6, says)
+	}
+	for i := range all {
+		all[i].status = http.StatusOK
+	}
+	panics := func(o *Options) {
+		o.Segment = fakes.Segment{Mode: &fakes.Mode{Fail: panicking(errFault)}}
+	}
+	for _, path := range paths {
+		all = append(all, exchange{name: "panic", target: "/tinyid/id/" + path + "?" + tag, status: 500, code: -11,
+			says: "internal error", change: panics})
 	}
 	return all
 }

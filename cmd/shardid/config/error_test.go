@@ -34,6 +34,8 @@ func TestConfigFileErrors(t *testing.T) {
 		"server: 8080\n":                       {noKeys, "1: server has no keys"},
 		"- server\n":                           {noKeys, "1: the file has no keys"},
 		"log: {}\n---\nuid: {}\n":              {"keep one, without ---", "3: begins a second document"},
+		"log:\nlevel: info\n":                  {"did you mean log.level", "2: level: unknown key"},
+		"\xff\xfes\x00e\x00":                   {"save the file as UTF-8", " is no UTF-8, and perhaps UTF-16"},
 		"s\x00e\x00":                           {"save the file as UTF-8", " is no UTF-8, and perhaps UTF-16"},
 		"server:\n\taddr: x\n": {"check indentation (by spaces, not tabs), colons and quotes around this line",
 			"2: is not YAML: found character … that cannot start any token"},
@@ -176,6 +178,9 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 			"SHARDID_QUEUE_PREFETCH_MAX: queue.prefetch_max: is 0",
 		"SHARDID_URL=x": "see shardid serve --help for all keys, " + of03 +
 			"environment SHARDID_URL: unknown key",
+		"SHARDID_REDIS_ADDRS=x": "use SHARDID_REDIS_URL, SHARDID_REDIS_TLS_CA_FILE, SHARDID_REDIS_TLS_CERT_FILE, " +
+			"SHARDID_REDIS_TLS_KEY_FILE, or see CHANGELOG.md for the keys of 0.3: environment SHARDID_REDIS_ADDRS: " +
+			"unknown key",
 		"SHARDID_LOG_LEVELS=x": "did you mean SHARDID_LOG_LEVEL: environment SHARDID_LOG_LEVELS: unknown key",
 		"SHARDID_DATABASE_TLS=": `write true or false: environment SHARDID_DATABASE_TLS: database.tls: "" is not a ` +
 			`boolean`,
