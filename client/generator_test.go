@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,41 +140,6 @@ func TestGeneratorLosesItsLease(t *testing.T) {
 	eventually(t, "a new lease", func() bool { return g.WorkerID() > 0 })
 	if id, err := g.Next(); err != nil || id < before {
 		t.Error(id, before, err)
-	}
-}
-
-// Whatever the clock does, IDs rise and their times were granted.
-func TestGeneratorClock(t *testing.T) {
-	s := &lessor{hold: 10 * time.Second, renew: time.Minute}
-	var ahead atomic.Int64
-	g, err := newClient(t, Options{Addrs: []string{s.start(t)}}).newGenerator(t.Context(), "orders",
-		clockOff(func() time.Duration { return time.Duration(ahead.Load()) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := []int64{}
-	for _, c := range []struct {
-		set  time.Duration
-		fail error
-	}{
-		{0, nil}, {-time.Minute, ErrClockBack}, {5 * time.Second, nil}, {time.Second, ErrClockBack},
-		{time.Hour, ErrNoLease}, {6 * time.Second, nil}, {-100 * 365 * 24 * time.Hour, ErrClockBack},
-		{100 * 365 * 24 * time.Hour, ErrNoLease},
-	} {
-		ahead.Store(int64(c.set))
-		time.Sleep(2 * time.Millisecond) // a clock that is set shows a millisecond later
-		id, err := g.Next()
-		some, err2 := g.Take(5)
-		if !errors.Is(err, c.fail) || !errors.Is(err2, c.fail) {
-			t.Errorf("set by %v: %v, %v", c.set, err, err2)
-		}
-		if err == nil && err2 == nil {
-			ids = append(append(ids, id), some...)
-		}
-	}
-	s.check(t, ids)
-	if !slices.IsSorted(ids) || len(ids) != 3*6 {
-		t.Errorf("%d IDs, sorted %t", len(ids), slices.IsSorted(ids))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -306,59 +305,4 @@ func asked(t *testing.T, log string, tables int) {
 		used[found[0][1]+found[0][2]] = true
 	}
 	check.Equal(t, len(used), 2*tables, "tables used")
-}
-
-// TestJavaHundred: a hundred processes at once have as many worker IDs, and no ID twice. MyBatis-Plus' default worker
-// ID comes from the network's address and the process ID, so it is told how often that repeats.
-func TestJavaHundred(t *testing.T) {
-	check.Deep(t)
-	javaStory(t)
-	maven(t, "testdata/java", "package", "-DskipTests", "-q", "-pl", "bench", "-am")
-	replicas := forJava(t, 2)
-	jar, err := filepath.Abs("testdata/java/bench/target/bench-1.jar")
-	check.Must(t, err)
-	var (
-		processes []*rig.Process
-		ends      []io.WriteCloser
-	)
-	for range 100 {
-		cmd := exec.CommandContext(t.Context(), "java", "-Xmx24m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-			"-jar", jar, "1", "lease-java", "mybatis-plus")
-		cmd.Env = append(os.Environ(), "COMPARE_SHARDID="+replicas[0].url+","+replicas[1].url)
-		stdin, err := cmd.StdinPipe()
-		check.Must(t, err)
-		processes = append(processes, rig.Start(t, cmd, filepath.Join(t.TempDir(), "log")))
-		ends = append(ends, stdin)
-		if len(processes)%10 == 0 { // as many as the machine can start at once
-			for i, p := range processes {
-				eventually(t, 3*time.Minute, "a worker ID", func() bool {
-					_, err := io.WriteString(ends[i], "take 100\n")
-					return err == nil && strings.Contains(p.Output(), "lease-java ")
-				})
-			}
-		}
-	}
-	repeated, seen, workers := map[string]int{}, map[string]bool{}, map[int64]bool{}
-	for i, p := range processes {
-		check.Must(t, ends[i].Close())
-		check.Equal(t, p.Exit(time.Minute), 0, "exit")
-		for line := range strings.Lines(p.Output()) {
-			kind, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-			id, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				continue // what libraries print
-			}
-			if seen[line] {
-				repeated[kind]++
-			}
-			seen[line] = true
-			if kind == "lease-java" {
-				workers[id>>12&1023] = true
-			}
-		}
-	}
-	t.Logf("of %d IDs were there already: %d of shardid, %d of MyBatis-Plus' default",
-		len(seen), repeated["lease-java"], repeated["mybatis-plus"])
-	check.Equal(t, len(workers), 100, "worker IDs")
-	check.Equal(t, repeated["lease-java"], 0, "IDs of shardid that repeat")
 }
