@@ -1,8 +1,8 @@
 // Package mutants has patches of the real code, each of which leaves out one rule, with the test that
 // must notice.
 //
-// Each file has those of one part of the code. A patch begins with its name behind two equals signs, and a sentence
-// that says what it leaves out. A line follows with the arguments of go test,
+// Each file has those of one layer, or of one part of the model. A patch begins with its name behind two equals signs,
+// and a sentence that says what it leaves out. A line follows with the arguments of go test,
 //
 //	test: ./repository/sqlstore -run 'TestOneWitness$'
 //
