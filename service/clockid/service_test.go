@@ -147,8 +147,7 @@ func TestNextGivesUp(t *testing.T) {
 	})
 }
 
-// What is said where the time does not
-// fit names the key to change.
+// What is said where the time does not fit names the key to change.
 func TestOptions(t *testing.T) {
 	later := leafs
 	later.Epoch = math.MaxInt64 / 2_000_000 // than any clock of today

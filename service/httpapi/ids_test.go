@@ -26,8 +26,7 @@ type brokenPipe struct{ *httptest.ResponseRecorder }
 func (brokenPipe) Write([]byte) (int, error) { panic("broken pipe") }
 
 // A panic is one answer with code -11 and one log line with the stack, and the next request is served. After the
-// headers
-// there is no second answer.
+// headers there is no second answer.
 func TestPanicIsAnsweredAndLogged(t *testing.T) {
 	log := &strings.Builder{}
 	opts, modes := testOptions(panicking("boom"), log)
