@@ -1,8 +1,8 @@
 //go:build unix
 
 // What a deployment loses, and no ID comes twice: the last moment of its database, which is the headline of
-// docs/never-twice.md, all of its database, or its processes. Every other fault, and what each may cost, is a row of the
-// table of scripts/faults.
+// docs/never-twice.md, all of its database, or its processes. Every other fault, and what each may cost, is a row of
+// the table of scripts/faults.
 
 package stories_test
 

@@ -161,7 +161,7 @@ func adminAccess() (all []exchange) {
 		status, code int // of what is there and what is not; 404 for who may administrate
 		says         string
 	}{
-		{"no guard", "x", nil, 403, -7, "set server.admin_token, or add a token that may admin to server.tokens_file, or "},
+		{"no guard", "x", nil, 403, -7, "set server.admin_token, or add a token that may admin to "},
 		{"no token that may", "x", fakes.Guard("", "orders", "may: []"), 403, -7, "administration over HTTP is closed"},
 		{"no token", "", closedGuard(), 401, -7, "no valid token"},
 		{"wrong token", "Root", closedGuard(), 401, -7, "no valid token"},

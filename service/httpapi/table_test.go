@@ -357,7 +357,8 @@ func nowhereExchanges() (all []exchange) {
 		all = append(all, exchange{name: "no path", target: target, status: 404, code: -10, says: "no such path"})
 	}
 	all = append(all,
-		exchange{name: "no path", method: http.MethodPost, target: "/nope", status: 404, code: -10, says: `take a path of /openapi.yaml: no such path: "/nope"`})
+		exchange{name: "no path", method: http.MethodPost, target: "/nope", status: 404, code: -10,
+			says: `take a path of /openapi.yaml: no such path: "/nope"`})
 	methods := map[string][]string{
 		"GET, HEAD, OPTIONS": append(strings.Fields("/decodeSnowflakeId /cache /db /decode?id=16385 /api/uid/parse/1 "+
 			"/api/status /api/replicas /api/history /api/names /api/sequences / /console/main.js "+
