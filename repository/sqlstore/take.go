@@ -38,13 +38,13 @@ type counterRow struct {
 // countedRow is the locked row of a counter.
 type countedRow struct {
 	counterRow
-	last       int64                    // the highest number that was taken, as far as the row knows
-	mark       string                   // its name at the witness
-	group      string                   // of another mark, as high as the highest of those that share it; "" for none
-	rate       int64                    // numbers a second, of all such counters at present; 0 is no bound
+	last       int64                      // the highest number that was taken, as far as the row knows
+	mark       string                     // its name at the witness
+	group      string                     // of another mark, as high as the highest of those that share it; "" for none
+	rate       int64                      // numbers a second, of all such counters at present; 0 is no bound
 	rateBefore func(witness.Change) int64 // the same before a change
-	unmarked   bool                     // another program has taken numbers, of which the witness has no mark
-	periodBits uint                     // see model.Counter
+	unmarked   bool                       // another program has taken numbers, of which the witness has no mark
+	periodBits uint                       // see model.Counter
 
 	key     any                            // the value of storage.key
 	as      []any                          // the arguments of storage.as
