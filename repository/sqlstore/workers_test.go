@@ -6,16 +6,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"gorm.io/gorm"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/scripts/check"
+	"shardid/service/worker"
 )
 
 func TestWorkersContract(t *testing.T) {
@@ -293,6 +298,60 @@ func TestWorkersRestoredAlone(t *testing.T) {
 			check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, what)
 		}
 	})
+}
+
+// Three hundred instances that start within a second all get a worker ID of their own, the last one within 30 s on two
+// cores that have nothing else to do. Each has the keeper of the snowflake mode, and six share a store.
+func TestManyStartAtOnce(t *testing.T) {
+	check.Deep(t)
+	const instances, storesOf = 300, 6
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	check.Must(t, s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: model.KindSnowflake, Layout: "test"}))
+	keepers := make([]*worker.Keeper, instances)
+	for n := range keepers {
+		if n%storesOf == 0 {
+			s = open(t, opts)
+		}
+		own := s
+		now := idgen.SystemClock()
+		generator, err := idgen.New(idgen.Snowflakes(model.SnowflakeLayout(0, 10, 12), now))
+		check.Must(t, err)
+		keepers[n] = worker.New(worker.Options{
+			Condition: worker.Condition, Mode: "mysql", Registry: own.Workers(WorkersOptions{}), Generator: generator,
+			Layout: func(ctx context.Context, _ bool) (time.Duration, bool, error) {
+				age, err := own.LayoutAge(ctx, model.KindSnowflake)
+				return age, err == nil, err
+			},
+			Claim: own.ClaimWorker, Expiry: time.Hour, TTL: worker.Forever, MaxClockOffset: 5 * time.Second,
+			Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: now,
+		})
+		t.Cleanup(func() { check.OK(t, keepers[n].Stop(context.Background())) })
+	}
+	began := time.Now()
+	var ready sync.WaitGroup
+	took := make([]time.Duration, instances)
+	for n, k := range keepers {
+		k.Start(fmt.Sprintf("10.1.%d.%d:8080", n/250, n%250), fmt.Sprint("token", n))
+		ready.Go(func() {
+			k.Need(t.Context())
+			for k.Ready() != nil && time.Since(began) < time.Minute {
+				time.Sleep(10 * time.Millisecond)
+			}
+			took[n] = time.Since(began)
+		})
+	}
+	ready.Wait()
+	workers := map[int]bool{}
+	for _, k := range keepers {
+		workers[k.Status().WorkerID] = true
+	}
+	slices.Sort(took)
+	t.Logf("the first could issue after %v, half of them after %v, the last after %v", took[0], took[instances/2],
+		took[instances-1])
+	if len(workers) != instances || took[instances-1] > 30*time.Second {
+		t.Errorf("%d worker IDs of %d instances, the last after %v", len(workers), instances, took[instances-1])
+	}
 }
 
 // aStart is a start at second now with room for some worker IDs.
