@@ -166,7 +166,8 @@ func (s *Store) membershipDue() bool {
 
 // asMember is this replica, as far as its row does not depend on what the others say.
 func (s *Store) asMember(uses string) witness.Member {
-	return witness.Member{ID: s.id, Uses: uses, Rates: witness.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}}
+	rates := witness.Rates{ListRate: s.opts.ListRate, TagRate: s.opts.TagRate}
+	return witness.Member{ID: s.id, Uses: uses, Rates: rates}
 }
 
 // membership is what the row of this replica is to say, and whether that is due. What it gives up it forgets at once.
