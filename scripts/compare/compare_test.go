@@ -3,32 +3,30 @@
 // Package compare runs generators of IDs that people use through faults of ordinary life, counts the IDs that came
 // twice, and writes docs/comparison.md: make compare.
 //
-// Each fault has a world of its own, in which it happens to all generators at once. world_test.go starts the servers
-// and generators and counts; faults_test.go has the faults; comparison.tmpl is the page, with what the pages of others
-// say and why they repeat IDs. Generators of others are in the programs peers (Go) and Peers.java, which
+// Each fault has a world of its own, in which it happens to all generators at once. faults_test.go has the generators
+// and the faults; world_test.go starts and asks them, and counts; comparison.tmpl is the page, with what the pages of
+// others say and why they repeat IDs. Generators of others are in the programs peers (Go) and Peers.java, which
 // scripts/stories uses too, with the defaults of their own pages.
 //
 // The clock of a program in Go is set back by another package time, which adds what a file says to the wall clock and
 // leaves the monotonic one alone, as the kernel does; that of a program in Java by a preloaded function in C.
-// libfaketime does the same, but costs Java six seconds of CPU time at the start. Machines with one address are network
-// namespaces, and containers have process IDs of their own, too.
+// libfaketime does the same, but costs Java six seconds of CPU time at the start.
+//
+// Root runs all in a network of its own, with the address that Docker gives to the first container of each host. The
+// two containers share it and have process IDs of their own, so that generators see what they see on two such hosts.
 package compare
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"text/template"
 	"time"
@@ -41,265 +39,192 @@ func TestMain(m *testing.M) { rig.Main(m) }
 
 var write = flag.String("write", "", "measure, for a quarter of an hour, and write this page")
 
-// peer is a generator: a row of the page.
-type peer struct {
-	kind     string // by which the programs know it
-	name     string
-	language string // of the program that has it, go or java; the test itself asks the others
-	hasStore bool
-	counts   bool // it counts, so that it can be told what it skips
-	shift    int  // bits below the number in an ID
-	// speedOnly leaves it out of the faults: it holds IDs of a row above.
-	speedOnly bool
-}
+// tools is the folder of the programs; what is in its folder clocked has a clock that can be set.
+var tools = os.Getenv("COMPARE_TOOLS")
 
-var peers = []peer{
-	{kind: "queue", name: "**shardid** queue", hasStore: true, counts: true, shift: 14},
-	{kind: "segment", name: "**shardid** segment", hasStore: true, counts: true},
-	{kind: "segment-alone", name: "the same, MariaDB alone", hasStore: true, counts: true},
-	{kind: "sequence", name: "**shardid** sequence", hasStore: true, counts: true},
-	{kind: "snowflake", name: "**shardid** snowflake", hasStore: true},
-	{kind: "snowflake-alone", name: "the same, MariaDB alone", hasStore: true},
-	{kind: "uid", name: "**shardid** UID", hasStore: true},
-	{kind: "uid-alone", name: "the same, MariaDB alone", hasStore: true},
-	{kind: "lease", name: "**shardid** lease, Go client", hasStore: true, language: "go"},
-	{kind: "lease-alone", name: "the same, MariaDB alone", hasStore: true, language: "go"},
-	{kind: "lease-java", name: "**shardid** lease, Java client", hasStore: true, language: "java"},
-	{kind: "client", name: "**shardid** segment, Go client", language: "go", speedOnly: true},
-	{kind: "client-java", name: "**shardid** segment, Java client", language: "java", speedOnly: true},
-	{kind: "cosid-redis", name: "CosId SegmentChainId, Redis or JDBC", hasStore: true},
-	{kind: "cosid-machine", name: "CosId SnowflakeId, machine ID by Redis", hasStore: true},
-	{kind: "cosid-snowflake", name: "CosId SnowflakeId, machine ID by hand", language: "java"},
-	{kind: "cosid-memory", name: "CosId SegmentChainId, a counter in memory", language: "java", speedOnly: true},
-	{kind: "uidgenerator", name: "UidGenerator, cached", hasStore: true, language: "java"},
-	{kind: "leaf", name: "Leaf", hasStore: true},
-	{kind: "mybatis-plus", name: "MyBatis-Plus", language: "java"},
-	{kind: "hutool", name: "Hutool", language: "java"},
-	{kind: "shardingsphere", name: "ShardingSphere `SNOWFLAKE`", language: "java"},
-	{kind: "yitter", name: "Yitter IdGenerator", language: "java"},
-	{kind: "sonyflake", name: "Sonyflake", language: "go"},
-	{kind: "bwmarrin", name: "bwmarrin/snowflake", language: "go"},
-	{kind: "incr", name: "`INCR` of one Redis", hasStore: true, counts: true},
-	{kind: "uuid", name: "UUIDv7, the control", language: "go"},
-}
+// java is the folder of the programs in Java.
+const java = "../stories/testdata/java/"
 
-// tables are what the pages of others have a user make.
-var tables = []string{
-	"CREATE TABLE WORKER_NODE (ID BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, HOST_NAME VARCHAR(64) NOT NULL, " +
-		"PORT VARCHAR(64) NOT NULL, TYPE INT NOT NULL, LAUNCH_DATE DATE NOT NULL, MODIFIED TIMESTAMP NOT NULL, " +
-		"CREATED TIMESTAMP NOT NULL)",
-}
+// programs are what has generators here; java comes last where there is one.
+var programs = []string{"shardid", "go"}
 
-// tools are the programs, built once.
-var tools struct {
-	peers, clockedPeers, clockedShardid string
-	jar                                 string   // "" where there is no Maven
-	clock                               string   // what Java preloads; "" where there is no compiler of C
-	log                                 *os.File // what the programs say to people
-}
-
-// offsetFile is a part of package time, and readerFile one of a program: it reads the file with the seconds.
-const (
-	offsetFile = "package time\n\nimport \"sync/atomic\"\n\nvar CompareOffset atomic.Int64\n"
-	readerFile = `package main
-
-import (
-	"os"
-	"strconv"
-	"time"
-)
+// clockGo ends a file of package time. Now may be called where no file may be read, such as in a timer.
+const clockGo = `
+// compareOffset is by how many seconds the wall clock is off.
+var compareOffset atomic.Int64
 
 func init() {
+	path, _ := syscall.Getenv("GO_COMPARE_CLOCK")
 	read := func() {
-		raw, _ := os.ReadFile(os.Getenv("GO_COMPARE_CLOCK"))
-		seconds, _ := strconv.Atoi(string(raw))
-		time.CompareOffset.Store(int64(seconds))
+		text, _ := readFile(path)
+		seconds, _ := atoi(text)
+		compareOffset.Store(int64(seconds))
 	}
 	read()
 	go func() {
-		for ; ; time.Sleep(50 * time.Millisecond) {
+		for ; ; Sleep(50 * Millisecond) {
 			read()
 		}
 	}()
 }
 `
-)
 
-// clockSource reads the file every tenth of a second.
-const clockSource = `#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
+// clockC is what Java preloads.
+const clockC = `#include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 int clock_gettime(clockid_t id, struct timespec *t) {
-	static int (*real)(clockid_t, struct timespec *);
-	static long read_at, offset;
-	if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
-	if (id != CLOCK_REALTIME) return real(id, t);
-	real(CLOCK_MONOTONIC, t);
-	long now = t->tv_sec * 10 + t->tv_nsec / 100000000;
-	FILE *file = now == read_at ? NULL : fopen(getenv("GO_COMPARE_CLOCK"), "r");
+	long seconds = 0;
+	FILE *file = id == CLOCK_REALTIME ? fopen(getenv("GO_COMPARE_CLOCK"), "r") : NULL;
 	if (file) {
-		read_at = now;
-		if (fscanf(file, "%ld", &offset) != 1) offset = 0;
+		if (fscanf(file, "%ld", &seconds) != 1) seconds = 0;
 		fclose(file);
 	}
-	int result = real(id, t);
-	t->tv_sec += offset;
+	int result = syscall(SYS_clock_gettime, id, t);
+	t->tv_sec += seconds;
 	return result;
 }
 `
 
-// build builds the program in a folder.
-func build(t *testing.T, folder, name string, args ...string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("go", append(append([]string{"build"}, args...), "-o", path, ".")...)
-	cmd.Dir = folder
-	output(t, cmd)
-	return path
-}
+// network has one address, to which the host's name leads.
+const network = `
+ip link set lo up
+ip link add eth0 address 02:42:ac:11:00:02 type veth peer name peer0
+ip addr add 172.17.0.2/16 dev eth0
+ip link set eth0 up
+ip link set peer0 up
+hostname machine
+printf '127.0.0.1 localhost\n172.17.0.2 machine\n' >"$0"
+mount --bind "$0" /etc/hosts
+exec "$@"`
 
-// buildClocked builds it with a package time whose wall clock can be set.
-func buildClocked(t *testing.T, folder, name string) string {
+// output is what a command says, which must succeed.
+func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	root := strings.TrimSpace(string(output(t, exec.Command("go", "env", "GOROOT"))))
-	dir, source := t.TempDir(), filepath.Join(root, "src/time/time.go")
-	original, err := os.ReadFile(source)
-	check.Must(t, err)
-	const reading = "sec, nsec, mono := runtimeNow()\n"
-	check.Equal(t, strings.Count(string(original), reading), 1, "places where package time reads the clock")
-	main, err := filepath.Abs(filepath.Join(folder, "compareclock.go"))
-	check.Must(t, err)
-	overlay := map[string]string{}
-	for path, text := range map[string]string{
-		source: strings.Replace(string(original), reading, reading+"sec += CompareOffset.Load()\n", 1),
-		filepath.Join(filepath.Dir(source), "compareoffset.go"): offsetFile,
-		main: readerFile,
-	} {
-		overlay[path] = filepath.Join(dir, fmt.Sprint(len(overlay)))
-		check.Must(t, os.WriteFile(overlay[path], []byte(text), 0o600))
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, rig.LastLines(string(said), 20))
 	}
-	text, err := json.Marshal(map[string]any{"Replace": overlay})
-	check.Must(t, err)
-	check.Must(t, os.WriteFile(filepath.Join(dir, "overlay"), text, 0o600))
-	return build(t, folder, name, "-overlay", filepath.Join(dir, "overlay"))
+	return strings.TrimSpace(string(said))
 }
 
+// makeTools needs Maven, and a compiler of C for the clock, to make those of Java.
 func makeTools(t *testing.T) {
-	var err error
-	tools.log, err = os.Create(filepath.Join(t.TempDir(), "log"))
-	check.Must(t, err)
-	t.Cleanup(func() { _ = tools.log.Close() })
-	tools.peers = build(t, "peers", "peers")
-	tools.clockedPeers = buildClocked(t, "peers", "peers")
-	tools.clockedShardid = buildClocked(t, "../../cmd/shardid", "shardid")
-	clock := filepath.Join(t.TempDir(), "clock.so")
-	cc := exec.Command("cc", "-O2", "-shared", "-fPIC", "-x", "c", "-o", clock, "-")
-	cc.Stdin = strings.NewReader(clockSource)
-	if cc.Run() == nil {
-		tools.clock = clock
+	do := func(name string, args ...string) string { return output(t, exec.Command(name, args...)) }
+	file := func(name, text string) string {
+		path := filepath.Join(tools, name)
+		check.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
 	}
-	if _, err := exec.LookPath("mvn"); err != nil {
-		return
-	}
-	const java = "../stories/testdata/java/"
-	output(t, exec.Command("mvn", "-B", "-q", "-f", java, "package", "-DskipTests", "-pl", "bench", "-am"))
-	tools.jar, err = filepath.Abs(java + "bench/target/bench-1.jar")
+	original := filepath.Join(do("go", "env", "GOROOT"), "src/time/time.go")
+	text, err := os.ReadFile(original)
 	check.Must(t, err)
-}
-
-var begun = time.Now()
-
-// progress says on standard error how far the run has come.
-func progress(what string) {
-	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(begun).Seconds(), what)
+	const imports, reading = "import (\n", "sec, nsec, mono := runtimeNow()\n"
+	check.Equal(t, strings.Count(string(text), reading), 1, "places where package time reads the clock")
+	changed := strings.NewReplacer(imports, imports+"\"sync/atomic\"\n\"syscall\"\n",
+		reading, reading+"sec += compareOffset.Load()\n")
+	overlay, err := json.Marshal(map[string]any{
+		"Replace": map[string]string{original: file("time.go", changed.Replace(string(text))+clockGo)},
+	})
+	check.Must(t, err)
+	for name, folder := range map[string]string{"peers": "peers", "shardid": "../../cmd/shardid"} {
+		do("go", "build", "-C", folder, "-o", filepath.Join(tools, name))
+		do("go", "build", "-C", folder, "-o", filepath.Join(tools, "clocked", name),
+			"-overlay", file("overlay", string(overlay)))
+	}
+	_, noMaven := exec.LookPath("mvn")
+	_, noCompiler := exec.LookPath("cc")
+	if noMaven == nil && noCompiler == nil {
+		do("cc", "-O2", "-shared", "-fPIC", "-o", filepath.Join(tools, "clock.so"), file("clock.c", clockC))
+		do("mvn", "-B", "-q", "-f", java, "package", "-DskipTests", "-pl", "bench", "-am")
+		do("cp", java+"bench/target/bench-1.jar", filepath.Join(tools, "peers.jar"))
+	}
 }
 
 func TestCompare(t *testing.T) {
 	if *write == "" {
 		t.Skip("make compare runs it")
 	}
-	progress("building the programs")
-	makeTools(t)
-	results := map[string]map[string]*tally{}
+	if tools == "" {
+		tools = t.TempDir()
+		makeTools(t)
+		if os.Geteuid() == 0 {
+			argv := append([]string{"--net", "--uts", "--mount", "sh", "-euc", network, tools + "/hosts"}, os.Args...)
+			cmd := exec.Command("unshare", argv...)
+			cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "COMPARE_TOOLS="+tools), os.Stdout, os.Stderr
+			check.Equal(t, rig.Start(t, cmd, "").Status(), 0, "exit status in the network")
+			return
+		}
+	}
+	if _, err := os.Stat(filepath.Join(tools, "peers.jar")); err == nil {
+		programs = append(programs, "java")
+	}
+	r := results{repeats: map[string]bool{}, tallies: map[string]map[string]*tally{}, Values: map[string]string{}}
 	for _, f := range faults {
-		progress(f.name)
-		t.Run(f.key, func(t *testing.T) {
-			w := newWorld(t)
-			if f.key == "clock" || f.key == "restart" {
-				w.clock = filepath.Join(w.dir, "clock")
-				w.setClock(0)
-			}
-			f.happens(w)
-			results[f.key] = w.tallies
-			for kind, l := range w.tallies {
-				t.Logf("%-16s %6d IDs, %d twice, %d out of order; after the fault %d, none for %v; last refusal: %s",
-					kind, len(l.seen), l.repeats, l.disorder, l.since, l.pause, l.why)
-			}
-		})
+		t.Run(f.key, func(t *testing.T) { r.suffer(newWorld(t), f) })
 	}
-	progress("speed")
-	speeds := map[string]string{}
-	t.Run("speed", func(t *testing.T) { measureSpeed(t, speeds) })
-	check.Must(t, os.WriteFile(*write, []byte(page(t, results, speeds)), 0o644))
-	progress("wrote " + *write)
+	t.Run("speed", func(t *testing.T) { r.measure(newWorld(t)) })
+	check.Must(t, os.WriteFile(*write, []byte(r.page(t)), 0o644))
 }
 
-// measureSpeed is the nanoseconds of an ID in the process, and the requests a second of services, by kind. The clients
-// of shardid hold IDs of an embedded service, which does not bound the rate of a tag.
-func measureSpeed(t *testing.T, speeds map[string]string) {
-	w := newWorld(t)
-	w.jvm = []string{"-Xmx512m"}
-	speeds["MariaDB"] = strings.TrimSpace(string(output(t, w.client("mariadb", "-Ne", "SELECT VERSION()"))))
-	speeds["Redis"] = w.incr.InfoMap(t.Context(), "server").Item("Server", "redis_version")
-	embedded := rig.Settings{"DATA_DIR": t.TempDir()}
-	for _, args := range []string{"migrate", "tags add --tag orders --step 1000000", "names add --name demo"} {
-		output(t, embedded.Command(t.TempDir(), rig.Binary(t), strings.Fields(args)...))
+// results are what the page says.
+type results struct {
+	tallies map[string]map[string]*tally // by faults and kinds
+	repeats map[string]bool              // kinds whose IDs came twice and which have no reason yet
+	Values  map[string]string            // speeds by kinds, and versions of servers
+}
+
+func (r *results) suffer(w *world, f fault) {
+	r.tallies[f.key] = w.tallies
+	f.run(w)
+	w.end()
+	for kind, l := range w.tallies {
+		w.t.Logf("%-16s %6d IDs, %d twice, %d out of order; after the fault %d, none for %v; last refusal: %s",
+			kind, len(l.seen), l.repeats, l.disorder, l.since, l.pause, l.why)
+		if l.repeats > 0 {
+			r.repeats[kind] = true
+		}
 	}
-	service := &process{w: w, url: "not known yet", command: func() *exec.Cmd {
-		return embedded.Command(t.TempDir(), rig.Binary(t), "serve", "--set", "server.addr=127.0.0.1:0")
-	}}
-	w.add(service)
-	service.url = "http://" + service.Listens()
-	w.addPrograms(0, func(p peer) bool { return p.kind != "lease-alone" })
+}
+
+// measure finds the nanoseconds of an ID in the process, and the requests a second of services. The clients of shardid
+// hold IDs of an embedded service, which does not bound the rate of a tag.
+func (r *results) measure(w *world) {
+	w.jvm, w.embedded = []string{"-Xmx512m"}, true
+	r.Values["MariaDB"] = w.client("mariadb", "-Ne", "SELECT VERSION()")
+	r.Values["Redis"] = w.incr.InfoMap(w.t.Context(), "server").Item("Server", "redis_version")
+	for _, program := range programs {
+		w.launch(program, 0, func(generator) bool { return true })
+	}
 	for _, p := range w.processes[1:] {
-		p.take(some) // a worker ID is leased meanwhile
-		p.tell("speed", func(kind, rest string) { speeds[kind] = rest + " ns" })
-	}
-	w.kill()
-	w.processes, w.tallies = nil, map[string]*tally{}
-	w.serve(0, "")
-	w.settle()
-	url := w.processes[0].url
-	for mode := range modes {
-		speeds[mode] = load(func() error { return check.Err(w.ask(url, mode, 1)) })
-	}
-	speeds["incr"] = load(func() error { return w.incr.Incr(t.Context(), "load").Err() })
-}
-
-// load is how many requests a second sixteen callers get answered.
-func load(ask func() error) string {
-	const callers, length = 16, 3 * time.Second
-	var all sync.WaitGroup
-	var answered atomic.Int64
-	end := time.Now().Add(length)
-	for range callers {
-		all.Go(func() {
-			for time.Now().Before(end) {
-				if ask() == nil {
-					answered.Add(1)
-				}
+		for _, g := range p.generators {
+			if got, err := w.get(p.addr, g, 0); err == nil {
+				r.Values[g.kind] = got[0] + " ns"
 			}
-		})
+		}
 	}
-	all.Wait()
-	return thousands(answered.Load()*int64(time.Second)/int64(length)/100*100) + " requests/s"
+	w.end()
+	w.embedded = false
+	service := w.launch("shardid", 0, everything)
+	w.together(2 * time.Second)
+	for _, g := range service.generators {
+		did := testing.Benchmark(func(b *testing.B) {
+			b.SetParallelism(8) // sixteen callers on two cores
+			b.RunParallel(func(caller *testing.PB) {
+				for caller.Next() {
+					check.OK(b, check.Err(w.get(service.addr, g, 1)))
+				}
+			})
+		})
+		r.Values[g.kind] = thousands(int64(float64(did.N)/did.T.Seconds()/100)*100) + " requests/s"
+	}
 }
 
 // thousands writes a number with commas.
-func thousands(n int64) string {
-	text := strconv.FormatInt(n, 10)
+func thousands[N int | int64](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}
@@ -307,111 +232,106 @@ func thousands(n int64) string {
 }
 
 // cell is what a fault did to a generator.
-func cell(f fault, p peer, l *tally) string {
-	switch {
-	case f.ofStores && !p.hasStore:
-		return "–"
-	case l == nil:
+func (r *results) cell(f fault, g generator) string {
+	l := r.tallies[f.key][g.kind]
+	if l == nil {
 		return "not run"
-	case len(l.seen) == 0:
+	}
+	if len(l.seen) == 0 {
 		return "none issued"
 	}
 	text := "0"
 	if l.repeats > 0 {
-		text = "**" + thousands(int64(l.repeats)) + "** of " + thousands(int64(len(l.seen)+l.repeats))
+		text = "**" + thousands(l.repeats) + "** of " + thousands(len(l.seen)+l.repeats)
 	}
 	if l.disorder > 0 {
-		text += ", " + thousands(int64(l.disorder)) + " out of order"
+		text += ", " + thousands(l.disorder) + " out of order"
 	}
 	if n := len(l.last); f.key == "hundred" && n > 3 && n < 100 {
-		text += fmt.Sprintf(", %d of 100 issued", len(l.last))
+		text += fmt.Sprintf(", %d of 100 issued", n)
 	}
-	if l.at.IsZero() {
+	if f.happens == nil {
 		return text
 	}
 	if l.since == 0 {
 		return text + ", none after it"
 	}
 	if l.pause > 2500*time.Millisecond {
-		text += fmt.Sprintf(", none for %.0f s", l.pause.Seconds())
+		text += fmt.Sprintf(", %.0f s", l.pause.Seconds())
 	}
-	if skipped := (l.highest-l.before)>>p.shift - l.since; p.counts && skipped >= 1_000_000 {
-		text += fmt.Sprintf(", skips %s million", thousands(skipped/1_000_000))
+	skipped := l.highest - l.before
+	if g.kind == "queue" {
+		skipped >>= 14 // of shard and app
+	}
+	if millions := (skipped - int64(l.since)) / 1_000_000; g.is >= counting && millions > 0 {
+		text += ", skips " + thousands(millions) + " million"
 	}
 	return text
 }
 
-// page executes comparison.tmpl. Its function why takes a kind, the keys of faults and the reason why IDs repeated
-// there, and gives a row if they did; each repeat must have one, and shardid none.
-func page(t *testing.T, results map[string]map[string]*tally, speeds map[string]string) string {
-	t.Helper()
-	repeats := map[string]bool{}
-	rows := "| |"
+// Table has a row for each generator that faults concern, and a column for each of these.
+func (r *results) Table(ofStores bool) string {
+	head, line, rows := "| |", "\n|---|", ""
 	for _, f := range faults {
-		rows += " " + f.name + " |"
+		if f.ofStores == ofStores {
+			head += " " + f.name + " |"
+			line += "---|"
+		}
 	}
-	rows += "\n|---|" + strings.Repeat("---|", len(faults))
-	for _, p := range peers {
-		if p.speedOnly {
+	for _, g := range generators {
+		if ofStores && !withStore(g) || g.is == held {
 			continue
 		}
-		rows += "\n| " + p.name + " |"
+		rows += "\n| " + g.name + " |"
 		for _, f := range faults {
-			l := results[f.key][p.kind]
-			rows += " " + cell(f, p, l) + " |"
-			if l != nil && l.repeats > 0 {
-				repeats[p.kind+" "+f.key] = true
+			if f.ofStores == ofStores {
+				rows += " " + r.cell(f, g) + " |"
 			}
 		}
 	}
-	var pinned bytes.Buffer
-	const java = "../stories/testdata/java/"
+	return head + line + rows
+}
+
+// Speeds are rows, too.
+func (r *results) Speeds() (rows string) {
+	for _, g := range generators {
+		if speed := r.Values[g.kind]; speed != "" {
+			rows += "\n| " + g.name + " | " + speed + " |"
+		}
+	}
+	return rows
+}
+
+// Why gives the reason why IDs of a kind came twice, if they did.
+func (r *results) Why(kind, reason string) string {
+	if !r.repeats[kind] {
+		return ""
+	}
+	delete(r.repeats, kind)
+	return reason
+}
+
+// Version is that of an artifact of Java, or of a module of Go.
+func (r *results) Version(artifact string) (string, error) {
+	pattern := regexp.MustCompile(regexp.QuoteMeta(artifact) + `(?:</artifactId>\s*<version>|\S* v|>)([^<\s]+)`)
 	for _, file := range []string{java + "pom.xml", java + "bench/pom.xml", "peers/go.mod"} {
 		raw, err := os.ReadFile(file)
-		check.Must(t, err)
-		pinned.Write(raw)
+		if err != nil {
+			return "", err
+		}
+		if found := pattern.FindSubmatch(raw); found != nil {
+			return string(found[1]), nil
+		}
 	}
-	functions := template.FuncMap{
-		"repeats": func() string { return rows },
-		"speed": func() (rows string) {
-			for _, p := range peers {
-				if speeds[p.kind] != "" {
-					rows += "| " + p.name + " | " + speeds[p.kind] + " |\n"
-				}
-			}
-			return strings.TrimSpace(rows)
-		},
-		"why": func(kind, keys, reason string) string {
-			var names []string
-			for _, f := range faults {
-				if slices.Contains(strings.Fields(keys), f.key) && repeats[kind+" "+f.key] {
-					names = append(names, f.name)
-					delete(repeats, kind+" "+f.key)
-				}
-			}
-			if names == nil {
-				return ""
-			}
-			at := slices.IndexFunc(peers, func(p peer) bool { return p.kind == kind })
-			return "| " + peers[at].name + " | " + strings.Join(names, "; ") + " | " + reason + " |\n"
-		},
-		"version": func(artifact string) string {
-			pattern := regexp.QuoteMeta(artifact) + `(?:</artifactId>\s*<version>|\S* v|>)([^<\s]+)`
-			found := regexp.MustCompile(pattern).FindSubmatch(pinned.Bytes())
-			if found == nil {
-				t.Error("no version of ", artifact)
-				return "?"
-			}
-			return string(found[1])
-		},
-		"minutes": func() string { return fmt.Sprintf("%.0f", time.Since(begun).Minutes()) },
-	}
-	parsed, err := template.New("comparison.tmpl").Funcs(functions).ParseFiles("comparison.tmpl")
-	check.Must(t, err)
+	return "", errors.New("no version of " + artifact)
+}
+
+// page executes comparison.tmpl. shardid has no reason there for an ID that came twice.
+func (r *results) page(t *testing.T) string {
 	var text strings.Builder
-	check.Must(t, parsed.Execute(&text, speeds))
-	for repeat := range maps.Keys(repeats) {
-		t.Errorf("%s: IDs came twice; say in comparison.tmpl why", repeat)
+	check.Must(t, template.Must(template.ParseFiles("comparison.tmpl")).Execute(&text, r))
+	for kind := range r.repeats {
+		t.Errorf("IDs of %s came twice; say in comparison.tmpl why", kind)
 	}
 	return text.String()
 }

@@ -3,12 +3,10 @@
 package compare
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,131 +25,261 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// tally is what a generator has issued in a world. It is safe for concurrent use.
+// tally is what a generator has issued in a world.
 type tally struct {
-	mu       sync.Mutex
 	seen     map[string]bool
-	last     map[string]string // the last ID of each series in which they should rise
+	last     map[int]string // the last ID of each series in which they should rise
 	repeats  int
-	disorder int    // IDs below the one before
+	disorder int    // IDs below one that the series had before they were asked for
 	why      string // the last refusal
-	before   int64  // the highest before the fault
 	highest  int64
-	since    int64         // IDs after the fault
-	at       time.Time     // of the last one or, before it, of the fault; zero before that
-	pause    time.Duration // the longest without an ID since then
-	rested   int64         // since, when it was last asked
+	before   int64         // the highest before the fault
+	since    int           // IDs asked for since the fault or, where there is none yet, at all
+	at       time.Time     // of the last one of these or, before it, of the fault
+	pause    time.Duration // the longest without one
 }
 
-func (l *tally) note(series, id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.seen[id] {
-		l.repeats++
-	}
-	if last := l.last[series]; len(id) < len(last) || len(id) == len(last) && id < last {
-		l.disorder++
-	}
-	l.seen[id], l.last[series] = true, id
-	number, _ := strconv.ParseInt(id, 10, 64) // 0 for a UUID, whose numbers nobody counts
-	l.highest = max(l.highest, number)
-	if !l.at.IsZero() {
-		l.since, l.pause, l.at = l.since+1, max(l.pause, time.Since(l.at)), time.Now()
-	}
-}
-
-func (l *tally) refuse(why string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.why = why
-}
-
-// rest says that nobody has asked for so long, which is no pause of a generator that issued before.
-func (l *tally) rest(length time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since > l.rested {
-		l.at = l.at.Add(length)
-	}
-	l.rested = l.since
-}
-
-// happen says that the fault happens now.
-func (l *tally) happen() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at, l.before, l.since, l.rested, l.pause = time.Now(), l.highest, 0, 0, 0
-}
-
-// issues says whether an ID has come since the fault or, before it, at all.
-func (l *tally) issues() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.since > 0 || l.at.IsZero() && len(l.seen) > 0
-}
-
-// process is a shardid, or a program that issues IDs by generators of others.
+// process is a replica of shardid, or a program that issues IDs by other generators.
 type process struct {
-	*rig.Process
-	w       *world
-	command func() *exec.Cmd
-	url     string // of a shardid
-	suffix  string // of the kinds of a shardid: alone where there is no Redis
-	in      io.Writer
-	out     *bufio.Scanner // of a program
-	number  int
-	frozen  bool
-	next    *process // the one that takes its place
+	*rig.Process // the present life
+	program      string
+	number       int
+	dir, addr    string
+	generators   []generator
 }
 
-func (p *process) start() {
-	cmd, log := p.command(), filepath.Join(p.w.t.TempDir(), "log")
-	if p.url != "" {
-		p.Process = rig.Start(p.w.t, cmd, log)
-		return
+// world is where a fault happens: a database and its copy, a Redis and its copy, and all generators.
+type world struct {
+	t           *testing.T
+	db          *testserver.MariaDBPair
+	redis, copy *testserver.RedisServer
+	link        *testserver.Proxy // by which the copy of Redis follows
+	dbAddr      *testserver.Proxy // by which all reach the database
+	redisAddr   *testserver.Proxy
+	incr        *redis.Client
+	http        http.Client // without a limit: what is frozen answers later, and shardid has a limit of its own
+	clock       string      // the file with the seconds by which the clocks of processes are off; "" for the real one
+	dump        string      // the file with that of the database
+	jvm         []string    // options of Java
+	enter       []string    // what runs a program in a container
+	embedded    bool        // shardid has the embedded stores
+	processes   []*process
+	asking      sync.WaitGroup
+	mu          sync.Mutex // guards what follows
+	fault       time.Time  // zero before it
+	tallies     map[string]*tally
+}
+
+// uidTable is what the page of UidGenerator has a user make.
+const uidTable = `CREATE TABLE peers.WORKER_NODE (ID BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
+	HOST_NAME VARCHAR(64) NOT NULL, PORT VARCHAR(64) NOT NULL, TYPE INT NOT NULL, LAUNCH_DATE DATE NOT NULL,
+	MODIFIED TIMESTAMP NOT NULL, CREATED TIMESTAMP NOT NULL)`
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, tallies: map[string]*tally{}, dump: filepath.Join(t.TempDir(), "dump")}
+	w.jvm = []string{"-Xmx64m", "-XX:-UsePerfData", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
+	w.db, w.redis = testserver.MariaDBReplicated(t), testserver.Redis(t)
+	w.link = testserver.NewProxy(t, w.redis.Addr)
+	w.copy = testserver.RedisReplica(t, &testserver.RedisServer{Addr: w.link.Addr})
+	w.dbAddr, w.redisAddr = testserver.NewProxy(t, w.db.Primary.Addr()), testserver.NewProxy(t, w.redis.Addr)
+	behind := *w.redis
+	behind.Addr = w.redisAddr.Addr
+	w.incr = behind.Client()
+	w.http.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(w.http.CloseIdleConnections)
+	t.Cleanup(w.end)
+	rig.Query(t, w.db.Primary.DSN(""), "SET GLOBAL max_connections = 5000", "CREATE DATABASE shardid",
+		"CREATE DATABASE peers", uidTable)
+	for _, args := range []string{"migrate", "provision --app 1 --name compare", "tags add --tag orders",
+		"names add --name demo", "spaces add --space chat"} {
+		output(t, w.settings().Command(t.TempDir(), w.tool("shardid"), strings.Fields(args)...))
 	}
-	reader, writer, err := os.Pipe() // which, unlike StdoutPipe, may be read after the end of the process
-	check.Must(p.w.t, err)
-	p.w.t.Cleanup(func() { _ = reader.Close() })
-	p.in, err = cmd.StdinPipe()
-	check.Must(p.w.t, err)
-	cmd.Stdout, p.out = writer, bufio.NewScanner(reader)
-	p.Process = rig.Start(p.w.t, cmd, "")
-	check.Must(p.w.t, writer.Close())
+	w.db.CatchUp()
+	return w
 }
 
-// tell sends a program a command, and gives each line of the answer to use until it is done or was killed.
-func (p *process) tell(command string, use func(kind, rest string)) {
-	_, err := fmt.Fprintln(p.in, command)
-	for err == nil && p.out.Scan() && p.out.Text() != "done" {
-		kind, rest, _ := strings.Cut(p.out.Text(), " ")
-		if why, refused := strings.CutPrefix(rest, "! "); refused {
-			p.w.tally(kind).refuse(why)
-		} else {
-			use(kind, rest)
+// tool is the path of a program, which has the clock of the world.
+func (w *world) tool(name string) string {
+	if w.clock != "" {
+		name = "clocked/" + name
+	}
+	return filepath.Join(tools, name)
+}
+
+// settings are those of shardid.
+func (w *world) settings() rig.Settings {
+	return rig.Settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + w.dbAddr.Addr + ")/shardid",
+		"REDIS_URL": "redis://" + w.redisAddr.Addr}
+}
+
+// launch starts one process more, and returns when it can be asked: Java takes seconds to start.
+func (w *world) launch(program string, number int, useful func(generator) bool) *process {
+	p := &process{program: program, number: number, dir: w.t.TempDir(), addr: testserver.FreeAddrs(w.t, 1)[0]}
+	for _, g := range generators {
+		if g.program == program && useful(g) {
+			p.generators = append(p.generators, g)
 		}
 	}
+	w.processes = append(w.processes, p)
+	w.start(p)
+	rig.Until(w.t, time.Minute, program+" listens", func() error {
+		conn, err := net.Dial("tcp", p.addr)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	return p
 }
 
-// series names the IDs of a process, in which they should rise.
-func (p *process) series() string { return fmt.Sprint(p.number, " ", p.Cmd.Process.Pid) }
-
-func (p *process) take(n int) {
-	p.tell(fmt.Sprint("take ", n), func(kind, id string) { p.w.tally(kind).note(p.series(), id) })
+// start begins a life of a process. Programs ask the replicas so far for leases.
+func (w *world) start(p *process) {
+	var settings rig.Settings
+	argv := []string{w.tool("shardid"), "serve", "--set", "server.addr=" + p.addr}
+	switch {
+	case p.program == "shardid" && w.embedded:
+		argv = append(argv, "--demo")
+	case p.program == "shardid":
+		settings = w.settings()
+	default:
+		urls := ""
+		for _, replica := range w.processes {
+			if replica.program == "shardid" {
+				urls += ",http://" + replica.addr
+			}
+		}
+		settings = rig.Settings{"URLS": urls[1:], "JDBC": "jdbc:mariadb://" + w.dbAddr.Addr + "/peers?user=root"}
+		argv = []string{w.tool("peers")}
+		if p.program == "java" {
+			argv = slices.Concat([]string{"java"}, w.jvm, []string{"-jar", filepath.Join(tools, "peers.jar")})
+		}
+		argv = append(argv, strings.TrimPrefix(p.addr, "127.0.0.1:"), strconv.Itoa(p.number))
+		for _, g := range p.generators {
+			argv = append(argv, g.kind)
+		}
+	}
+	argv = slices.Concat(w.enter, argv)
+	cmd := settings.With(rig.Settings{"GO_COMPARE_CLOCK": w.clock}).Command(p.dir, argv[0], argv[1:]...)
+	if p.program == "java" && w.clock != "" {
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+filepath.Join(tools, "clock.so"))
+	}
+	p.Process = rig.Start(w.t, cmd, filepath.Join(p.dir, "log"))
 }
 
-// modes are the paths of what a shardid issues.
-var modes = map[string]string{
-	"queue":     "/v1/queue/1/ids?gatePass=alice&count=",
-	"segment":   "/v1/segment/orders/ids?count=",
-	"snowflake": "/v1/snowflake/ids?count=",
-	"uid":       "/v1/uid/ids?count=",
-	"sequence":  "/v1/sequence/chat/ids?key=room42&count=",
+// add starts one process of each program, which issues from now on.
+func (w *world) add(number int, useful func(generator) bool) {
+	for _, program := range programs {
+		w.ask(w.launch(program, number, useful), forever)
+	}
 }
 
-// ask gets IDs of a shardid.
-func (w *world) ask(url, mode string, count int) ([]string, error) {
-	resp, err := w.http.Get(url + modes[mode] + strconv.Itoa(count))
+// restart kills all processes, and starts them again after what happens meanwhile. New programs are there before, but
+// make their generators when they are asked.
+func (w *world) restart(meanwhile func()) {
+	old := slices.Clone(w.processes)
+	w.processes = slices.DeleteFunc(w.processes, func(p *process) bool { return p.program != "shardid" })
+	for _, p := range old {
+		if p.program != "shardid" {
+			w.launch(p.program, p.number, func(g generator) bool { return slices.Contains(p.generators, g) })
+		}
+	}
+	for _, p := range old {
+		p.Kill()
+	}
+	meanwhile()
+	w.happen()
+	for _, p := range w.processes {
+		if p.program == "shardid" {
+			w.start(p)
+		}
+		w.ask(p, forever)
+	}
+}
+
+const (
+	forever = time.Hour // longer than a fault
+	atOnce  = 100       // IDs of a request, for a tenth of a second
+)
+
+// ask has all generators of a process issue IDs, one a millisecond, for so long or until it ends.
+func (w *world) ask(p *process, length time.Duration) {
+	life, end := p.Process, time.Now().Add(length)
+	for _, g := range p.generators {
+		series := life.Cmd.Process.Pid
+		if g.is == ordered {
+			series = 0 // one of all processes
+		}
+		w.mu.Lock()
+		if w.tallies[g.kind] == nil {
+			w.tallies[g.kind] = &tally{seen: map[string]bool{}, last: map[int]string{}}
+		}
+		w.mu.Unlock()
+		w.asking.Go(func() {
+			for time.Now().Before(end) && !life.Gone() {
+				next := time.Now().Add(atOnce * time.Millisecond)
+				w.askOnce(p.addr, g, series)
+				time.Sleep(time.Until(next))
+			}
+		})
+	}
+}
+
+// together has all processes issue for so long.
+func (w *world) together(length time.Duration) {
+	for _, p := range w.processes {
+		w.ask(p, length)
+	}
+	w.asking.Wait()
+}
+
+func (w *world) askOnce(addr string, g generator, series int) {
+	w.mu.Lock()
+	l := w.tallies[g.kind]
+	last, asked := l.last[series], time.Now()
+	w.mu.Unlock()
+	ids, err := w.get(addr, g, atOnce)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		l.why = err.Error()
+	}
+	for _, id := range ids {
+		if l.seen[id] {
+			l.repeats++
+		}
+		if len(id) < len(last) || len(id) == len(last) && id < last {
+			l.disorder++
+		}
+		l.seen[id], l.last[series], last = true, id, id
+		number, _ := strconv.ParseInt(id, 10, 64) // 0 for a UUID, whose numbers nobody counts
+		l.highest = max(l.highest, number)
+	}
+	if len(ids) > 0 && asked.After(w.fault) {
+		l.since += len(ids)
+		l.rest()
+		l.at = time.Now()
+	}
+}
+
+// rest notes how long it is since the last ID.
+func (l *tally) rest() {
+	if !l.at.IsZero() {
+		l.pause = max(l.pause, time.Since(l.at))
+	}
+}
+
+// get has a generator issue so many IDs. With an error come those that it issued before.
+func (w *world) get(addr string, g generator, count int) (ids []string, err error) {
+	if g.kind == "incr" {
+		for len(ids) < count && err == nil {
+			var number int64
+			if number, err = w.incr.Incr(w.t.Context(), "compare").Result(); err == nil {
+				ids = append(ids, strconv.FormatInt(number, 10))
+			}
+		}
+		return ids, err
+	}
+	resp, err := w.http.Get("http://" + addr + g.path + "count=" + strconv.Itoa(count))
 	if err != nil {
 		return nil, err
 	}
@@ -160,247 +288,60 @@ func (w *world) ask(url, mode string, count int) ([]string, error) {
 		IDs     []string
 		Message string
 	}
-	if err = json.NewDecoder(resp.Body).Decode(&got); err == nil && resp.StatusCode != http.StatusOK {
+	if err = json.NewDecoder(resp.Body).Decode(&got); err == nil && got.Message != "" {
 		err = errors.New(got.Message)
 	}
 	return got.IDs, err
 }
 
-// paced asks for n IDs of a series, one a millisecond, so many at once, and for fewer if that takes a second more.
-func (w *world) paced(kind, series string, n, atOnce int, ask func(i int) ([]string, error)) {
-	begun := time.Now()
-	for i := 0; i*atOnce < n && time.Since(begun) < time.Duration(n)*time.Millisecond+time.Second; i++ {
-		ids, err := ask(i)
-		if err != nil {
-			w.tally(kind).refuse(err.Error())
-		}
-		for _, id := range ids {
-			w.tally(kind).note(series, id)
-		}
-		time.Sleep(time.Until(begun.Add(time.Duration((i+1)*atOnce) * time.Millisecond)))
-	}
-}
-
-// world is where a fault happens: a database and its copy, a Redis and its copy, and all generators.
-type world struct {
-	t         *testing.T
-	dir       string
-	db        *testserver.MariaDBPair
-	redis     *testserver.RedisServer
-	copy      *testserver.RedisServer // of redis
-	link      *testserver.Proxy       // by which the copy follows
-	dbAddr    *testserver.Proxy       // by which all reach the database
-	redisAddr *testserver.Proxy
-	incr      *redis.Client
-	clock     string   // the file with the seconds by which the clocks of generators are off; "" for the real one
-	jvm       []string // options of Java
-	boxed     bool     // each program has a network and process IDs of its own
-	network   []string // what runs a program in the network of the machine; nil before the first one
-	pairs     []string // of addresses that a network needs
-	processes []*process
-	http      *http.Client
-	asked     time.Time  // until when all are asked
-	mu        sync.Mutex // guards what follows
-	tallies   map[string]*tally
-}
-
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, dir: t.TempDir(), tallies: map[string]*tally{}}
-	w.jvm = []string{"-Xmx64m", "-XX:-UsePerfData", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
-	w.db, w.redis = testserver.MariaDBReplicated(t), testserver.Redis(t)
-	w.link = testserver.NewProxy(t, w.redis.Addr)
-	w.copy = testserver.RedisReplica(t, &testserver.RedisServer{Addr: w.link.Addr})
-	w.dbAddr, w.redisAddr = testserver.NewProxy(t, w.db.Primary.Addr()), testserver.NewProxy(t, w.redis.Addr)
-	w.incr = redis.NewClient(&redis.Options{Addr: w.redisAddr.Addr})
-	t.Cleanup(func() { _ = w.incr.Close() })
-	w.http = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	t.Cleanup(w.http.CloseIdleConnections)
-	rig.Query(t, w.db.Primary.DSN(""), "SET GLOBAL max_connections = 5000", "CREATE DATABASE peers",
-		"CREATE DATABASE shardid", "CREATE DATABASE alone")
-	rig.Query(t, w.db.Primary.DSN("peers"), tables...)
-	for _, suffix := range []string{"", "-alone"} {
-		for _, args := range []string{"migrate", "provision --app 1 --name compare", "tags add --tag orders",
-			"names add --name demo", "spaces add --space chat"} {
-			output(t, w.settings(suffix).Command(t.TempDir(), rig.Binary(t), strings.Fields(args)...))
-		}
-	}
-	w.db.CatchUp()
-	return w
-}
-
-// settings are those of a shardid with Redis, or of one with the database alone.
-func (w *world) settings(suffix string) rig.Settings {
-	s := rig.Settings{"DATABASE_DRIVER": "mysql", "GO_COMPARE_CLOCK": w.clock}
-	if suffix == "" {
-		return s.With(rig.Settings{"DATABASE_DSN": "root@tcp(" + w.dbAddr.Addr + ")/shardid",
-			"REDIS_URL": "redis://" + w.redisAddr.Addr})
-	}
-	return s.With(rig.Settings{"DATABASE_DSN": "root@tcp(" + w.dbAddr.Addr + ")/alone"})
-}
-
-// addReplica starts a shardid that listens at one address, and is reached at another if it is in a network of its own.
-func (w *world) addReplica(number int, suffix, listen, addr string, network ...string) {
-	dir, binary := w.t.TempDir(), rig.Binary(w.t)
-	if w.clock != "" {
-		binary = tools.clockedShardid
-	}
-	argv := append(network, binary, "serve", "--set", "server.addr="+listen, "--set", "data_dir="+dir)
-	w.add(&process{number: number, suffix: suffix, url: "http://" + addr, command: func() *exec.Cmd {
-		return w.settings(suffix).Command(dir, argv[0], argv[1:]...)
-	}})
-}
-
-func (w *world) add(p *process) {
-	p.w = w
-	w.processes = append(w.processes, p)
-	p.start()
-}
-
-// urls are those of two replicas, which programs ask for leases.
-func (w *world) urls(suffix string) (urls []string) {
-	for _, p := range w.processes {
-		if p.url != "" && p.suffix == suffix && len(urls) < 2 {
-			urls = append(urls, p.url)
-		}
-	}
-	return urls
-}
-
-// addPrograms starts one in Go and one in Java, with these kinds.
-func (w *world) addPrograms(number int, useful func(peer) bool) {
-	common := append(os.Environ(), "GO_COMPARE_CLOCK="+w.clock, "COMPARE_REDIS="+w.redisAddr.Addr,
-		"COMPARE_JDBC=jdbc:mariadb://"+w.dbAddr.Addr+"/peers?user=root",
-		"COMPARE_SHARDID="+strings.Join(w.urls(""), ","), "COMPARE_ALONE="+strings.Join(w.urls("-alone"), ","))
-	for _, language := range []string{"go", "java"} {
-		argv, env := []string{tools.peers}, slices.Clone(common)
-		if language == "java" {
-			argv = slices.Concat([]string{"java"}, w.jvm, []string{"-jar", tools.jar})
-		}
-		switch {
-		case language == "java" && (tools.jar == "" || w.clock != "" && tools.clock == ""):
-			continue
-		case language == "java" && w.clock != "":
-			env = append(env, "LD_PRELOAD="+tools.clock)
-		case w.clock != "":
-			argv = []string{tools.clockedPeers}
-		}
-		argv = slices.Concat(w.enter(), argv, []string{strconv.Itoa(number)})
-		for _, p := range peers {
-			if p.language == language && useful(p) {
-				argv = append(argv, p.kind)
-			}
-		}
-		w.add(&process{number: number, command: func() *exec.Cmd {
-			cmd := exec.Command(argv[0], argv[1:]...)
-			cmd.Env, cmd.Stderr = env, tools.log
-			return cmd
-		}})
-	}
-}
-
-func (w *world) tally(kind string) *tally {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.tallies[kind] == nil {
-		w.tallies[kind] = &tally{seen: map[string]bool{}, last: map[string]string{}}
-	}
-	return w.tallies[kind]
-}
-
-func (w *world) all() []*tally {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Collect(maps.Values(w.tallies))
-}
-
-// take has every generator issue n IDs, one a millisecond.
-func (w *world) take(n int) {
-	const atOnce = 20 // of a request to shardid
-	for _, l := range w.all() {
-		l.rest(time.Since(w.asked))
-	}
-	w.asked = time.Now().Add(time.Duration(n) * time.Millisecond)
-	var all sync.WaitGroup
-	var counting []string
-	for _, p := range w.processes {
-		switch {
-		case p.frozen:
-			continue
-		case p.url == "":
-			all.Go(func() { p.take(n) })
-			continue
-		case p.suffix == "":
-			counting = append(counting, p.url)
-		}
-		for mode := range modes {
-			if mode != "sequence" && (mode != "queue" || p.suffix == "") {
-				all.Go(func() {
-					w.paced(mode+p.suffix, p.series(), n, atOnce, func(int) ([]string, error) {
-						return w.ask(p.url, mode, atOnce)
-					})
-				})
-			}
-		}
-	}
-	all.Go(func() { // one series for all replicas, which are asked in turn
-		w.paced("sequence", "", n, atOnce, func(i int) ([]string, error) {
-			return w.ask(counting[i%len(counting)], "sequence", atOnce)
-		})
-	})
-	all.Go(func() {
-		w.paced("incr", "", n, 1, func(int) ([]string, error) {
-			number, err := w.incr.Incr(w.t.Context(), "compare").Result()
-			if err != nil {
-				return nil, err
-			}
-			return []string{strconv.FormatInt(number, 10)}, nil
-		})
-	})
-	all.Wait()
-}
-
-// settle takes IDs until each generator issues, for a hundred seconds at most.
-func (w *world) settle() {
-	for begun, all := time.Now(), false; !all && time.Since(begun) < 100*time.Second; {
-		w.take(1000)
-		all = true
-		for _, l := range w.all() {
-			all = all && l.issues()
-		}
-	}
-}
-
 // happen says that the fault happens now.
 func (w *world) happen() {
-	w.asked = time.Now()
-	for _, l := range w.all() {
-		l.happen()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = time.Now()
+	for _, l := range w.tallies {
+		l.at, l.before, l.since, l.pause = w.fault, l.highest, 0, 0
 	}
 }
 
-// prepare starts the next program of each, as Java takes seconds to start. It makes its generators after the restart.
-func (w *world) prepare() {
-	for _, p := range w.processes {
-		if p.url == "" {
-			p.next = &process{w: w, command: p.command, number: p.number}
-			p.next.start()
-			p.next.tell("take 0", nil)
+// settle returns when each generator has issued in the last second, or after a hundred seconds.
+func (w *world) settle() {
+	_ = check.Within(100*time.Second, func() error { // the page says which one does not
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for kind, l := range w.tallies {
+			if l.since == 0 || time.Since(l.at) > time.Second {
+				return fmt.Errorf("%s does not issue: %s", kind, l.why)
+			}
 		}
-	}
+		return nil
+	})
 }
 
-func (w *world) kill() {
+// end kills all processes, and returns when nobody asks any more.
+func (w *world) end() {
+	w.mu.Lock()
+	for _, l := range w.tallies {
+		l.rest()
+	}
+	w.mu.Unlock()
 	for _, p := range w.processes {
 		p.Kill()
 	}
+	w.processes = nil
+	w.asking.Wait()
 }
 
-func (w *world) restart() {
-	for i, p := range w.processes {
-		if p.next != nil {
-			w.processes[i] = p.next
-		} else {
-			p.start()
-		}
-	}
+// client runs a program of MariaDB, for the primary.
+func (w *world) client(name string, args ...string) (said string) {
+	path := filepath.Join(filepath.Dir(testserver.MariaDBClient(w.t)), name)
+	args = append([]string{"--user=root", "--socket=" + w.db.Primary.Socket}, args...)
+	return output(w.t, exec.Command(path, args...))
+}
+
+// setClock sets the clocks of all processes, and those of processes to come.
+func (w *world) setClock(seconds int) {
+	w.clock = filepath.Join(filepath.Dir(w.dump), "clock")
+	check.Must(w.t, os.WriteFile(w.clock, []byte(strconv.Itoa(seconds)), 0o600))
+	time.Sleep(100 * time.Millisecond) // until programs in Go have read it
 }

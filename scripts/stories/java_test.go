@@ -5,6 +5,7 @@ package stories_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -305,4 +307,51 @@ func asked(t *testing.T, log string, tables int) {
 		used[found[0][1]+found[0][2]] = true
 	}
 	check.Equal(t, len(used), 2*tables, "tables used")
+}
+
+// TestJavaHundred: a hundred processes at once have as many worker IDs, and no ID twice.
+func TestJavaHundred(t *testing.T) {
+	check.Deep(t)
+	javaStory(t)
+	maven(t, "testdata/java", "package", "-DskipTests", "-q", "-pl", "bench", "-am")
+	replicas := forJava(t, 2)
+	jar, err := filepath.Abs("testdata/java/bench/target/bench-1.jar")
+	check.Must(t, err)
+	var ports []string
+	seen, workers := map[string]bool{}, map[int64]bool{}
+	for range 100 {
+		ports = append(ports, strings.TrimPrefix(testserver.FreeAddrs(t, 1)[0], "127.0.0.1:"))
+		cmd := exec.CommandContext(t.Context(), "java", "-Xmx24m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+			"-jar", jar, ports[len(ports)-1], "1", "lease-java")
+		cmd.Env = append(os.Environ(), "SHARDID_URLS="+replicas[0].url+","+replicas[1].url)
+		rig.Start(t, cmd, filepath.Join(t.TempDir(), "log"))
+		if len(ports)%10 > 0 {
+			continue // as many as the machine can start at once
+		}
+		for _, port := range ports[len(ports)-10:] {
+			for _, text := range issued(t, port) {
+				id, err := strconv.ParseInt(text, 10, 64)
+				check.OK(t, err)
+				check.Equal(t, seen[text], false, text, "was there already")
+				seen[text], workers[id>>12&1023] = true, true
+			}
+		}
+	}
+	check.Equal(t, len(seen), 10_000, "IDs")
+	check.Equal(t, len(workers), 100, "worker IDs")
+}
+
+// issued are a hundred IDs of a process, as soon as it has a worker ID.
+func issued(t *testing.T, port string) []string {
+	t.Helper()
+	var got struct{ IDs []string }
+	eventually(t, 3*time.Minute, "a worker ID", func() bool {
+		resp, err := http.Get("http://127.0.0.1:" + port + "/lease-java?count=100")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return json.NewDecoder(resp.Body).Decode(&got) == nil && len(got.IDs) == 100
+	})
+	return got.IDs
 }

@@ -1,26 +1,21 @@
-// Command peers issues IDs by generators in Go, in the process, for scripts/compare.
+// Command peers issues IDs by generators in Go, in the process, for scripts/compare: peers PORT NUMBER KIND…
 //
-// peers NUMBER KIND… reads commands from its standard input, one a line. "take N" has all generators issue N IDs at
-// once, one a millisecond, and fewer if one refuses for a second more; "speed" measures one after the other. An answer
-// has a line of the kind and an ID, or the nanoseconds of one, and "KIND ! why" for the last refusal; "done" ends it. A
-// generator is made for its first ID. NUMBER is for those whose pages ask for a number that no other process has.
-//
-// peers forward FROM=TO… carries connections, such as tcp:127.0.0.1:6379=unix:/tmp/socket.
+// GET /KIND?count=N answers as shardid does, with N IDs, one a millisecond, or with those before a refusal and with its
+// message. Where N is 0 the answer has the nanoseconds that an ID takes instead. A generator is made when it is first
+// asked. NUMBER is for those whose pages ask for a number that no other process has.
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"log"
-	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"testing"
 	"time"
 
 	"shardid/client"
@@ -45,11 +40,7 @@ func newGenerator(kind string, number int64) (generator, error) {
 	case "uuid":
 		return func() (string, error) { id, err := uuid.NewV7(); return id.String(), err }, nil
 	}
-	replicas := os.Getenv("COMPARE_SHARDID")
-	if kind == "lease-alone" {
-		replicas = os.Getenv("COMPARE_ALONE")
-	}
-	c, err := client.New(client.Options{Addrs: strings.Split(replicas, ",")})
+	c, err := client.New(client.Options{Addrs: strings.Split(os.Getenv("SHARDID_URLS"), ",")})
 	if err != nil {
 		return nil, err
 	}
@@ -57,22 +48,12 @@ func newGenerator(kind string, number int64) (generator, error) {
 		orders := c.Segment("orders")
 		return texts(func() (int64, error) { return orders.Next(context.Background()) }), nil
 	}
-	var made atomic.Pointer[client.Generator]
-	go func() {
-		for made.Load() == nil {
-			g, err := c.Generator(context.Background(), "demo")
-			if err == nil {
-				made.Store(g)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
-	return texts(func() (int64, error) {
-		if g := made.Load(); g != nil {
-			return g.Next()
-		}
-		return 0, errors.New("no worker ID yet")
-	}), nil
+	leased, err := c.Generator(context.Background(), "demo")
+	if err != nil {
+		_ = c.Close() // another one will be made
+		return nil, err
+	}
+	return texts(leased.Next), nil
 }
 
 func texts(next func() (int64, error)) generator {
@@ -83,116 +64,69 @@ func texts(next func() (int64, error)) generator {
 type peer struct {
 	kind     string
 	number   int64
+	mu       sync.Mutex
 	generate generator
 }
 
-func (p *peer) next() (id string, err error) {
+func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var got struct {
+		IDs     []string `json:"ids"`
+		Message string   `json:"message"`
+	}
+	count, err := strconv.Atoi(r.FormValue("count"))
+	if err == nil {
+		got.IDs, err = p.issue(count)
+	}
+	if err != nil {
+		got.Message = err.Error()
+	}
+	_ = json.NewEncoder(w).Encode(got) // who asked may have gone
+}
+
+func (p *peer) issue(count int) (ids []string, err error) {
 	if p.generate == nil {
 		made, err := newGenerator(p.kind, p.number)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		p.generate = made
 	}
-	return p.generate()
-}
-
-func (p *peer) take(n int) {
-	var why error
-	for i, begun := 1, time.Now(); i <= n; i++ {
-		if id, err := p.next(); err == nil {
-			say(p.kind, id)
-		} else if why = err; time.Since(begun) > time.Duration(n)*time.Millisecond+time.Second {
-			break
+	if count == 0 {
+		return p.measure()
+	}
+	for begun := time.Now(); len(ids) < count; {
+		id, err := p.generate()
+		if err != nil {
+			return ids, err
 		}
-		time.Sleep(time.Until(begun.Add(time.Duration(i) * time.Millisecond)))
+		ids = append(ids, id)
+		time.Sleep(time.Until(begun.Add(time.Duration(len(ids)) * time.Millisecond)))
 	}
-	if why != nil {
-		say(p.kind, "!", strings.ReplaceAll(why.Error(), "\n", " "))
-	}
+	return ids, nil
 }
 
-func (p *peer) speed() {
-	n, begun := 0, time.Now()
-	for ; n%1000 != 0 || time.Since(begun) < 2*time.Second; n++ {
-		if _, err := p.next(); err != nil {
-			say(p.kind, "!", err)
-			return
+func (p *peer) measure() ([]string, error) {
+	var failed error
+	did := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			if _, err := p.generate(); err != nil {
+				failed = err
+			}
 		}
-	}
-	say(p.kind, fmt.Sprintf("%.1f", float64(time.Since(begun).Nanoseconds())/float64(n)))
-}
-
-var saying sync.Mutex
-
-func say(words ...any) {
-	saying.Lock()
-	defer saying.Unlock()
-	fmt.Println(words...)
+	})
+	return []string{fmt.Sprintf("%.1f", float64(did.T.Nanoseconds())/float64(did.N))}, failed
 }
 
 func main() {
-	if os.Args[1] == "forward" {
-		log.Fatal(forward(os.Args[2:]))
-	}
-	number, err := strconv.ParseInt(os.Args[1], 10, 64)
+	number, err := strconv.ParseInt(os.Args[2], 10, 64)
 	if err != nil {
 		log.Fatal(err)
 	}
-	var peers []*peer
-	for _, kind := range os.Args[2:] {
-		peers = append(peers, &peer{kind: kind, number: number})
+	for _, kind := range os.Args[3:] {
+		http.Handle("/"+kind, &peer{kind: kind, number: number})
 	}
-	for commands := bufio.NewScanner(os.Stdin); commands.Scan(); say("done") {
-		n, err := strconv.Atoi(strings.TrimPrefix(commands.Text(), "take "))
-		var all sync.WaitGroup
-		for _, p := range peers {
-			if err != nil { // it is "speed"
-				p.speed()
-			} else {
-				all.Go(func() { p.take(n) })
-			}
-		}
-		all.Wait()
-	}
-}
-
-// forward returns when it cannot go on.
-func forward(pairs []string) error {
-	failed := make(chan error)
-	for _, pair := range pairs {
-		from, to, _ := strings.Cut(pair, "=")
-		network, address, _ := strings.Cut(from, ":")
-		listener, err := net.Listen(network, address)
-		if err != nil {
-			return err
-		}
-		go func() {
-			for {
-				near, err := listener.Accept()
-				if err != nil {
-					failed <- err
-					return
-				}
-				go carry(near, to)
-			}
-		}()
-	}
-	say("ready")
-	return <-failed
-}
-
-func carry(near net.Conn, to string) {
-	defer near.Close()
-	network, address, _ := strings.Cut(to, ":")
-	far, err := net.Dial(network, address)
-	if err != nil {
-		return // the one who connected sees that
-	}
-	defer far.Close()
-	go func() {
-		_, _ = io.Copy(far, near) // either end may go
-		_ = far.Close()
-	}()
-	_, _ = io.Copy(near, far)
+	server := http.Server{Addr: "127.0.0.1:" + os.Args[1], ReadHeaderTimeout: time.Minute}
+	log.Fatal(server.ListenAndServe())
 }

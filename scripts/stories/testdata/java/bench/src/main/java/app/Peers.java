@@ -1,16 +1,16 @@
 package app;
 
-import cn.hutool.core.util.IdUtil;
-import com.baomidou.mybatisplus.core.incrementer.DefaultIdentifierGenerator;
-import com.github.yitter.contract.IdGeneratorOptions;
 import com.github.yitter.idgen.YitIdHelper;
+import com.sun.net.httpserver.*;
 import com.xfvape.uid.impl.CachedUidGenerator;
 import com.xfvape.uid.worker.DisposableWorkerIdAssigner;
 import com.xfvape.uid.worker.dao.WorkerNodeDAO;
-import java.io.*;
+import java.io.IOException;
 import java.lang.reflect.Field;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.*;
+import java.util.concurrent.Executors;
 import java.util.concurrent.locks.LockSupport;
 import me.ahoo.cosid.machine.*;
 import me.ahoo.cosid.segment.*;
@@ -23,10 +23,9 @@ import org.apache.ibatis.session.SqlSessionFactoryBuilder;
 import org.apache.ibatis.transaction.jdbc.JdbcTransactionFactory;
 import org.apache.shardingsphere.infra.algorithm.keygen.core.KeyGenerateAlgorithm;
 import org.apache.shardingsphere.infra.spi.type.typed.TypedSPILoader;
-import org.mariadb.jdbc.MariaDbDataSource;
 import shardid.*;
 
-/** Issues IDs by generators in Java, in the process: as scripts/compare/peers does in Go, by the same commands. */
+/** Issues IDs by generators in Java, in the process: as scripts/compare/peers does in Go, with the same arguments. */
 public class Peers {
     private interface Generator {
         long next() throws Exception;
@@ -40,16 +39,17 @@ public class Peers {
             case "client-java":
                 return shardid().segment("orders")::next;
             case "mybatis-plus":
-                return () -> DefaultIdentifierGenerator.getInstance().nextId(null);
+                var mybatisPlus = com.baomidou.mybatisplus.core.incrementer.DefaultIdentifierGenerator.getInstance();
+                return () -> mybatisPlus.nextId(null);
             case "hutool":
-                return IdUtil::getSnowflakeNextId;
+                return cn.hutool.core.util.IdUtil::getSnowflakeNextId;
             case "yitter":
-                YitIdHelper.setIdGenerator(new IdGeneratorOptions(number));
+                YitIdHelper.setIdGenerator(new com.github.yitter.contract.IdGeneratorOptions(number));
                 return YitIdHelper::nextId;
             case "shardingsphere":
-                KeyGenerateAlgorithm ids =
+                var shardingSphere =
                     TypedSPILoader.getService(KeyGenerateAlgorithm.class, "SNOWFLAKE", new Properties());
-                return () -> (Long) ids.generateKeys(null, 1).iterator().next();
+                return () -> (Long) shardingSphere.generateKeys(null, 1).iterator().next();
             case "cosid-snowflake":
                 return cosIdSnowflake(number);
             case "cosid-memory":
@@ -62,7 +62,7 @@ public class Peers {
     }
 
     private static Shardid shardid() {
-        return Shardid.connect(System.getenv("COMPARE_SHARDID"), null, 5000);
+        return Shardid.connect(System.getenv("SHARDID_URLS"), null, 5000);
     }
 
     /** With the distributor that its configuration has by default: the machine ID is set by hand. */
@@ -77,7 +77,7 @@ public class Peers {
     /** Configured as in the example of its page, as the default of 28 bits of time ended in 2024. */
     private static CachedUidGenerator uidGenerator() throws Exception {
         Configuration mybatis = new Configuration(new Environment("compare", new JdbcTransactionFactory(),
-            new MariaDbDataSource(System.getenv("COMPARE_JDBC"))));
+            new org.mariadb.jdbc.MariaDbDataSource(System.getenv("SHARDID_JDBC"))));
         String mapper = "META-INF/mybatis/mapper/WORKER_NODE.xml";
         new XMLMapperBuilder(Resources.getResourceAsStream(mapper), mybatis, mapper, mybatis.getSqlFragments()).parse();
         DisposableWorkerIdAssigner assigner = new DisposableWorkerIdAssigner();
@@ -104,40 +104,33 @@ public class Peers {
         this.number = number;
     }
 
-    private long next() throws Exception {
+    private synchronized void answer(HttpExchange exchange) throws IOException {
+        List<String> ids = new ArrayList<>();
+        String message = "";
+        try {
+            issue(Integer.parseInt(exchange.getRequestURI().getQuery().substring("count=".length())), ids);
+        } catch (Throwable e) {
+            message = e.toString().replaceAll("[^\\w .:]", " "); // without what JSON would have to escape
+        }
+        String list = ids.isEmpty() ? "" : '"' + String.join("\",\"", ids) + '"';
+        byte[] body = ("{\"ids\":[" + list + "],\"message\":\"" + message + "\"}").getBytes();
+        exchange.sendResponseHeaders(200, body.length);
+        exchange.getResponseBody().write(body);
+        exchange.close();
+    }
+
+    private void issue(int count, List<String> ids) throws Exception {
         if (generator == null) {
             generator = make(kind, number);
         }
-        return generator.next();
-    }
-
-    private void take(int n) {
-        Throwable why = null;
-        long begun = System.nanoTime();
-        for (int i = 1; i <= n; i++) {
-            try {
-                say(kind + " " + next());
-            } catch (Throwable e) {
-                why = e;
-                if (System.nanoTime() > begun + n * 1_000_000L + 1_000_000_000L) {
-                    break;
-                }
-            }
-            for (long due = begun + i * 1_000_000L; System.nanoTime() < due; ) {
-                LockSupport.parkNanos(due - System.nanoTime());
-            }
-        }
-        if (why != null) {
-            say(kind + " ! " + why.toString().replace('\n', ' '));
-        }
-    }
-
-    private void speed() {
-        try {
+        if (count == 0) {
             nanoseconds(1); // while it is compiled
-            say(String.format(Locale.ROOT, "%s %.1f", kind, nanoseconds(2)));
-        } catch (Throwable e) {
-            say(kind + " ! " + e);
+            ids.add(String.format(Locale.ROOT, "%.1f", nanoseconds(2)));
+        }
+        long begun = System.nanoTime();
+        for (int i = 1; i <= count; i++) {
+            ids.add(Long.toString(generator.next()));
+            LockSupport.parkNanos(begun + i * 1_000_000L - System.nanoTime());
         }
     }
 
@@ -145,42 +138,19 @@ public class Peers {
         long n = 0, took = 0;
         for (long begun = System.nanoTime(); took < seconds * 1_000_000_000L; took = System.nanoTime() - begun) {
             for (int i = 0; i < 1000; i++, n++) {
-                next();
+                generator.next();
             }
         }
         return (double) took / n;
     }
 
-    private static final PrintStream OUT = System.out;
-
-    private static void say(String line) {
-        synchronized (OUT) {
-            OUT.println(line);
-            OUT.flush();
-        }
-    }
-
     public static void main(String[] args) throws Exception {
-        System.setOut(System.err); // for what libraries print
-        List<Peers> peers = new ArrayList<>();
-        for (int i = 1; i < args.length; i++) {
-            peers.add(new Peers(args[i], Short.parseShort(args[0])));
+        System.setProperty("sun.net.httpserver.nodelay", "true"); // or an answer may wait for 40 ms
+        HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", Integer.parseInt(args[0])), 0);
+        for (String kind : Arrays.asList(args).subList(2, args.length)) {
+            server.createContext("/" + kind, new Peers(kind, Short.parseShort(args[1]))::answer);
         }
-        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
-        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            if (line.equals("speed")) {
-                peers.forEach(Peers::speed);
-            } else {
-                int n = Integer.parseInt(line.substring("take ".length()));
-                List<Thread> threads = new ArrayList<>();
-                peers.forEach(peer -> threads.add(new Thread(() -> peer.take(n))));
-                threads.forEach(Thread::start);
-                for (Thread thread : threads) {
-                    thread.join();
-                }
-            }
-            say("done");
-        }
-        System.exit(0);
+        server.setExecutor(Executors.newCachedThreadPool());
+        server.start();
     }
 }
