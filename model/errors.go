@@ -80,13 +80,14 @@ var (
 
 // UnknownApp is ErrUnknownApp of an app, with what to do. The three below are its like.
 func UnknownApp(id uint8) error {
-	return fmt.Errorf("%w: %w: app %d", Do("provision it with `shardid provision --app %d --name NAME`", id),
-		ErrUnknownApp, id)
+	do := Do("see `shardid apps`, or provision it with `shardid provision --app %d --name NAME`", id)
+	return fmt.Errorf("%w: %w: app %d", do, ErrUnknownApp, id)
 }
 
 // UnknownTag is ErrUnknownTag of a tag.
 func UnknownTag(name string) error {
-	return fmt.Errorf("%w: %w: %q", Do("add it with `shardid tags add --tag NAME --step 2000`"), ErrUnknownTag, name)
+	do := Do("see `shardid tags`, or add it with `shardid tags add --tag NAME --step 2000`")
+	return fmt.Errorf("%w: %w: %q", do, ErrUnknownTag, name)
 }
 
 // UnknownName is ErrUnknownName of a name.

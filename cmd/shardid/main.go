@@ -131,8 +131,11 @@ func misuse(cmd *cobra.Command, err error) error {
 		}
 	}
 	do := "see " + cmd.CommandPath() + " --help"
-	if len(meant) > 0 {
+	switch {
+	case len(meant) > 0:
 		do = "did you mean " + strings.Join(meant, " or ") + "; " + do
+	case strings.Contains(text, " arg(s)"): // cobra has no kind for these
+		do = "write " + strings.TrimSuffix(cmd.UseLine(), " [flags]") + "; " + do
 	}
 	return fmt.Errorf("%w: %s", model.Remedy(do), text)
 }

