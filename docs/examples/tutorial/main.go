@@ -46,9 +46,9 @@ func table(n int64) string { return fmt.Sprintf("orders_%03d", n) }
 
 // tables is how many there are: a power of two, 64 unless SHOP_TABLES says another one.
 func tables() int64 {
-	n, err := strconv.ParseInt(os.Getenv("SHOP_TABLES"), 10, 16)
-	if err != nil {
-		return 64
+	n := number(cmp.Or(os.Getenv("SHOP_TABLES"), "64"))
+	if n == 0 || n&(n-1) != 0 {
+		log.Fatalf("set SHOP_TABLES to a power of two, such as 64, not %d", n)
 	}
 	return n
 }
@@ -104,10 +104,13 @@ func run(args []string) error {
 	return errors.New(usage)
 }
 
-// number is the number of a text, and 0 for what is none.
+// number is the number of a text. It ends the program if there is none.
 func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		log.Fatalf("write a number in place of %q", text)
+	}
+	return int64(n)
 }
 
 func makeTables(db *gorm.DB, from, to int64) error {
