@@ -102,7 +102,7 @@ export const text = {
       whole: (cause, parts) => [cause, parts.join('; ')].filter(Boolean).map((words) => `${capital(words)}.`).join(' '),
     },
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
-    follows: (names) => `What follows from it: ${text.together(names)}.`,
+    follows: (names) => `It also causes: ${text.together(names)}.`,
     runbook: 'What to do', page: 'docs/operations.md', failures: 'when-something-fails',
     allWell: 'Everything works',
     well: (names) => (names.length === 0 ? 'Nothing else is known' : `Working: ${text.together(names)}`),
