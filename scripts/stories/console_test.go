@@ -47,8 +47,13 @@ func watched(t *testing.T, width int) (*daemon, *tab, *redis.Client) {
 		[]string{"provision", "--app", "7", "--name", hostile},
 		[]string{"provision", "--app", "9", "--name", "orders", "--max-limit-id", exactLimit, "--limit-policy", "wrap"})
 	client := server.Client()
-	eventually(t, startLimit, "the lists are filled", func() bool {
-		return d.get("/readyz").status == 200 && depth(t, client, 7, 63) > 0 && depth(t, client, 9, 63) > 0
+	eventually(t, startLimit, "all lists are filled", func() bool {
+		for shard := range 64 {
+			if depth(t, client, 7, shard) == 0 || depth(t, client, 9, shard) == 0 {
+				return false
+			}
+		}
+		return d.get("/readyz").status == 200
 	})
 	return d, browse(t, d.url, width), client
 }
@@ -75,9 +80,11 @@ func TestConsoleShows(t *testing.T) {
 		check.Must(t, client.LTrim(t.Context(), fmt.Sprint("id.gen.idList_7_", shard), 0, left).Err())
 		d.want("/get?appId=7&gatePass="+rig.PassOf(shard), 200, 0)
 	}
-	b.until("each list is as deep as in Redis", fmt.Sprintf(
-		`JSON.stringify($$('[data-shard]').map((e) => e.getAttribute('aria-label'))) === JSON.stringify(%s)`,
-		labels(t, client)))
+	eventually(t, seen, "each list is as deep as in Redis", func() bool {
+		return eval[bool](b, fmt.Sprintf(
+			`JSON.stringify($$('[data-shard]').map((e) => e.getAttribute('aria-label'))) === JSON.stringify(%s)`,
+			labels(t, client)))
+	})
 	b.says(`#app-rows tr:has([aria-current])`, "2 low")
 	shown := eval[[]string](b, `['#app-name', '#app-rows tr:has([aria-current]) td span'].map((s) => $(s).textContent)`)
 	if !slices.Equal(shown, []string{"7 " + hostile, hostile}) {
