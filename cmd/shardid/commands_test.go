@@ -251,7 +251,7 @@ func appLines() []line {
 		{"provision --if-missing --app 7 --name orders", 0, "app 7 is there, nothing was changed"},
 		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
 		{"provision --app 256 --name test", 2, "--app must be a whole number in 0…255, not 256"},
-		{"apps set --app 8 --step 5", 1, "shardid: see `shardid apps`, or provision it with `shardid provision --app 8 "},
+		{"apps set --app 8 --step 5", 1, "shardid: see `shardid apps`, or provision it with `shardid provision "},
 		{"apps set --app 7", 2,
 			"give some of --name, --description, --step, --max-limit-id, --limit-policy, --min-index: "},
 		{"apps add --app 9 --name x --max-limit 3", 2, "did you mean --max-limit-id; see shardid apps --help: "},

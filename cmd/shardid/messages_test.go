@@ -195,17 +195,18 @@ func TestWrongInputs(t *testing.T) {
 		}},
 		{"a command", []wrong{
 			{"srve", "did you mean serve; see shardid --help: "},
-			{"token", "write shardid token new --name NAME --may WHAT,WHAT; "}, {"confirm", "see shardid confirm --help: "},
+			{"token", "write shardid token new --name NAME --may WHAT,WHAT; "},
+			{"confirm", "see shardid confirm --help: "},
 			{"apps set --app 1",
 				"give some of --name, --description, --step, --max-limit-id, --limit-policy, --min-index: "},
 		}},
 		{"no such app", []wrong{
 			{"GET /get?appId=9&gatePass=alice", "see `shardid apps`, or provision it with `shardid provision --app 9 "},
-			{"RESP INCR queue:9:alice", "see `shardid apps`, or provision it with `shardid provision --app 9 --name NAME`: "},
-			{"apps set --app 9 --step 5", "see `shardid apps`, or provision it with `shardid provision --app 9 --name NAME`: "},
+			{"RESP INCR queue:9:alice", "see `shardid apps`, or provision it with `shardid provision --app 9 "},
+			{"apps set --app 9 --step 5", "see `shardid apps`, or provision it with `shardid provision --app 9 "},
 		}},
 		{"no such tag", []wrong{
-			{"GET /v1/segment/none/ids", "see `shardid tags`, or add it with `shardid tags add --tag NAME --step 2000`: "},
+			{"GET /v1/segment/none/ids", "see `shardid tags`, or add it with `shardid tags add --tag NAME "},
 		}},
 		{"no gatePass", []wrong{
 			{"GET /v1/queue/1/ids",

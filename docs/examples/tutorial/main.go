@@ -48,7 +48,7 @@ func table(n int64) string { return fmt.Sprintf("orders_%03d", n) }
 func tables() int64 {
 	n := number(cmp.Or(os.Getenv("SHOP_TABLES"), "64"))
 	if n == 0 || n&(n-1) != 0 {
-		log.Fatalf("set SHOP_TABLES to a power of two, such as 64, not %d", n)
+		log.Fatal("set SHOP_TABLES to a power of two, such as 64")
 	}
 	return n
 }
@@ -108,7 +108,7 @@ func run(args []string) error {
 func number(text string) int64 {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		log.Fatalf("write a number in place of %q", text)
+		log.Fatal("write whole numbers for customers and orders, and in SHOP_TABLES")
 	}
 	return int64(n)
 }
