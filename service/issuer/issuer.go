@@ -7,17 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"shardid/client/hold"
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/metric"
 )
 
 const (
@@ -212,122 +207,4 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 // Leases are never disabled. Errors: model.ErrForbidden, ErrInvalidArgument.
 func (s *Issuer) MayLease(token *access.Token, name string) error {
 	return cmp.Or(token.Mode(model.ModeLease), model.CheckName(name), token.Of(model.ModeLease, name))
-}
-
-// AskSequence answers all asks together, those of one key in their order, each with its own
-// error. token is nil where none is required; what is asked for counts in its quota. Errors, in
-// each ask: those of the model package that have a code, or the context's.
-func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*model.SequenceAsk) {
-	closed := cmp.Or(token.Mode(model.ModeSequence), s.Enabled(model.ModeSequence))
-	good := make([]*model.SequenceAsk, 0, len(asks))
-	for _, ask := range asks {
-		ask.Err = cmp.Or(closed, mayAsk(token, ask))
-		if ask.Err == nil && ask.Count > 0 {
-			ask.Err = token.Take(int(ask.Count))
-		}
-		if ask.Err == nil {
-			good = append(good, ask)
-		}
-	}
-	if len(good) == 0 {
-		return
-	}
-	s.Sequence.Ask(ctx, good)
-	for _, ask := range good {
-		ask.Last = s.Region.Number(ask.Last)
-	}
-}
-
-// mayAsk refuses what cannot be asked for, and a space that the token is not for.
-func mayAsk(token *access.Token, ask *model.SequenceAsk) error {
-	return cmp.Or(checkCount(ask.Count, 0), model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key),
-		token.Of(model.ModeSequence, ask.Space))
-}
-
-// issueSequence is Issue for one key.
-func (s *Issuer) issueSequence(ctx context.Context, token *access.Token, r Request, dst []int64) ([]int64, error) {
-	ask := model.SequenceAsk{Space: r.Space, Key: r.Key, Count: int64(r.Count)}
-	s.AskSequence(ctx, token, []*model.SequenceAsk{&ask})
-	switch {
-	case ask.Err != nil:
-		return dst, ask.Err
-	case ask.Count == 0:
-		return append(dst, ask.Last), nil
-	}
-	stride := s.Region.Stride()
-	for n := ask.Last - (ask.Count-1)*stride; n <= ask.Last; n += stride {
-		dst = append(dst, n)
-	}
-	return dst, nil
-}
-
-// Traffic counts what each mode has answered over all front ends since the start, but for what
-// a panic ended, and faults of shardid whatever was asked. nil counts nothing. Safe for concurrent use.
-type Traffic struct {
-	modes  [model.ModeLease + 1]*meter // by the mode; nil for one that is disabled
-	faults prometheus.Counter          // answers with code -11, and panics
-}
-
-// meter counts for one mode.
-type meter struct {
-	ok      prometheus.Observer              // requests that got their IDs
-	refused prometheus.Observer              // those that the caller must change
-	failed  prometheus.Observer              // those that this replica could not serve for now
-	codes   [1 - LastCode]prometheus.Counter // of both, by the code's magnitude
-}
-
-// NewTraffic counts for some modes. The registry exports it; nil for none.
-func NewTraffic(registry prometheus.Registerer, modes ...model.Mode) *Traffic {
-	took := promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
-		Name: "shardid_request_duration_seconds", Buckets: metric.Buckets(),
-		Help: "How long requests for IDs took, by outcome: ok, refused (4xx, the caller's to change) or failed (5xx).",
-	}, []string{"mode", "outcome"})
-	codes := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
-		Name: "shardid_refused_total", Help: "Requests for IDs that got none, by code of the error table.",
-	}, []string{"mode", "code"})
-	t := &Traffic{faults: metric.Counter(registry, "shardid_faults_total",
-		"Requests and commands that met a fault of shardid, code -11: the log tells of them.")}
-	for _, mode := range modes {
-		name := mode.String()
-		m := &meter{
-			ok:      took.WithLabelValues(name, "ok"),
-			refused: took.WithLabelValues(name, "refused"),
-			failed:  took.WithLabelValues(name, "failed"),
-		}
-		for code := CodeNotReady; code >= LastCode; code-- { // all at once, so that a first error is a rise
-			m.codes[-code] = codes.WithLabelValues(name, strconv.Itoa(code))
-		}
-		t.modes[mode] = m
-	}
-	return t
-}
-
-// Observe counts a request for IDs of a mode that was answered with a code of the public table, 0 for IDs. It
-// took from when the front end began with it until its answer was composed.
-func (t *Traffic) Observe(mode model.Mode, code int, took time.Duration) {
-	if t == nil {
-		return
-	}
-	m := t.modes[mode]
-	if m == nil {
-		return
-	}
-	seconds := float64(took) / float64(time.Second)
-	switch {
-	case code == 0:
-		m.ok.Observe(seconds)
-		return
-	case Failed(code):
-		m.failed.Observe(seconds)
-	default:
-		m.refused.Observe(seconds)
-	}
-	m.codes[-code].Inc()
-}
-
-// Fault counts a fault of shardid.
-func (t *Traffic) Fault() {
-	if t != nil {
-		t.faults.Inc()
-	}
 }
