@@ -94,7 +94,7 @@ func (e *Error) Error() string { return fmt.Sprintf("shardid: %s (code %d)", e.M
 // Options of a Client. Addrs is required.
 type Options struct {
 	// Addrs are the replicas: http://host:port or https://host:port. Requests are spread
-	// over them; one that does not answer is left out for a while. A path before /v1 is kept.
+	// over them; one that does not answer, or has no IDs, is asked last for a while. A path before /v1 is kept.
 	Addrs []string
 	// Token is sent with each request; "" where none is required.
 	Token string

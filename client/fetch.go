@@ -24,8 +24,9 @@ const (
 	// maxAnswer bounds an answer, in bytes: one range, or one text, of each ID at most.
 	maxAnswer = 4 << 20
 	// firstPause and lastPause bound the time between rounds in which no replica had IDs.
-	// For lastPause a replica that did not answer is left out.
 	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
+	// lastFor is how long a replica that had no answer is asked last. One without IDs keeps a caller for two seconds.
+	lastFor = 10 * time.Second
 )
 
 // userAgent is what every request says of its client.
@@ -34,7 +35,7 @@ var userAgent = "shardid-go-client (" + runtime.Version() + ")"
 // replica is one address. Safe for concurrent use.
 type replica struct {
 	url      string
-	downTill atomic.Int64 // in nanoseconds since 1970; before, it is asked last
+	lastTill atomic.Int64 // in nanoseconds since 1970; before, it is asked last
 }
 
 // answer is the body of /v1, of an error too.
@@ -96,18 +97,17 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 				return ended(ctx, last)
 			}
 			var refused *Error
-			if errors.As(err, &refused) {
+			switch {
+			case errors.As(err, &refused):
 				last, answered = err, true
 				if refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests {
 					return last
 				}
 				wait = max(wait, after)
-				continue // it answers: it is not down
-			}
-			if !answered { // an answer says more than a connection that fails
+			case !answered: // an answer says more than a connection that fails
 				last = err
 			}
-			r.downTill.Store(time.Now().Add(lastPause).UnixNano())
+			r.lastTill.Store(time.Now().Add(lastFor).UnixNano())
 		}
 		select {
 		case <-time.After(wait):
@@ -132,20 +132,19 @@ func ended(ctx context.Context, last error) error {
 	return fmt.Errorf("%w: %w", cause, last)
 }
 
-// inTurn are the replicas, beginning with the next one; those that did not answer lately
-// are last.
+// inTurn are the replicas, beginning with the next one; those that had no answer lately are last.
 func (c *Client) inTurn() []*replica {
 	turn, now := c.turn.Add(1), time.Now().UnixNano()
-	up, down := make([]*replica, 0, len(c.replicas)), []*replica(nil)
+	first, last := make([]*replica, 0, len(c.replicas)), []*replica(nil)
 	for i := range c.replicas {
 		r := c.replicas[(turn+uint64(i))%uint64(len(c.replicas))]
-		if now < r.downTill.Load() {
-			down = append(down, r)
+		if now < r.lastTill.Load() {
+			last = append(last, r)
 		} else {
-			up = append(up, r)
+			first = append(first, r)
 		}
 	}
-	return append(up, down...)
+	return append(first, last...)
 }
 
 // askOne asks one replica. One that hangs leaves a quarter of the time to others: a replica lets its callers wait for

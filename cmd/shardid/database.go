@@ -157,9 +157,12 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	f.BoolVar(&uid, "uid", false, "the starts of the UID mode")
 	f.BoolVar(&registry, "registry", false, "a new registry of worker IDs, or a new snowflake.name")
 	cmd.MarkFlagsRequiredTogether("app", "name")
-	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		if name == "" && tag == "" && space == "" && !uid && !registry {
+			return fmt.Errorf("%w: give --app and --name, --tag, --space, --uid or --registry, see %s --help: "+
+				"nothing says what is confirmed", model.ErrInvalidArgument, cmd.CommandPath())
+		}
 		return c.onStores(cmd.Context(), cfg, func(ctx context.Context, o opened) error {
 			target, waited := fmt.Sprintf("app %d", app), int64(0)
 			run := func(ctx context.Context) (int64, error) { return o.db.ConfirmApp(ctx, app, name) }

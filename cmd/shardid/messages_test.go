@@ -196,7 +196,7 @@ func TestWrongInputs(t *testing.T) {
 		{"a command", []wrong{
 			{"srve", "did you mean serve; see shardid --help: "},
 			{"token", "write shardid token new --name NAME --may WHAT,WHAT; "},
-			{"confirm", "see shardid confirm --help: "},
+			{"confirm", "give --app and --name, --tag, --space, --uid or --registry, see shardid confirm --help: "},
 			{"apps set --app 1",
 				"give some of --name, --description, --step, --max-limit-id, --limit-policy, --min-index: "},
 		}},

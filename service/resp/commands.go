@@ -67,7 +67,12 @@ func (c *conn) handle(words [][]byte) {
 		// rueidis asks for CLUSTER first, and continues without when the error has this word.
 		c.fail(issuer.CodeNoRoute, fmt.Sprintf("send INCR, LPOP or RPOP for IDs: there is no command %.64q", name))
 	case len(args) < known.least || len(args) > known.most:
-		c.fail(issuer.CodeInvalid, "wrong number of arguments for "+string(name))
+		takes := fmt.Sprint(known.least)
+		if known.most > known.least {
+			takes += fmt.Sprintf("…%d", known.most)
+		}
+		c.fail(issuer.CodeInvalid, fmt.Sprintf(
+			"send %s with another number of arguments: it takes %s, not %d", name, takes, len(args)))
 	case c.multi != nil && !known.atOnce:
 		c.queue(words)
 		return

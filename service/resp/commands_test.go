@@ -54,9 +54,10 @@ func TestCommands(t *testing.T) {
 		{"INCR queue:1:alice|incr segment:orders|INCR snowflake|INCRBY snowflake 1", ":16385|:2|:3|:4|"},
 		{"INCRBY snowflake 2", "-SHARDID -6 send LPOP with a count for several IDs: INCRBY takes a key and 1|"},
 		{"INCRBY snowflake|INCR|INCR snowflake 2|LPOP snowflake 1 2",
-			"-SHARDID -6 wrong number of arguments for INCRBY|" +
-				"-SHARDID -6 wrong number of arguments for INCR|-SHARDID -6 wrong number of arguments for INCR|" +
-				"-SHARDID -6 wrong number of arguments for LPOP|"},
+			bad + "send INCRBY with another number of arguments: it takes 2, not 1|" +
+				bad + "send INCR with another number of arguments: it takes 1, not 0|" +
+				bad + "send INCR with another number of arguments: it takes 1, not 2|" +
+				bad + "send LPOP with another number of arguments: it takes 1…2, not 3|"},
 		{"LPOP snowflake|RPOP queue:255:a:b", "$1|1|$5|35327|"},
 		{"LPOP snowflake 1|RPOP segment:a 3", "*1|$1|1|*3|$1|2|$1|3|$1|4|"},
 		{"LPOP snowflake 0", bad + `count must be a whole number in 1…10000, not "0"|`},
@@ -123,7 +124,7 @@ func TestCommands(t *testing.T) {
 			"-ERR MULTI calls can not be nested|*0|"},
 		{"MULTI|INCR snowflake|SET a|INCR snowflake|EXEC|INCR snowflake", "+OK|+QUEUED|" +
 			`-SHARDID -10 send INCR, LPOP or RPOP for IDs: there is no command "SET"|+QUEUED|` + abort + ":1|"},
-		{"MULTI|INCR|EXEC", "+OK|-SHARDID -6 wrong number of arguments for INCR|" + abort},
+		{"MULTI|INCR|EXEC", "+OK|-SHARDID -6 send INCR with another number of arguments: it takes 1, not 0|" + abort},
 		{"WATCH a b|MULTI|RESET|EXEC|UNWATCH|MULTI|QUIT|INCR snowflake",
 			"+OK|+OK|+RESET|-ERR EXEC without MULTI|+OK|+OK|+OK|"},
 	} {

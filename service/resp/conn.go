@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,9 @@ func (c *conn) serve() {
 		} else if broken, ok := errors.AsType[protocolError](err); ok {
 			c.acquire()
 			c.flushSequences()
+			if bytes.Contains(c.in.buf[c.in.start:c.in.end], []byte(" HTTP/1.")) {
+				c.work.out = append(c.work.out, refusalOfHTTP...)
+			}
 			c.work.out = appendError(c.work.out, "ERR "+broken.Error())
 			c.quit = true
 		} else {

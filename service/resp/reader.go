@@ -21,12 +21,15 @@ type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-const errInline = protocolError("a command must be an array of bulk strings; HTTP is served at server.addr")
+const errInline = protocolError("send commands as arrays of bulk strings, and HTTP requests to server.addr")
 
 var errTooLong = protocolError(fmt.Sprintf("a command may have %d bytes and %d arguments", maxCommand, maxArgs))
 
 // errIncomplete: the rest of a command has not come yet.
 var errIncomplete = errors.New("incomplete command")
+
+// refusalOfHTTP is what an HTTP client, too, shows of a protocolError that follows.
+const refusalOfHTTP = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
 
 // reader reads commands from a connection. It allocates nothing.
 type reader struct {

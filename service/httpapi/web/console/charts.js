@@ -115,9 +115,12 @@ export class Chart {
 
   #curve({ index, label }) {
     const value = (plot, _, i, at) => { const n = valueAt(plot, i, at); return n == null ? text.unknown : this.#write(n); };
-    return { label, value, stroke: colour(`--curve-${index}`), width: 1.8, dash: dashes[index], spanGaps: false, points: { show: false } };
+    return { label, value, stroke: colour(`--curve-${index}`), width: 1.8, dash: dashes[index], spanGaps: false, points: { show: isSingle } };
   }
 }
+
+/** Whether a curve has one value so far: no line can be drawn, but a point can. */
+const isSingle = (plot, i) => plot.data[i].filter((value) => value !== null).length === 1;
 
 /** What the legend shows of a curve: the value under the pointer, or the latest. */
 function valueAt(plot, i, at) {

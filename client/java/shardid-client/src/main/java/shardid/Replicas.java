@@ -11,9 +11,10 @@ import java.util.function.Function;
 final class Replicas {
     private static final int MOST_BYTES = 4 << 20; // of an answer
     private static final int FIRST_PAUSE_MS = 50; // between rounds in which no replica had an answer
-    private static final int LAST_PAUSE_MS = 2000; // and for how long one that did not answer is asked last
+    private static final int LAST_PAUSE_MS = 2000;
+    private static final int LAST_FOR_MS = 10_000; // is how long a replica that had no answer is asked last
 
-    private final Map<String, Long> downTill = new LinkedHashMap<>(); // of each address; guarded by this
+    private final Map<String, Long> lastTill = new LinkedHashMap<>(); // of each address; guarded by this
     private final String token;
     private final int timeoutMs; // of one request
     private int turn = ThreadLocalRandom.current().nextInt(1024); // not all clients begin with the same; guarded by this
@@ -22,12 +23,12 @@ final class Replicas {
         for (String url : (urls == null ? "" : urls).split(",")) {
             check(url.trim().matches("https?://[^/@?#]+(/[^@?#]*)?"),
                     "write each address as http://host:port or https://host:port, and a token apart from it");
-            downTill.put(url.trim().replaceAll("/+$", ""), System.nanoTime());
+            lastTill.put(url.trim().replaceAll("/+$", ""), System.nanoTime());
         }
         check(token == null || token.matches("[!-~]+"), "pass null where no token is required: this one is empty, or has a character that none has");
         check(timeoutMs > 0, "set a timeout of 1 ms or more, not of " + timeoutMs);
         this.token = token;
-        this.timeoutMs = downTill.size() > 1 ? timeoutMs / 2 + 1 : timeoutMs; // one that hangs leaves time to ask another
+        this.timeoutMs = lastTill.size() > 1 ? timeoutMs / 2 + 1 : timeoutMs; // one that hangs leaves time to ask another
     }
 
     private static void check(boolean good, String wrong) {
@@ -63,9 +64,7 @@ final class Replicas {
                 if (refusal.code() != 0 && !refusal.mayPass) {
                     throw refusal;
                 }
-                if (refusal.code() == 0) { // it does not answer, or is no shardid
-                    failed(url);
-                }
+                askLast(url);
                 hope |= refusal.mayPass;
                 wait = Math.max(wait, refusal.afterMs);
             }
@@ -78,17 +77,17 @@ final class Replicas {
         }
     }
 
-    /** The replicas, beginning with the next one; those that did not answer lately are last. */
+    /** The replicas, beginning with the next one; those that had no answer lately are last. */
     private synchronized List<String> inTurn() {
-        List<String> turned = new ArrayList<>(downTill.keySet());
+        List<String> turned = new ArrayList<>(lastTill.keySet());
         Collections.rotate(turned, turn++);
         long now = System.nanoTime();
-        turned.sort(Comparator.comparing(url -> downTill.get(url) - now > 0));
+        turned.sort(Comparator.comparing(url -> lastTill.get(url) - now > 0));
         return turned;
     }
 
-    private synchronized void failed(String url) {
-        downTill.put(url, Shardid.after(LAST_PAUSE_MS));
+    private synchronized void askLast(String url) {
+        lastTill.put(url, Shardid.after(LAST_FOR_MS));
     }
 
     private <T> T askOne(String url, String method, String path, String form, int ms, Function<Json, T> use) {

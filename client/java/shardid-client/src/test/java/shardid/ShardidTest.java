@@ -228,6 +228,7 @@ final class ShardidTest {
                 String sent = String.join("\n", good.asked).replaceAll("(?s).*POST /v1/queue/3/ids\\?gatePass=(.)&.*", "$1");
                 check(Math.abs((long) gatePass.hashCode()) % 64 == sent.charAt(0) % 64, gatePass + " became " + sent);
             }
+            check(busy.asked.size() < 3, "one without IDs is asked last: " + busy.asked);
         }
     }
 
