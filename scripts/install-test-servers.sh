@@ -111,7 +111,11 @@ install_packages() {
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
 	echo "test servers: 1/2 apt-get update"
-	apt update
+	tries=0
+	until apt update; do # apt-get waits for the lock of packages, and not for that of their lists
+		if [ $((tries += 1)) -ge 30 ]; then return 1; fi
+		sleep 2
+	done
 	choose_java
 	echo "test servers: 2/2 apt-get install $packages"
 	forbid_services

@@ -287,7 +287,7 @@ func startArticle(t *testing.T, dsn string, r *testserver.RedisServer, books *le
 				}
 			}
 			if err != nil {
-				books.Complain("the article's service: %v", err)
+				t.Errorf("the article's service: %v", err)
 				return
 			}
 		}
