@@ -139,7 +139,7 @@ const (
 	giveToken  = "name a file that holds a token of the server by --token-file"
 )
 
-var errNotShardid = fmt.Errorf("%w: what answers there is no shardid", model.Remedy(correctURL))
+var errNotShardid = fmt.Errorf("%w: what answers there is not the HTTP of shardid", model.Remedy(correctURL))
 
 // unanswered adds to the failure of a request what to do about it.
 func unanswered(err error) error {

@@ -85,9 +85,10 @@ func TestAskHealth(t *testing.T) {
 			"degraded: snowflake: no lease", ""},
 		"not ready": {503, `{"status":"not ready","message":"shutting down"}`, "",
 			"shutting down: not ready: http://"},
-		"another one": {200, `<html>welcome</html>`, "", "correct --url or server.addr: what answers there is no " +
-			"shardid"},
-		"an empty body":  {503, ``, "", "correct --url or server.addr: what answers there is no shardid: http://"},
+		"another one": {200, `<html>welcome</html>`, "", "correct --url or server.addr: what answers there is " +
+			"not the HTTP of shardid"},
+		"an empty body": {503, ``, "", "correct --url or server.addr: what answers there is not the HTTP " +
+			"of shardid: http://"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -174,7 +174,7 @@ func usageLines() []line {
 		{"apps show", 2, `see shardid apps --help: invalid argument "show" for "shardid apps"`},
 		{"config print", 2, `see shardid config --help: invalid argument "print" for "shardid config"`},
 		{"doctor extra", 2, `"extra"`},
-		{"confirm", 2, "[app tag space uid registry]"},
+		{"confirm", 2, "give --app and --name, --tag"},
 		{"provision", 2, "give --app, see shardid apps --help: it is missing"},
 		{"provision --app 1 --file apps.yaml", 2, "give --app or --file, not both"},
 		{"provision --app x --name test", 2, `invalid argument "x" for "--app" flag`},

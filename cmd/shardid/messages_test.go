@@ -112,10 +112,7 @@ func (n newcomer) files(all map[string]string) {
 	}
 }
 
-const (
-	writeDSN = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
-	noServer = "correct --url or server.addr, as what listens there does not answer as shardid does: "
-)
+const writeDSN = "write user:password@tcp(host:3306)/shardid or mysql://user:password@host:3306/shardid"
 
 // TestWrongInputs has those that need no other server.
 func TestWrongInputs(t *testing.T) {
@@ -155,8 +152,8 @@ func TestWrongInputs(t *testing.T) {
 		{"status asks where nothing is", []wrong{
 			{"status --url http://127.0.0.1:1", "start the server, or correct --url or server.addr: "},
 		}},
-		{"status asks a Redis", []wrong{
-			{"status --url http://" + addr, noServer},
+		{"status asks the port of Redis clients", []wrong{
+			{"status --url http://" + addr, "correct --url or server.addr: what answers there is not the HTTP of "},
 		}},
 		{"the port of MySQL", []wrong{
 			{"migrate --config port.yaml", "start the database server at 127.0.0.1:1, or correct database.dsn: "},

@@ -41,8 +41,8 @@ one, where max_id only rises; or delete one. What a deleted tag issued is rememb
   shardid tags set --tag bills --after ORD-20261122-00000500
   shardid tags delete --tag orders --confirm orders`,
 		none: "there is no tag: shardid tags add --tag orders --step 2000",
-		columns: []column{{"TAG", "tag"}, {"NEXT NUMBER", "maxIdStr"}, {"AS TEXT", "example"}, {"SHARD BITS", "shardBits"},
-			{"STEP", "step"},
+		columns: []column{{"TAG", "tag"}, {"NEXT NUMBER", "maxIdStr"}, {"AS TEXT", "example"},
+			{"SHARD BITS", "shardBits"}, {"STEP", "step"},
 			{"UPDATED", "updatedAt"}, {"DESCRIPTION", "description"}},
 	}
 }

@@ -83,7 +83,7 @@ var faults = []fault{
 		time.Sleep(10 * time.Second)
 		w.setClock(0)
 	}},
-	{key: "restart", name: "the same over a restart", hasClock: true, happens: func(w *world) {
+	{key: "restart", name: "clock back 5 s over a restart", hasClock: true, happens: func(w *world) {
 		w.restart(func() { w.setClock(-5) })
 		time.Sleep(10 * time.Second)
 		w.setClock(0)
@@ -141,12 +141,13 @@ func (w *world) begin(second func(generator) bool) {
 	w.settle()
 }
 
-// aHundred starts programs beside three replicas of shardid. Each issues for two seconds as soon as it runs, and in the
-// end all issue together.
+// aHundred starts programs beside three replicas of shardid that are in use. Each issues for two seconds as soon as it
+// runs, and in the end all issue together.
 func aHundred(w *world) {
 	for i := range 3 {
 		w.launch("shardid", i, everything)
 	}
+	w.together(5 * time.Second)
 	for i := range 100 {
 		for _, program := range programs[1:] {
 			w.ask(w.launch(program, i, everything), 2*time.Second)
