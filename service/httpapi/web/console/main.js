@@ -1,10 +1,10 @@
 // The console: asks its replica for as long as the page is seen, and hands the answers
 // to the sections.
 
-import { $, draw, setAttribute, setText } from './dom.js';
+import { $, describe, draw, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { age, clock } from './format.js';
-import { Poller } from './net.js';
+import { Poller, ask } from './net.js';
 import { Admin } from './admin.js';
 import { Fleet } from './fleet.js';
 import { Health } from './health.js';
@@ -56,6 +56,7 @@ class Console {
     window.addEventListener('online', () => this.#watch());
     window.addEventListener('hashchange', () => this.#choose());
     $('lock').addEventListener('submit', (event) => this.#unlock(event));
+    $('decode-form').addEventListener('submit', (event) => this.#decode(event));
     this.#watch();
   }
 
@@ -152,6 +153,20 @@ class Console {
     this.#token = $('lock-token').value.trim();
     $('lock-token').value = '';
     this.#watch();
+  }
+
+  /** Shows the parts of an ID, by the names that the API has for them. */
+  async #decode(event) {
+    event.preventDefault();
+    let [answer, error] = [{}, ''];
+    try {
+      ({ answer } = await ask(`decode?${new URLSearchParams(new FormData(event.target))}`));
+    } catch (err) {
+      error = err.message;
+    }
+    const asked = ['code', 'id', 'idStr', 'kind'];
+    describe($('decoded'), Object.entries(answer).filter(([name]) => !asked.includes(name)));
+    setText($('decode-error'), error);
   }
 
   #link(state, words) {
