@@ -91,11 +91,11 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	return err
 }
 
-// keepHeapGoal lets the heap grow to 32 MiB, or to three times what lives, before it is collected. Go's default lets it
+// keepHeapGoal lets the heap grow to 32 MiB, or to two and a half times what lives, before it is collected. Go lets it
 // double, which for the 3 MiB that live in most replicas means five collections a second at 12,000 requests a second,
 // each of 5 ms: the p99 of a request. GOMEMLIMIT holds beside this.
 func keepHeapGoal() {
-	const goal, smallest, least = 32 << 20, 4 << 20, 200 // Go takes no heap for smaller than 4 MiB
+	const goal, smallest, least = 32 << 20, 4 << 20, 150 // Go takes no heap for smaller than 4 MiB
 	type collected struct{ _ *byte }
 	live, set := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, 0
 	var adjust func(*collected)

@@ -257,6 +257,7 @@ func TestShardBits(t *testing.T) {
 			check.Equal(t, run.Stride, region.Stride()<<bits)
 			check.Equal(t, run.First&(1<<bits-1), 1<<bits-1, "the key of a run")
 			check.Equal(t, numbers[run.First>>bits], false, "issued before")
+			synctest.Wait() // for the segments that are on their way
 			for _, c := range []struct {
 				tag string
 				key model.ShardKey
