@@ -101,13 +101,13 @@ type Options struct {
 	// HTTPClient speaks to the replicas; nil for one of its own. Its Transport is the place for TLS,
 	// traces and metrics.
 	HTTPClient *http.Client
-	// MaxHeld is the most IDs that a buffer holds, 1 or more; 0 means DefaultMaxHeld.
-	// With 1 each ID is fetched when it is asked for.
+	// MaxHeld is the most IDs that a buffer holds ahead, 1 or more, beside what a Take asks for; 0 means
+	// DefaultMaxHeld. With 1 each ID is fetched when it is asked for.
 	MaxHeld int
 	// Timeout is how long one fetch may take, other replicas and repetitions included;
 	// 0 means DefaultTimeout. Where there are others, one replica may take three quarters of it. A call
 	// whose buffer is dry gets the error of the fetch that it waits for; one for more than 10,000
-	// IDs waits for several.
+	// IDs waits for several, for four times as long at most.
 	Timeout time.Duration
 	// Instance is what the holder of a worker ID calls itself, such as a host name: at most 128
 	// printable characters, "" for nothing. People see it, and a Generator of a later process
@@ -161,9 +161,12 @@ func New(opts Options) (*Client, error) {
 		c.replicas = append(c.replicas, &replica{url: strings.TrimRight(addr, "/")})
 	}
 	if c.http == nil {
-		c.own = http.DefaultTransport.(*http.Transport).Clone()
-		c.own.MaxIdleConnsPerHost = 16
-		c.http = &http.Client{Transport: c.own}
+		c.http = &http.Client{}
+		if known, is := http.DefaultTransport.(*http.Transport); is { // else it is the program's own
+			c.own = known.Clone()
+			c.own.MaxIdleConnsPerHost = 16
+			c.http.Transport = c.own
+		}
 	}
 	c.turn.Store(rand.Uint64N(uint64(len(c.replicas)))) // not all clients begin with the same
 	c.base, c.cancel = context.WithCancel(context.Background())

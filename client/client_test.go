@@ -211,6 +211,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		`"ids":["1","2"]`: false, `"ranges":[]`: false, `"ranges":[{"first":"1","count":77,"stride":"1"}]`: false,
 		`"ranges":[{"first":"0","count":2,"stride":"1"}]`:                                       false,
 		`"ranges":[{"first":"5","count":2,"stride":"0"}]`:                                       false,
+		`"ranges":[{"first":"9223372036854775807","count":2,"stride":"1"}]`:                     false,
 		`"ranges":[{"first":"5","count":-1,"stride":"1"},{"first":"5","count":3,"stride":"1"}]`: false,
 		`"ranges":[` + range1 + `,` + range1 + `,{"first":"1","count":4,"stride":"1"}]`:         false,
 		`"current":"-1"`: false, `"current":null`: false,
@@ -299,6 +300,18 @@ func TestThePatienceOfAReplicaIsWaitedFor(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A program may have put something else into http.DefaultTransport, which then speaks to the replicas.
+func TestReplacedTransport(t *testing.T) {
+	before := http.DefaultTransport
+	defer func() { http.DefaultTransport = before }()
+	away := errors.New("not today")
+	http.DefaultTransport = roundTripper(func(*http.Request) (*http.Response, error) { return nil, away })
+	c := newClient(t, Options{Addrs: []string{"http://127.0.0.1:1"}, Timeout: time.Millisecond})
+	if _, err := c.UID().Next(t.Context()); !errors.Is(err, away) {
+		t.Error(err)
+	}
 }
 
 // A replica that hangs is a timeout of the client's own, as the caller's context lives.

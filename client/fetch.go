@@ -194,7 +194,8 @@ func (a answer) ranges(count int) ([]hold.Run, error) {
 	ranges, total := make([]hold.Run, 0, len(a.Ranges)), int64(0)
 	for _, one := range a.Ranges {
 		ranges = append(ranges, hold.Run{First: one.First, Count: one.Count, Stride: one.Stride})
-		if total += one.Count; one.First < 1 || one.Count < 1 || one.Count > int64(count) || one.Stride < 1 {
+		if total += one.Count; one.First < 1 || one.Count < 1 || one.Count > int64(count) || one.Stride < 1 ||
+			one.Stride > (math.MaxInt64-one.First)/one.Count {
 			return nil, fmt.Errorf("the range %+v", one)
 		}
 	}

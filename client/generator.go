@@ -59,7 +59,7 @@ type Generator struct {
 // rule; after the database failed over to a replica that may lack leases it takes up to the name's hold
 // and 10 s.
 //
-// Errors: *Error, with CodeUnknown for a name that there is not; ErrTimeout, with the cause, such
+// Errors: *Error, with CodeUnknown for a name that does not exist; ErrTimeout, with the cause, such
 // as that no worker ID is free; ErrNoLease for a clock that is outside of the lease and more than
 // 5 s from that of the database; ErrClosed; the context's.
 func (c *Client) Generator(ctx context.Context, name string) (*Generator, error) {
@@ -265,7 +265,8 @@ func (g *Generator) renewLease(ctx context.Context) error {
 	}
 	l, err := g.client.acquire(ctx, g.name)
 	if err == nil && l.Layout != g.layout {
-		err = fmt.Errorf("shardid: the name has another layout now, %+v: it is not used", l.Layout)
+		err = errors.Join(fmt.Errorf("shardid: the name has another layout now, %+v: it is not used", l.Layout),
+			g.client.release(ctx, l, max(min(l.After, l.Until), 1)))
 	}
 	if err != nil {
 		g.loseLease(err)

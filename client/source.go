@@ -18,7 +18,7 @@ import (
 // A Source and a Queue hold IDs ahead, in buffers that fetch them. A Number and a Sequence ask a replica in each call.
 
 const (
-	// firstFetch is how many IDs a buffer fetches that was not in use.
+	// firstFetch is how many IDs a buffer fetches first.
 	firstFetch = 16
 	// heldFor is for how long the IDs of a buffer should last, and below fetchBelow of that more
 	// are fetched.
@@ -26,7 +26,7 @@ const (
 	fetchBelow = 0.5
 )
 
-// Source is where IDs come from that depend on nothing else. Safe for concurrent use.
+// Source gives IDs for which a call names nothing more. Safe for concurrent use.
 type Source struct {
 	buffer  *hold.Pool
 	numbers *numbers // of a tag, for its keys; nil for others
@@ -303,8 +303,8 @@ func (s *Sequence) Next(ctx context.Context, key string) (int64, error) {
 // maxRegions is how far apart two numbers are at most: as far as there are regions, 2^6 of them.
 const maxRegions = 64
 
-// Take is the next n numbers of a key, 1 to MaxNumbers without one of this region between them, from
-// one request.
+// Take is the next n numbers of a key, 1 to MaxNumbers, from one request. No other number of this region
+// lies between them.
 func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64, err error) {
 	if n < 1 || n > MaxNumbers {
 		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", n, MaxNumbers)

@@ -9,14 +9,15 @@
 //
 // The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid,
 // queue:<appId>:<GatePass>, or queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a
-// shard key, whose remainder by 64 is the shard of the queue, and a gatePass. The field of the ID is
-// an int64, a uint64 or a string. A batch is filled with one call, associations are filled as they
-// are created, a value that is there already stays, and an error stops the insert, as does a row that
-// is a map.
+// shard key, whose remainder by 64 is the shard of the queue, and a gatePass; a row that has none is not
+// inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call, or one for each
+// row where a field is named. Associations are filled as they are created, a value that is there already
+// stays, and an error stops the insert, as does a row that is a map.
 package gormid
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -44,7 +45,7 @@ type field struct {
 	*schema.Field
 	source *client.Source
 	other  *schema.Field // nil for source
-	next   func(ctx context.Context, other any) (int64, error)
+	next   func(ctx context.Context, other string) (int64, error)
 }
 
 // New is a plugin that takes its IDs from c, which the caller closes.
@@ -113,7 +114,7 @@ func (p *Plugin) parseTag(s *schema.Schema, sf *schema.Field, tag string) (field
 			break
 		}
 		tag := p.client.Segment(rest[:end])
-		f.next = func(ctx context.Context, key any) (int64, error) { return tag.ForText(fmt.Sprint(key)).Next(ctx) }
+		f.next = func(ctx context.Context, key string) (int64, error) { return tag.ForText(key).Next(ctx) }
 	case tag == "snowflake":
 		f.source = p.client.Snowflake()
 	case tag == "uid":
@@ -123,15 +124,15 @@ func (p *Plugin) parseTag(s *schema.Schema, sf *schema.Field, tag string) (field
 		id, err := strconv.ParseUint(app, 10, 8)
 		name, sharded := strings.CutPrefix(name, "shard:")
 		f.other = s.LookUpField(name)
-		if err != nil || f.other == nil || !sharded && f.other.FieldType.Kind() != reflect.String {
+		if err != nil || f.other == nil || !sharded && f.other.IndirectFieldType.Kind() != reflect.String {
 			return f, fmt.Errorf("write queue:<appId>:<Field> with an appId of 0…255 and a string field of %s, or "+
 				"queue:<appId>:shard:<Field> with a number", s.Name)
 		}
 		queue := p.client.Queue(uint8(id))
-		f.next = func(ctx context.Context, gatePass any) (int64, error) { return queue.Next(ctx, fmt.Sprint(gatePass)) }
+		f.next = queue.Next
 		if sharded {
-			f.next = func(ctx context.Context, key any) (int64, error) {
-				n, err := idtext.ShardKey(fmt.Sprint(key))
+			f.next = func(ctx context.Context, key string) (int64, error) {
+				n, err := idtext.ShardKey(key)
 				if err != nil {
 					return 0, err
 				}
@@ -188,12 +189,41 @@ func (f *field) idsFor(ctx context.Context, rows []reflect.Value) ([]int64, erro
 	}
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
-		other, _ := f.other.ValueOf(ctx, row)
-		id, err := f.next(ctx, other)
+		other, err := textOf(ctx, f.other, row)
 		if err != nil {
 			return nil, err
 		}
-		ids[i] = id
+		if ids[i], err = f.next(ctx, other); err != nil {
+			return nil, err
+		}
 	}
 	return ids, nil
+}
+
+// textOf is the whole number or the text of a field, which may be a pointer to one, or a driver.Valuer such as
+// sql.NullInt64.
+func textOf(ctx context.Context, f *schema.Field, row reflect.Value) (string, error) {
+	given, _ := f.ValueOf(ctx, row)
+	value := reflect.Indirect(reflect.ValueOf(given))
+	if value.IsValid() {
+		if valuer, is := value.Interface().(driver.Valuer); is {
+			stored, err := valuer.Value()
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", f.Name, err)
+			}
+			value = reflect.ValueOf(stored)
+		}
+	}
+	switch {
+	case !value.IsValid():
+		return "", fmt.Errorf("set %s before the row is created: its ID is made by it", f.Name)
+	case value.CanInt():
+		return strconv.FormatInt(value.Int(), 10), nil
+	case value.CanUint():
+		return strconv.FormatUint(value.Uint(), 10), nil
+	case value.Kind() == reflect.String:
+		return value.String(), nil
+	default:
+		return "", fmt.Errorf("name a field with a whole number or a text: %s is of the type %v", f.Name, value.Type())
+	}
 }

@@ -1,6 +1,7 @@
 package gormid_test
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -70,6 +71,18 @@ type (
 		ID      int64 `shardid:"queue:7:shard:BuyerID"`
 		BuyerID uint32
 	}
+	byPointer struct {
+		ID      int64 `shardid:"segment:orders:BuyerID"`
+		BuyerID *int64
+	}
+	byValuer struct {
+		ID      int64 `shardid:"segment:orders:BuyerID"`
+		BuyerID sql.NullInt64
+	}
+	byRatio struct {
+		ID    int64 `shardid:"segment:orders:Ratio"`
+		Ratio float64
+	}
 	highApp struct {
 		ID    int64 `shardid:"queue:256:Email"`
 		Email string
@@ -135,7 +148,9 @@ func TestShardKeys(t *testing.T) {
 	orders := []byBuyer{{BuyerID: 666}, {BuyerID: 1690}, {BuyerID: 0}}
 	tenants := []byTenant{{Tenant: "tenant-7"}, {Tenant: "42"}}
 	shards := []byShard{{BuyerID: 26}, {BuyerID: 64 + 26}}
-	for _, rows := range []any{&orders, &tenants, &shards} {
+	buyer := int64(666)
+	pointer, valuer := byPointer{BuyerID: &buyer}, byValuer{BuyerID: sql.NullInt64{Int64: buyer, Valid: true}}
+	for _, rows := range []any{&orders, &tenants, &shards, &pointer, &valuer} {
 		if err := db.Create(rows).Error; err != nil {
 			t.Fatal(err)
 		}
@@ -143,6 +158,9 @@ func TestShardKeys(t *testing.T) {
 	const want = "[{1690 666} {2714 1690} {3072 0}] [{1226 tenant-7} {2090 42}] [{23047 26} {39431 90}]"
 	if got := fmt.Sprint(orders, tenants, shards); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if pointer.ID&1023 != buyer || valuer.ID&1023 != buyer {
+		t.Errorf("behind a pointer %d, of a driver.Valuer %d", pointer.ID, valuer.ID)
 	}
 }
 
@@ -156,6 +174,9 @@ func TestWhatIsNotFilled(t *testing.T) {
 		"no gatePass":        db.Create(&sharded{}).Error,
 		"no tenant":          db.Create(&byTenant{}).Error,
 		"a key below 0":      db.Create(&byBuyer{BuyerID: -1}).Error,
+		"a nil key":          db.Create(&byPointer{}).Error,
+		"a key that is NULL": db.Create(&byValuer{}).Error,
+		"a key of a float":   db.Create(&byRatio{Ratio: 7}).Error,
 		"a nil row":          db.Create([]*sharded{nil}).Error,
 		"a nameless tag":     db.Create(&nameless{}).Error,
 		"no gatePass field":  db.Create(&passless{}).Error,

@@ -127,7 +127,7 @@ type waiter struct {
 }
 
 // errNothing is why nothing is there when the source has not said why.
-var errNothing = errors.New("the source has given nothing yet")
+var errNothing = errors.New("the source has not given enough yet")
 
 // New makes a pool that holds nothing. It is to be closed.
 func New(opts Options) *Pool {

@@ -2,12 +2,12 @@
 // programs that lease a worker ID of it, and its UIDs.
 //
 // A [Generator] turns a clock and a granted worker ID into IDs. It never waits, logs or remembers
-// anything beyond its last ID. Whoever grants the worker ID says two bounds: IDs carry a time later
+// anything beyond its last ID. Whoever grants the worker ID sets two bounds: IDs carry a time later
 // than everything an earlier holder may have used, and no later than the time that has durably been
 // reserved for this one. So no ID repeats, whatever the clock does.
 //
 // Between the bounds there is one number, the time above the sequence, which only rises. A caller takes
-// the numbers by which he raised it, with one compare-and-swap. The end of a term puts a value there
+// the numbers by which it raised that, with one compare-and-swap. The end of a term puts a value there
 // that no call under way expects, so nothing is issued once it has ended.
 package idgen
 

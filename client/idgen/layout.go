@@ -17,8 +17,8 @@ type Layout struct {
 	TimeBits   uint `json:"-"`
 	WorkerBits uint `json:"workerBits"`
 	SeqBits    uint `json:"seqBits"`
-	// ShardBits are the lowest of SeqBits, and fewer: in place of the sequence they have those of a shard key. The IDs
-	// of a Generator are without them: its caller joins the bits of a key.
+	// ShardBits is how many of the lowest SeqBits, but not all, hold the bits of a shard key. They are 0 in the IDs of
+	// a Generator: its caller joins the bits of a key.
 	ShardBits uint `json:"shardBits,omitempty"`
 }
 

@@ -22,7 +22,7 @@ import (
 // model is scripts/prove/witness.pml. The row of the deployment names a witness, a life of Redis that has a mark of
 // each number that was taken since, or nobody. This file tells it from top to bottom:
 //
-// What is decided is told in model (Judge, Seen); here it is read and written.
+// What is decided is told in model/witness (Judge, Seen); here it is read and written.
 //
 //  1. What a replica says of itself. With each heartbeat (Beat) it looks at the row of the deployment and at what the
 //     other replicas use. Where the named life is the one that all of them use, it holds the witness, once it has

@@ -28,7 +28,7 @@ final class Replicas {
         check(token == null || token.matches("[!-~]+"), "pass null where no token is required: this one is empty, or has a character that none has");
         check(timeoutMs > 0, "set a timeout of 1 ms or more, not of " + timeoutMs);
         this.token = token;
-        this.timeoutMs = lastTill.size() > 1 ? timeoutMs / 2 + 1 : timeoutMs; // one that hangs leaves time to ask another
+        this.timeoutMs = lastTill.size() > 1 ? timeoutMs - timeoutMs / 4 : timeoutMs; // one that hangs leaves time to ask another
     }
 
     private static void check(boolean good, String wrong) {

@@ -31,7 +31,7 @@ public final class Shardid implements AutoCloseable {
     private final List<Listener> listeners = new CopyOnWriteArrayList<>();
     private volatile boolean closed;
 
-    /** Is told of each fetch, by the thread that fetched; so it returns at once. What it throws is ignored. */
+    /** Is told of each fetch, by the thread that fetched; so it must return at once. What it throws is ignored. */
     public interface Listener {
         /**
          * IDs were fetched, or a lease granted or renewed, or neither.
@@ -59,7 +59,7 @@ public final class Shardid implements AutoCloseable {
      * Checks the addresses, and asks no replica.
      *
      * @param urls the replicas, with commas between: {@code http://host:port} or {@code https://host:port}; requests
-     *     are spread over them, and one that does not answer is left out for a while
+     *     are spread over them, and one that does not answer, or has no IDs, is asked last for a while
      * @param token is sent with each request; null where none is required
      * @param timeoutMs how long a call that has no ID at hand waits for one; 1 or more
      */
@@ -144,7 +144,7 @@ public final class Shardid implements AutoCloseable {
         for (Listener listener : listeners) {
             try {
                 listener.fetched(source, nanos, error);
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
                 // the thread that is here renews leases, too
             }
         }

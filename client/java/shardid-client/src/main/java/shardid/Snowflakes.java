@@ -76,7 +76,7 @@ public final class Snowflakes implements AutoCloseable {
 
     /**
      * One ID. It waits for the first lease, for a clock that was set back, and at the cap of IDs a millisecond; at most
-     * for the client's timeout. {@link #nextFor} is for a name with shard bits.
+     * for the client's timeout, and half a second more. {@link #nextFor} is for a name with shard bits.
      */
     public long next() {
         return issue(0, false);

@@ -77,7 +77,7 @@ public final class Source {
         return number | key & (1L << numbers.shardBits) - 1;
     }
 
-    /** One ID. Where none is at hand it waits for the client's timeout. */
+    /** One ID. Where none is at hand it waits for the client's timeout, and half a second more. */
     public synchronized long next() {
         client.checkOpen();
         if (left == 0) {

@@ -1,6 +1,7 @@
 package shardid.shardingsphere;
 
 import java.util.*;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import org.apache.shardingsphere.infra.algorithm.core.context.AlgorithmSQLContext;
 import org.apache.shardingsphere.infra.algorithm.keygen.core.KeyGenerateAlgorithm;
@@ -13,6 +14,9 @@ import shardid.spring.ShardidIds;
  * the property urls, and token where one is required, are set.
  */
 public final class ShardidKeyGenerateAlgorithm implements KeyGenerateAlgorithm {
+    /** By addresses and token, as ShardingSphere initialises anew with each change of a rule. */
+    private static final Map<String, ShardidIds> OWN = new ConcurrentHashMap<>();
+
     private String source;
     private ShardidIds own; // null: the context's
 
@@ -20,7 +24,9 @@ public final class ShardidKeyGenerateAlgorithm implements KeyGenerateAlgorithm {
     public void init(Properties set) {
         source = set.getProperty("source");
         String urls = set.getProperty("urls");
-        own = urls == null ? null : new ShardidIds(Shardid.connect(urls, set.getProperty("token")), null, null);
+        String token = set.getProperty("token");
+        own = urls == null ? null
+                : OWN.computeIfAbsent(urls + " " + token, key -> new ShardidIds(Shardid.connect(urls, token), null, null));
     }
 
     @Override

@@ -119,7 +119,7 @@ public final class ShardidIds implements AutoCloseable {
         Map<String, Long> leases = client.leases();
         leases.forEach((name, left) -> {
             if (left <= 0) {
-                throw new IllegalStateException("the lease of the name " + name + " has ended: it waits for a replica");
+                throw new IllegalStateException("the lease of the name " + name + " has ended, or none was granted yet: it waits for a replica");
             }
         });
         return leases;
