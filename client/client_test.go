@@ -17,7 +17,7 @@ import (
 // A refusal is told as it is and once; what may pass is asked for until the timeout.
 func TestErrors(t *testing.T) {
 	s := fake(t)
-	c := newClient(t, Options{Addrs: []string{s.URL}, Timeout: 300 * time.Millisecond, MaxHeld: 1})
+	c := newClient(t, Options{Addrs: []string{s.URL}, MaxHeld: 1})
 	var refused *Error
 	for code, status := range map[int]int{CodeLimit: 409, CodeToken: 401, CodeUnknown: 404, CodeNoRoute: 404} {
 		s.Refuse(code, "for a test")
@@ -28,7 +28,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	s.Refuse(CodeEmpty, "queue is empty")
-	if _, err := c.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != CodeEmpty ||
+	hasty := newClient(t, Options{Addrs: []string{s.URL}, Timeout: 300 * time.Millisecond})
+	if _, err := hasty.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != CodeEmpty ||
 		!errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
@@ -160,7 +161,7 @@ func BenchmarkNext(b *testing.B) {
 // shard bits, or with others than before, is not used.
 func TestKeys(t *testing.T) {
 	s := fake(t)
-	c := newClient(t, Options{Addrs: []string{s.URL}, Timeout: 300 * time.Millisecond})
+	c := newClient(t, Options{Addrs: []string{s.URL}})
 	orders, seen := c.Segment("orders"), map[int64]bool{}
 	for key := range uint64(3000) {
 		one, err := orders.For(key).Next(t.Context())
@@ -220,24 +221,26 @@ func TestAnswersThatAreNone(t *testing.T) {
 		`"ranges":[{"first":"1","count":2,"stride":"16384"}]`:                                  true,
 	} {
 		t.Run(body, func(t *testing.T) {
-			t.Parallel()
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, `{"code":0,`+body+`}`)
-			}))
-			defer server.Close()
-			c := newClient(t, Options{Addrs: []string{server.URL}, MaxHeld: 1, Timeout: 300 * time.Millisecond})
-			for what, ask := range map[string]func() error{
-				"IDs":     func() error { _, err := c.UID().Take(t.Context(), 2); return err },
-				"numbers": func() error { _, err := c.Sequence("chat").Take(t.Context(), "k", 2); return err },
-				"current": func() error { _, err := c.Sequence("chat").Current(t.Context(), "k"); return err },
-			} {
-				if isForIDs && what == "IDs" {
-					continue
+			synctest.Test(t, func(t *testing.T) {
+				answer := roundTripper(func(*http.Request) (*http.Response, error) {
+					text := io.NopCloser(strings.NewReader(`{"code":0,` + body + `}`))
+					return &http.Response{StatusCode: http.StatusOK, Body: text}, nil
+				})
+				speaks := &http.Client{Transport: answer}
+				c := newClient(t, Options{Addrs: []string{"http://a"}, HTTPClient: speaks, MaxHeld: 1})
+				for what, ask := range map[string]func() error{
+					"IDs":     func() error { _, err := c.UID().Take(t.Context(), 2); return err },
+					"numbers": func() error { _, err := c.Sequence("chat").Take(t.Context(), "k", 2); return err },
+					"current": func() error { _, err := c.Sequence("chat").Current(t.Context(), "k"); return err },
+				} {
+					if isForIDs && what == "IDs" {
+						continue
+					}
+					if err := ask(); err == nil || !strings.Contains(err.Error(), "not used") {
+						t.Errorf("%s: %v", what, err)
+					}
 				}
-				if err := ask(); err == nil || !strings.Contains(err.Error(), "not used") {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
+			})
 		})
 	}
 }
@@ -262,14 +265,14 @@ func TestFailover(t *testing.T) {
 		t.Errorf("what is no shardid was asked %d times", asked.Load())
 	}
 	hangs, _ := hung(t)
-	c = newClient(t, Options{Addrs: []string{hangs, good.URL}, Timeout: time.Second})
+	c = newClient(t, Options{Addrs: []string{hangs, good.URL}, Timeout: 4 * time.Second})
 	for _, tag := range []string{"a", "b"} { // either replica is asked first
 		if _, err := c.Segment(tag).Next(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
 	var refused *Error // it is told, and not that another one is unreachable
-	c = newClient(t, Options{Addrs: []string{bad.URL, starting.URL, bad.URL}, Timeout: 200 * time.Millisecond})
+	c = newClient(t, Options{Addrs: []string{bad.URL, starting.URL, bad.URL}, Timeout: 2 * time.Second})
 	if _, err := c.UID().Next(t.Context()); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
 		t.Errorf("%v", err)
 	}

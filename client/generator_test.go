@@ -162,7 +162,7 @@ func TestGeneratorWaitsForItsTime(t *testing.T) {
 	var last int
 	s.set(func() {
 		s.hold, s.after, last = time.Minute, time.Now().Add(time.Hour).UnixMilli(), len(s.all)
-		s.granted = func() { time.AfterFunc(100*time.Millisecond, cancel) }
+		s.granted = func() { time.AfterFunc(2*time.Second, cancel) }
 	})
 	_, err = c.Generator(ctx, "orders")
 	released := s.released[int64(last)]
@@ -209,7 +209,7 @@ func TestGeneratorFailover(t *testing.T) {
 
 func TestGeneratorCloses(t *testing.T) {
 	s := &lessor{hold: time.Minute, renew: 20 * time.Second, after: testEpoch}
-	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 300 * time.Millisecond})
+	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 2 * time.Second})
 	generators := make([]*Generator, 4)
 	for i := range generators {
 		g, err := c.Generator(t.Context(), "orders")
@@ -288,7 +288,7 @@ func TestGeneratorFor(t *testing.T) {
 // More IDs than the layout has in a millisecond are waited for until the timeout.
 func TestGeneratorTimeout(t *testing.T) {
 	s := &lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 3}
-	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 300 * time.Millisecond})
+	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 2 * time.Second})
 	g, err := c.Generator(t.Context(), "orders")
 	if err != nil {
 		t.Fatal(err)

@@ -194,8 +194,10 @@ func (o *order) check() (err error) {
 				model.ErrInvalidArgument, name, o.cmd.CommandPath()))
 		}
 	}
-	if o.file != "" && f.Changed(o.One) {
-		err = cmp.Or(err, fmt.Errorf("%w: give --%s or --file, not both", model.ErrInvalidArgument, o.One))
+	for _, field := range o.Fields {
+		if name := o.flag(field); o.file != "" && f.Changed(name) {
+			err = cmp.Or(err, fmt.Errorf("%w: give --%s or --file, not both", model.ErrInvalidArgument, name))
+		}
 	}
 	return err
 }
@@ -347,6 +349,9 @@ func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
 ) (a shownThing, what string, err error) {
 	isThere := func() bool {
+		if body[o.Fields[0].Name] == nil {
+			return false // the answer to the request says that it is missing
+		}
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
 		a = there
 		return err == nil && o.isSame(there.fields, body)
@@ -388,9 +393,13 @@ func (o *order) addFile(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("%w: name a file for --file that this user may read: %w", model.ErrInvalidArgument, err)
 	}
 	var bodies []map[string]any
-	if err := yaml.Unmarshal(text, &bodies); err != nil {
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&bodies); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: %s: %s: %s", model.ErrInvalidArgument, o.form(), o.file,
 			yaml.FormatError(err, false, false))
+	}
+	if !errors.Is(documents.Decode(new(any)), io.EOF) {
+		return fmt.Errorf("%w: keep one document, without ---: %s has several", model.ErrInvalidArgument, o.file)
 	}
 	if len(bodies) == 0 {
 		return fmt.Errorf("%w: %s: %s is no list of %s", model.ErrInvalidArgument, o.form(), o.file, o.Many)

@@ -167,6 +167,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
+	a.serveCommands() // before anything else makes files, as it sets the mask of their permissions for an instant
 	a.monitor.Start()
 	a.access.Start()
 	if a.certificates != nil {
@@ -180,7 +181,6 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.replicas.Start()
-	a.serveCommands()
 	a.serveOn(listener, "HTTP", a.server.Serve)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/v1/queue/1/ids?gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))

@@ -141,7 +141,7 @@ func (r benchReport) verdict() error {
 		return fmt.Errorf("stop the server, and report this: %d IDs came that had come before, such as %d",
 			r.Duplicates, r.FirstDuplicates)
 	case bad > 0:
-		return fmt.Errorf("the server answered %d times with %s", bad, badAnswer)
+		return fmt.Errorf("look whether a shardid answers there: it answered %d times with %s", bad, badAnswer)
 	case r.Requests == 0:
 		return fmt.Errorf("try a longer --duration: nothing was answered in %.1f s: %s", r.Duration, r.FirstError)
 	}

@@ -148,7 +148,8 @@ func TestCommands(t *testing.T) {
 				"redis.yaml":    "redis:\n  url: rediss://127.0.0.1:1\n",
 				"no-token.yaml": "- name: c\n",
 				"tags.yaml":     "- {tag: orders}\n- {tag: many, step: 7}\n",
-				"empty":         "",
+				"nameless.yaml": "- {name: orders}\n", "parts.yaml": "- {tag: a}\n---\n- {tag: b}\n",
+				"empty": "",
 			} {
 				check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 			}
@@ -177,6 +178,7 @@ func usageLines() []line {
 		{"confirm", 2, "give --app and --name, --tag"},
 		{"provision", 2, "give --app, see shardid apps --help: it is missing"},
 		{"provision --app 1 --file apps.yaml", 2, "give --app or --file, not both"},
+		{"tags add --step 7 --file tags.yaml", 2, "give --step or --file, not both"},
 		{"provision --app x --name test", 2, `invalid argument "x" for "--app" flag`},
 		{"apps --help", 0, `^(?s)List .*\n +shardid apps add --app 7 .* --max-limit-id ID .* \(add, set\)\n` +
 			`.* --min-index index .* \(set\)\n`},
@@ -296,6 +298,10 @@ func tagLines() []line {
 		{"tags list", 0, `^(?s)TAG .*\norders +50001 +- +- +500 .*\n单号 +1 +00000001 +- +2000 [^\n]*\n$`},
 		{"tags add --file tags.yaml", 0, "tag many is added, "}, {"tags delete --tag many --confirm many", 0, ""},
 		{"tags add --file empty", 2, "write each as - {tag: TAG}: empty is no list of tags"},
+		{"tags add --file nameless.yaml", 2, "1 of 1 tags are not there\nuse tag, step, "},
+		{"tags add --file parts.yaml", 2, "keep one document, without ---"},
+		{"tags add --tag bits --shard-bits 4", 0, ""}, {"tags add --tag bits --if-missing", 1, "already provisioned"},
+		{"tags delete --tag bits --confirm bits", 0, ""},
 		{"tags --search x", 0, "no tag is found"},
 		{"tags --search R --limit 1", 0, `^TAG .*\norders +50001 .*\n$`},
 		{"tags --limit 1", 0, `^TAG .*\norders .*\nuse --search or --limit to see others: these are 1 of 2 tags\n$`},
@@ -526,6 +532,12 @@ func TestCommandsAskAServer(t *testing.T) {
 	check.Must(t, json.Unmarshal(gets(t, url+"/get?appId=8&gatePass=alice"), &said))
 	check.Must(t, json.Unmarshal(gets(t, fmt.Sprint(url, "/decode?id=", said.ID)), &said))
 	check.Equal(t, said.Index, 1, "what only a server can tell of the ID of a scrambled app")
+	check.Must(t, check.Within(time.Minute, func() error { // a refusal before is an alarm for 15 s
+		if said := gets(t, url+"/api/status"); !strings.Contains(string(said), `"alarms":[]`) {
+			return fmt.Errorf("there are alarms: %s", said)
+		}
+		return nil
+	}))
 	types(t, []line{
 		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok `},
 		{"status --url URL --wait 15s --json", 0, `^[^+]*"apps":\[\{"appId":1,[^+]*$`},

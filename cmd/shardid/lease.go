@@ -90,7 +90,7 @@ Where that matters, use a generator that checks the end of its lease: docs/lease
 		}
 		path, err := exec.LookPath(args[0]) // as shells do
 		if err != nil {
-			return &exitError{127, err}
+			return &exitError{127, fmt.Errorf("%w: %w", model.Do("install the command, or write its path"), err)}
 		}
 		h.command = &exec.Cmd{Path: path, Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			SysProcAttr: ownGroup()}

@@ -105,7 +105,8 @@ func TestLeaseCommand(t *testing.T) {
 		{sh(`exec 2>/dev/null; trap "exit 3" TERM; kill -TERM $PPID; while :; do sleep 0.05; done`), 3, "", "", true},
 		{[]string{"--url", "http://127.0.0.1:1," + s.URL, "echo", "--name", "x"}, 0, "--name x\n", "", true},
 		{[]string{"--url", s.URL, "--", "no-such-command"}, 127, "",
-			"shardid: exec: \"no-such-command\": executable file not found in $PATH\n", false},
+			"shardid: install the command, or write its path: exec: \"no-such-command\": executable file not found " +
+				"in $PATH\n", false},
 		{[]string{"--url", s.URL, "--", "./none"}, 127, "", "./none", false},
 		{[]string{"--url", s.URL, "--", "./text"}, 127, "", "./text\": permission denied\n", false},
 		{[]string{"--url", s.URL}, 2, "", "requires at least 1 arg", false},

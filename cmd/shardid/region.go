@@ -76,8 +76,8 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("set the same region.bits, %d or %d, on all: the regions "+
 				"overlap", own.Bits, theirs.Bits)
 		case seen[theirs.ID] != "":
-			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("%s is region %d too: both issue the same IDs",
-				seen[theirs.ID], theirs.ID)
+			f.Level, f.Why = model.LevelUnsafe, fmt.Sprintf("give one of them another region.id: %s is "+
+				"region %d, too, and both issue the same IDs", seen[theirs.ID], theirs.ID)
 		default:
 			f.Level = model.LevelOK
 		}

@@ -64,7 +64,7 @@ func (a *App) wireUID() error {
 			return 0, err == nil, err
 		},
 		// The table is the only registry.
-		// None of these counts: a row is its owner's until another takes it over, above its mark.
+		// None of these bounds applies: a row is its owner's until another takes it over, above its mark.
 		TTL: worker.Forever, Expiry: worker.Forever, MaxClockOffset: math.MaxInt64,
 		Reporter: a.monitor, Log: a.log, Now: now,
 	})

@@ -35,7 +35,7 @@ const (
 )
 
 // wire picks the stores that the configuration names and builds the service on
-// them. This file, clockids.go and stores.go know which store is behind which interface.
+// them. This file, snowflake.go, uid.go and stores.go know which store is behind which interface.
 func (a *App) wire() (err error) {
 	// What watches the stores comes before them, so that it is stopped after them.
 	if a.tracer, err = observe.StartTracer(versionString(), a.log); err != nil {

@@ -305,7 +305,7 @@ func (d *daemon) alarm(name string, on bool) {
 // recovers waits until nothing fails, without a caller; a refused one may be an alarm for a while yet.
 func (d *daemon) recovers() {
 	d.t.Helper()
-	eventually(d.t, 15*time.Second, "all is well", func() bool {
+	eventually(d.t, startLimit, "all is well", func() bool {
 		return d.get("/healthz").status == 200 && d.get("/readyz").Status == "ok" &&
 			!slices.ContainsFunc(d.alarms(), func(name string) bool {
 				return name == "ShardidStoreAway" || name == "ShardidConditionFailing"

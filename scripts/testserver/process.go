@@ -22,7 +22,7 @@ import (
 
 const (
 	startLimit = 60 * time.Second // a MariaDB on a busy two-core machine, with room
-	stopLimit  = 20 * time.Second // above the 10 s Redis may wait for its replicas
+	stopLimit  = 60 * time.Second // above the 10 s Redis may wait for its replicas
 
 	// maxBase keeps base + folder + socket name below the 104 bytes of a Unix
 	// socket address on macOS (108 on Linux).

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"regexp"
@@ -40,15 +41,19 @@ func ReadFile(name string) ([]*Token, error) {
 // Parse is ReadFile for what is read already; name is for messages.
 func Parse(name string, data []byte) ([]*Token, error) {
 	var entries []entry
-	err := yaml.UnmarshalWithOptions(bytes.TrimPrefix(data, []byte("\uFEFF")), &entries, yaml.Strict())
+	documents := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))), yaml.Strict())
+	err := documents.Decode(&entries)
 	if wrong, ok := errors.AsType[yaml.Error](err); ok {
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'|[\r\n]`).ReplaceAllString(wrong.GetMessage(), "…")
 		return nil, fmt.Errorf("%w: %s:%d: %s", model.Do("write each token as shardid token new prints it, with the "+
 			"keys name, sha256, may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows those of 0.3"),
 			name, wrong.GetToken().Position.Line, problem)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: is not YAML", name)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: %s: is not YAML", model.Do("restore the file"), name)
+	}
+	if err == nil && !errors.Is(documents.Decode(new(any)), io.EOF) {
+		return nil, fmt.Errorf("%w: %s: has several documents", model.Do("keep one, without ---"), name)
 	}
 	if entries == nil { // a file that was emptied by accident must not close the service
 		return nil, fmt.Errorf("%w: %s: has no token", model.Do("restore the file, or paste the line of shardid token "+

@@ -163,6 +163,8 @@ func TestTokensFollowTheFile(t *testing.T) {
 		after("only the new one", func() { write(t, file, one("new", "")) }, "", "new")
 		after("a bad file", func() { write(t, file, "- name: x y\n") }, "tokens.yaml: token 1: write 1 to 64 of", "new")
 		after("still bad", func() {}, "tokens.yaml: token 1: write 1 to 64 of letters", "new")
+		two := one("new", "") + "---\n" + one("old", "")
+		after("two documents", func() { write(t, file, two) }, "keep one, without ---", "new")
 		after("gone", func() { _ = os.Remove(file) }, "no such file", "new")
 		after("back, as it was", func() { write(t, file, one("new", "")) }, "", "new")
 		after("replaced by rename", func() {

@@ -5,7 +5,7 @@
 //
 // It decides nothing about IDs itself: what would let one repeat is refused by the
 // store, in the transaction that holds the rows (model.AppChange, model.TagChange).
-// It has a replica that is told of a change take it over at once, and says by when all
+// A replica that is told of a change takes it over at once, and an answer says by when all
 // others will have.
 //
 // Every call that changes something, or was refused, writes one line "audit" at INFO:

@@ -24,7 +24,7 @@ var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 	{Name: "seqBits", Usage: "`width` of the sequence in an ID, 1…22",
 		Value: number(1, model.MaxNameSeqBits), Default: int64(model.LeafSeqBits), Add: May},
 	{Name: "shardBits", Usage: "so many `bits` of the sequence, the lowest, are those of a shard key, 1…16",
-		Value: number(1, idtext.MaxShardBits), Add: May},
+		Value: number(1, idtext.MaxShardBits), Default: int64(0), Add: May},
 	{Name: "hold", Usage: "how long a holder may continue without shardid, `5s…1h`",
 		Value: hold, Default: seconds(model.DefaultHold), Add: May, Set: Must},
 }}

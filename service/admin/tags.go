@@ -26,7 +26,7 @@ var TagKind = Kind{One: "tag", Many: "tags", Path: "tags", Fields: []Field{
 		Value: text, Add: May},
 	{Name: "overflow", Usage: "what follows N digits: widen (default) or refuse", Value: text, Add: May},
 	{Name: "shardBits", Usage: "so many low `bits` of the IDs are those of a caller's key, 1…16; they never change",
-		Value: number(1, idtext.MaxShardBits), Add: May},
+		Value: number(1, idtext.MaxShardBits), Default: int64(0), Add: May},
 }}
 
 // TagItem is a tag as it is shown.

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// period is between two sweeps. A connection is closed at most two of them late.
+	// period is between two sweeps. A connection is closed at most two periods late.
 	period = 250 * time.Millisecond
 	// acceptPause is how long a listener waits after a connection that it could not accept.
 	acceptPause = 100 * time.Millisecond

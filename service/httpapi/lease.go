@@ -29,7 +29,7 @@ type Leases interface {
 	ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error
 }
 
-// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last; "" for none.
+// NoneFreeOf is the name whose worker IDs were all leased when one was last asked for; "" for none.
 func (a *API) NoneFreeOf() string {
 	if last := a.noneFreeOf.Load(); last != nil {
 		return *last

@@ -80,7 +80,7 @@ func formOf(fields map[string]any) (string, error) {
 		case json.Number:
 			ok = strings.Trim(text, "0123456789") == ""
 		case bool:
-			ok = slices.Contains([]string{"stringify", "ranges", "padded"}, name)
+			ok = slices.Contains([]string{"stringify", "ranges", "padded", "sharded"}, name)
 		}
 		if !ok {
 			return "", fmt.Errorf("%w: %s must be a string or a whole number, or for a flag true or false, not %s",

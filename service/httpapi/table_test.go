@@ -93,6 +93,9 @@ func issued() []exchange {
 		{name: "of a text", target: "/v1/segment/sharded/ids?shardKey=tenant-7", body: `{"code":0,"ids":["26"]}`},
 		{name: "for keys that come later", target: "/v1/segment/sharded/ids?count=3&ranges=true&sharded=true",
 			body: `{"code":0,"ranges":[{"first":"16","count":3,"stride":"16"}],"shardBits":4}`},
+		{name: "the same in JSON", method: "POST", target: "/v1/segment/sharded/ids",
+			send: `{"count":1,"ranges":true,"sharded":true}`,
+			body: `{"code":0,"ranges":[{"first":"16","count":1,"stride":"16"}],"shardBits":4}`},
 		{name: "of a shard", target: "/get?appId=1&shard=26", body: `{"code":0,"id":23041,"idStr":"23041"}`},
 		{name: "of a shard", target: "/v1/queue/1/ids?shard=0", body: `{"code":0,"ids":["16385"]}`},
 	}

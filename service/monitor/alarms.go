@@ -52,7 +52,7 @@ type State struct {
 	// snowflake.max_clock_offset.
 	Worker    worker.Status
 	MaxOffset time.Duration
-	// NoneFreeOf is the name whose worker IDs were all leased when one was asked for at last.
+	// NoneFreeOf is the name whose worker IDs were all leased when one was last asked for.
 	NoneFreeOf string
 	// OldSchema says that the database lacks tables of this version. Snowflakes may continue with the worker file of
 	// the version before, so that only this stops a rollout without migrations, at the first replica.

@@ -213,7 +213,7 @@ func (c *conn) info([][]byte) {
 // commandInfo answers COMMAND, which redis-cli asks for its help: it says how many there are, and nothing of any.
 func (c *conn) commandInfo(args [][]byte) {
 	if len(args) == 1 && string(upper(args[0])) == "COUNT" {
-		c.work.out = appendInteger(c.work.out, int64(len(newCommands())))
+		c.work.out = appendInteger(c.work.out, int64(len(c.server.commands)))
 		return
 	}
 	c.work.out = appendArray(c.work.out, 0)

@@ -361,11 +361,13 @@ func TestSequenceBeforeTheRestOfACommand(t *testing.T) {
 	f, addr := startSequences(t, nil)
 	a := encode("INCR", "sequence:chat:a")
 	c := dial(t, addr, a+a+a[:len(a)-3])
-	for _, want := range []string{counted(1, 2), counted(3, 4)} {
+	for i, want := range []string{counted(1, 2), counted(3, 4)} {
 		got := make([]byte, len(want))
 		check.Must(t, check.Err(io.ReadFull(c, got)))
 		check.Equal(t, string(got), want)
-		_, _ = io.WriteString(c, a[len(a)-3:]+a)
+		if i == 0 {
+			_, _ = io.WriteString(c, a[len(a)-3:]+a)
+		}
 	}
 	check.Equal(t, f.Sizes[0], 2, "at first")
 }

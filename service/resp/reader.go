@@ -23,7 +23,8 @@ func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
 const errInline = protocolError("send commands as arrays of bulk strings, and HTTP requests to server.addr")
 
-var errTooLong = protocolError(fmt.Sprintf("a command may have %d bytes and %d arguments", maxCommand, maxArgs))
+var errTooLong = protocolError(fmt.Sprintf("send fewer arguments, or shorter ones: a command may have %d bytes and "+
+	"%d arguments", maxCommand, maxArgs))
 
 // errIncomplete: the rest of a command has not come yet.
 var errIncomplete = errors.New("incomplete command")
@@ -107,7 +108,7 @@ func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 			return nil, 0, errIncomplete
 		}
 		if b[to] != '\r' || b[to+1] != '\n' {
-			return nil, 0, protocolError("a bulk string does not end where its length says")
+			return nil, 0, protocolError("write lengths in bytes: a bulk string does not end where its length says")
 		}
 		args = append(args, b[from:to:to])
 		at = to + 2
@@ -125,7 +126,7 @@ func parseLength(b []byte, at int) (n, next int, err error) {
 		case c == '\r' && i > at && b[i+1] == '\n':
 			return n, i + 2, nil
 		case c < '0' || c > '9':
-			return 0, 0, protocolError("a length is not a number")
+			return 0, 0, protocolError("write lengths in digits: one is not a number")
 		case i == at+digits:
 			return 0, 0, errTooLong
 		default:

@@ -97,7 +97,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 			conn := dial(t, addr, "")
 			_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 			_, _ = io.WriteString(conn, c.sends)
-			for s.connections() == 0 && time.Since(began) < 10*time.Second {
+			for s.nextID.Load() == 0 && time.Since(began) < 10*time.Second {
 				time.Sleep(time.Millisecond)
 			}
 			for s.connections() > 0 && time.Since(began) < 10*time.Second {
@@ -115,7 +115,8 @@ func TestWhatIsSlowEnds(t *testing.T) {
 
 // A client that needs long to read a long pipeline is not taken for one that does not read.
 func TestWhoReadsStays(t *testing.T) {
-	const limit = 500 * time.Millisecond
+	t.Parallel()
+	const limit = 2 * time.Second
 	limits := guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}
 	g := guard.New(limits, slog.New(slog.DiscardHandler), nil)
 	_, addr := startOn(t, g.Listen, &fakes.Mode{}, func(o *Options) { o.ConnState = g.SetState })

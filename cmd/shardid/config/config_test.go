@@ -119,7 +119,7 @@ func TestConfigPrecedence(t *testing.T) {
 // What Kubernetes sets, and what the examples of docs/ read, are no keys, and no mistake.
 func TestConfigVariablesOfOthersAreIgnored(t *testing.T) {
 	environ := []string{
-		"SHARDID_URLS=http://127.0.0.1:8080", "SHARDID_TOKEN=p=q",
+		"SHARDID_URLS=http://127.0.0.1:8080", "SHARDID_TOKEN=p=q", "SHARDID_SHARD_BITS=0",
 		"SHARDID_SERVICE_HOST=10.0.0.1", "SHARDID_SERVICE_PORT=80", "SHARDID_SERVICE_PORT_HTTP=80",
 		"SHARDID_PORT=tcp://10.0.0.1:80",
 		"SHARDID_PORT_80_TCP=tcp://10.0.0.1:80", "SHARDID_PORT_80_TCP_PROTO=tcp", "SHARDID_PORT_80_TCP_PORT=80",

@@ -120,10 +120,13 @@ func (l *Loaded) readFile(data []byte) {
 		l.note(fmt.Errorf("%w: %s: is not YAML: %s", model.Do("check indentation (by spaces, not tabs), colons and "+
 			"quotes around this line"), l.at(syntax.GetToken()), problem))
 	case err != nil:
-		l.note(fmt.Errorf("%s:1: is not YAML", l.File))
+		l.note(fmt.Errorf("%w: %s: is not YAML", model.Do("write the keys as config.yaml has them"), l.File))
 	case len(file.Docs) > 1:
-		l.note(fmt.Errorf("%w: %s: begins a second document", model.Do("keep one, without ---"),
-			l.at(file.Docs[1].GetToken())))
+		begins := file.Docs[1].Start
+		if begins == nil { // it follows the end of the first one, ...
+			begins = file.Docs[1].GetToken()
+		}
+		l.note(fmt.Errorf("%w: %s: begins a second document", model.Do("keep one, without ---"), l.at(begins)))
 	default:
 		l.readSection("", file.Docs[0].Body)
 	}
@@ -243,6 +246,7 @@ func Nearest(typed string, names []string) []string {
 var ofClients = []string{
 	envPrefix + "URLS", envPrefix + "TOKEN",
 	envPrefix + "WORKER_ID", envPrefix + "EPOCH", envPrefix + "WORKER_BITS", envPrefix + "SEQ_BITS",
+	envPrefix + "SHARD_BITS",
 }
 
 // ofKubernetes are variables that it makes in every pod for each service, shardid itself and those called shardid-….

@@ -165,7 +165,7 @@ export class Admin {
       const method = { create: 'POST', edit: 'PATCH', remove: 'DELETE' }[task.does];
       const body = task.does === 'remove' ? undefined : toJSON(sent);
       const { answer } = await ask(task.path, { method, body, confirm, token: this.#token });
-      $('admin').close();
+      if (task === this.#task) $('admin').close();
       setText($('admin-done'), text.admin.done[task.does](task.what(sent), answer.effective));
       setAttribute($('admin-done'), 'hidden', false);
       this.#changed(task.path, answer);

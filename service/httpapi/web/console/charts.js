@@ -138,7 +138,7 @@ export class Rates {
   show(history) {
     const latest = (series) => history.series[series]?.at(-1) ?? 0;
     const all = ofModes('issued').reduce((sum, [series]) => sum + latest(series), 0);
-    setText($('rates-sum'), history.times.length > 0 ? text.charts.sum(rate(all), latest('replicas'), Boolean(history.message)) : '');
+    setText($('rates-sum'), history.times.length > 0 ? text.charts.sum(rate(all), latest('replicas'), history.message) : '');
     for (const [chart, title, keys] of this.#charts) chart.show(history, title, keys);
   }
 }

@@ -54,7 +54,7 @@ export const text = {
     ShardidAppLimit: ['Limit of an app', 'Raise max_limit_id, or provision another app. A shard has less than a tenth of its indices left, or none, and then its callers get -5.', capital],
     ShardidSetting: ['Setting to look at', 'Run shardid doctor if a setting of a store is named. If an app is named, its policy is wrap, and IDs repeat once they pass the limit.', capital],
     ShardidStoreAway: ['Store unreachable', 'Bring it back. Replicas issue the IDs that they hold, then refuse.'],
-    ShardidConditionFailing: ['Refills or background work fail', 'Look at the error below. No new IDs arrive, or work in the background fails each time that it is tried, or all used lists of an app are empty.'],
+    ShardidConditionFailing: ['Refills or background work fail', 'Look at the error below. No new IDs arrive, or work in the background fails each time that it is tried.'],
     ShardidStarved: ['Callers got no ID in time', 'Look at the stores, and at how long refills take; for UIDs at uid.boost_power and uid.padding_factor.'],
     ShardidWorkerID: ['Worker ID', 'Look at the registry of worker IDs, or at the holders of a name. No worker ID can be trusted, or all of a name are leased, and callers get -8; or the registry is unreachable, and IDs end soon.',
       (what, error) => (error ? `${capital(error)} (IDs last another ${what})` : capital(what))],
@@ -158,7 +158,7 @@ export const text = {
     byCaller: 'the caller is wrong', byService: 'we cannot serve',
     units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s' },
     none: 'no history yet',
-    sum: (rate, replicas, alone) => `${rate} ${alone ? 'by this replica, as the records of others cannot be read' : plural(replicas, 'by one replica', `by ${replicas} replicas together`)}; the last hour, times in UTC`,
+    sum: (rate, replicas, why) => `${rate} ${why ? 'by this replica' : plural(replicas, 'by one replica', `by ${replicas} replicas together`)}; the last hour, times in UTC${why ? ` (${why})` : ''}`,
   },
 
   pages: { back: 'The page before', on: 'The next page', place: (first, last, all) => `${first}–${last} of ${all}` },

@@ -18,6 +18,9 @@ const followers = new Set(['ShardidStarved', 'ShardidConditionFailing', 'Shardid
 /** An alarm may be seen this much earlier than its cause, in milliseconds: both are looked for now and then. */
 const tolerance = 10000;
 
+/** Conditions that depend on no store. */
+const ownFiles = ['tokens', 'tls'];
+
 /** The section of the runbook about an alarm. */
 const runbook = (name) => `${text.health.page}#${name.toLowerCase()}`;
 
@@ -63,7 +66,7 @@ function causes(status) {
   if (away) away.follows = all.filter(follows).map(({ name }) => name);
 
   const add = (name, severity, message, since) => {
-    const told = away || found.some((cause) => cause.severity !== 'info' && (cause.message.includes(message) || message.includes(cause.message)));
+    const told = (away && !ownFiles.includes(name)) || found.some((cause) => cause.severity !== 'info' && (cause.message.includes(message) || message.includes(cause.message)));
     if (!told) found.push({ name, severity, message, since, runbook: failures(), follows: [] });
   };
   for (const store of status.stores ?? []) if (!store.ok) add(store.name, 'critical', store.error ?? '', store.since);
@@ -91,7 +94,7 @@ function parts(status) {
   const away = (status.stores ?? []).some(({ name, ok }) => !ok && stores.includes(name));
   const conditions = (status.stores ?? []).map(({ name, ok, since }) => ({
     name: text.conditions[name] ?? name, since,
-    ...(ok ? { state: 'ok', word: text.health.works } : away && !stores.includes(name) ? { state: 'warning', word: text.health.waits } : { state: 'critical', word: text.health.fails }),
+    ...(ok ? { state: 'ok', word: text.health.works } : away && ![...stores, ...ownFiles].includes(name) ? { state: 'warning', word: text.health.waits } : { state: 'critical', word: text.health.fails }),
   }));
   return [replica, ...modes, ...conditions, ...witness(status)];
 }

@@ -134,7 +134,7 @@ class Console {
       return;
     }
     this.#holdOthers();
-    setText($('stale'), text.link.away(this.#seen));
+    setText($('stale'), err.status === 0 ? text.link.away(this.#seen) : err.message);
     this.#link('away', err.message);
   }
 

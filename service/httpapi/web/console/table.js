@@ -71,10 +71,10 @@ export class Table {
     return head;
   }
 
-  /** Sorts by a field: numbers from the highest down at first, and the other way round at the next click. */
+  /** Sorts by a field: numbers from the highest down at first, then the other way round, then not any more. */
   #sortBy(by, number) {
-    const [up, down] = [by, `-${by}`];
-    this.sort = { [up]: down, [down]: up }[this.sort] ?? (number ? down : up);
+    const orders = number ? [`-${by}`, by, ''] : [by, `-${by}`, ''];
+    this.sort = orders[(orders.indexOf(this.sort) + 1) % orders.length];
     for (const [i, column] of this.#columns.entries()) {
       setAttribute(this.#table.tHead.rows[0].children[i], 'aria-sort', { [column.by]: 'ascending', [`-${column.by}`]: 'descending' }[this.sort]);
     }
