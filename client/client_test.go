@@ -307,14 +307,15 @@ func TestThePatienceOfAReplicaIsWaitedFor(t *testing.T) {
 
 // A program may have put something else into http.DefaultTransport, which then speaks to the replicas.
 func TestReplacedTransport(t *testing.T) {
-	before := http.DefaultTransport
+	before, away := http.DefaultTransport, errors.New("not today")
 	defer func() { http.DefaultTransport = before }()
-	away := errors.New("not today")
 	http.DefaultTransport = roundTripper(func(*http.Request) (*http.Response, error) { return nil, away })
-	c := newClient(t, Options{Addrs: []string{"http://127.0.0.1:1"}, Timeout: time.Millisecond})
-	if _, err := c.UID().Next(t.Context()); !errors.Is(err, away) {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) { // at its end the client has asked for the last time
+		c := newClient(t, Options{Addrs: []string{"http://a"}})
+		if _, err := c.UID().Next(t.Context()); !errors.Is(err, away) {
+			t.Error(err)
+		}
+	})
 }
 
 // A replica that hangs is a timeout of the client's own, as the caller's context lives.
