@@ -91,11 +91,13 @@ func (r Region) Refuses(l Limit) error {
 // RegionStart says what regions must not issue that are added to one deployment, region 0.
 type RegionStart struct {
 	Tags   []TagStart `json:"tags"`
+	Texts  []string   `json:"texts"`  // tags with a pattern, which others cannot have
 	Spaces []string   `json:"spaces"` // sequences that others cannot have
 }
 
 // TagStart is the least max_id that a tag needs in another region.
 type TagStart struct {
-	Tag   string `json:"tag"`
-	MaxID int64  `json:"maxId"`
+	Tag       string `json:"tag"`
+	MaxID     int64  `json:"maxId"`
+	ShardBits uint   `json:"shardBits,omitempty"`
 }

@@ -35,7 +35,14 @@ Stop all replicas, set region.id to 0 and region.bits on each, run this, and sta
 			return c.print(cmd, adopted, func(w io.Writer) {
 				fmt.Fprintf(w, "this is %s (%s)\n", regionText(adopted.Region), o.db.Place())
 				for _, t := range start.Tags {
-					fmt.Fprintf(w, "in each other region: shardid tags add --tag %s --max-id %d\n", t.Tag, t.MaxID)
+					fmt.Fprintf(w, "in each other region: shardid tags add --tag %s --max-id %d", t.Tag, t.MaxID)
+					if t.ShardBits > 0 {
+						fmt.Fprintf(w, " --shard-bits %d", t.ShardBits)
+					}
+					fmt.Fprintln(w)
+				}
+				for _, tag := range start.Texts {
+					fmt.Fprintf(w, "in no other region: the tag %s, whose IDs have a pattern\n", tag)
 				}
 				for _, space := range start.Spaces {
 					fmt.Fprintf(w, "in no other region: the space %s of sequences\n", space)

@@ -54,7 +54,7 @@ func (s *Store) unixTime(column string) string {
 
 // ageOf is how old a column with a time is, in ms.
 func (s *Store) ageOf(column string) string {
-	return s.either("TIMESTAMPDIFF(MICROSECOND, "+column+", CURRENT_TIMESTAMP(3)) DIV 1000",
+	return s.either("("+serverNow+") - CAST(UNIX_TIMESTAMP("+column+") * 1000 AS SIGNED)", // in any zone
 		"CAST(round((julianday('now') - julianday("+column+")) * 86400000) AS INTEGER)")
 }
 

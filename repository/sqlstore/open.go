@@ -126,6 +126,7 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 			model.ErrInvalidArgument)
 	}
 	cfg.ParseTime = true
+	cfg.ClientFoundRows = true   // a row that is as it should be counts as updated
 	cfg.RejectReadOnly = true    // a demoted primary's connections are dropped
 	cfg.InterpolateParams = true // one round trip for a statement instead of three
 	cfg.MultiStatements = false

@@ -126,7 +126,7 @@ func (p *primary) open(ctx context.Context, at int, within time.Duration) (drive
 	defer p.mu.Unlock()
 	switch {
 	case err != nil:
-	case deployment != "" && p.deployment != "" && deployment != p.deployment:
+	case p.deployment != "" && deployment != p.deployment: // also one that has no tables of shardid
 		err = fmt.Errorf("%w: %.20q, and that of another one is %.20q", errDeployments, deployment, p.deployment)
 	case isOn(readOnly):
 		err = errReadOnly

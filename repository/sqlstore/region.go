@@ -53,7 +53,7 @@ func (s *Store) CheckRegion(ctx context.Context) error {
 }
 
 // AdoptRegion stores region 0 in a database that has issued numbers without one, and answers what the
-// other regions must not issue: where their tags must begin, and which spaces they cannot have.
+// other regions must not issue: where their tags must begin, and which tags and spaces they cannot have.
 // Snowflakes and UIDs are told apart by their time: whatever worker IDs made those of before, the
 // other regions begin later. Errors: model.ErrRefused, ErrLayoutChanged, *model.StoreError.
 func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
@@ -67,11 +67,19 @@ func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 		}
 		stride := s.opts.Region.Stride()
 		tags, err := query[[]struct {
-			Name  string
-			MaxID int64
-		}](tx, "read the tags", "SELECT name, max_id FROM "+allTags+" WHERE max_id > 1 ORDER BY name")
-		for _, t := range tags { // number<<bits must be above max_id - 1
-			start.Tags = append(start.Tags, model.TagStart{Tag: t.Name, MaxID: max(1, t.MaxID/stride+1)})
+			Name      string
+			MaxID     int64
+			Numbering model.Numbering `gorm:"embedded"`
+		}](tx, "read the tags", "SELECT name, max_id, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM "+
+			allTags+" LEFT JOIN "+numberTable+" AS n ON n.biz_tag = name WHERE max_id > 1 ORDER BY name")
+		for _, t := range tags {
+			bits := t.Numbering.ShardBits()
+			if t.Numbering.Pattern != "" && bits == 0 { // a text has no room for a region before
+				start.Texts = append(start.Texts, t.Name)
+				continue
+			}
+			least := max(1, t.MaxID/stride+1) // number<<bits must be above max_id - 1
+			start.Tags = append(start.Tags, model.TagStart{Tag: t.Name, MaxID: least, ShardBits: bits})
 		}
 		if err != nil {
 			return start, err

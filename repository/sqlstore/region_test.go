@@ -74,6 +74,8 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 	zero, first := model.Region{Bits: 2}, model.Region{ID: 1, Bits: 2}
 	const scrambled = "INSERT INTO shardid_scramble (app_id, secret_sum) VALUES (7, 'x')"
 	const deleted = "INSERT INTO id_alloc_deleted (app_id, shard_id, max_id) VALUES (7, 0, 1000)"
+	const numbered = "INSERT INTO shardid_number (biz_tag, pattern, reset_by, zone, overflow) " +
+		"VALUES ('orders', '%s', '%s', 'UTC', 'refuse')"
 	const lease = "INSERT INTO shardid_lease VALUES ('gophers', %d, '', '', 1, 2, 3, 0)"
 	for name, c := range map[string]struct {
 		use                 []string
@@ -87,9 +89,13 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 		"deleted scrambled": {[]string{scrambled, deleted}, false, false, false},
 		"deleted app":       {[]string{deleted}, true, false, true},
 		"tag":               {[]string{"UPDATE leaf_alloc SET max_id = 11"}, false, false, true},
-		"sequences":         {[]string{"UPDATE shardid_section SET max_id = 1"}, false, false, true},
-		"lease":             {[]string{fmt.Sprintf(lease, 0)}, true, false, true},
-		"fifth lease":       {[]string{fmt.Sprintf(lease, 0), fmt.Sprintf(lease, 4)}, false, false, false},
+		"shard bits": {[]string{"UPDATE leaf_alloc SET max_id = 11", fmt.Sprintf(numbered, "{shard:10}", "none")},
+			false, false, true},
+		"pattern": {[]string{"UPDATE leaf_alloc SET max_id = 11", fmt.Sprintf(numbered, "{yyyy}-{seq:8}", "year")},
+			false, false, true},
+		"sequences":   {[]string{"UPDATE shardid_section SET max_id = 1"}, false, false, true},
+		"lease":       {[]string{fmt.Sprintf(lease, 0)}, true, false, true},
+		"fifth lease": {[]string{fmt.Sprintf(lease, 0), fmt.Sprintf(lease, 4)}, false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, s *Store) {
@@ -118,8 +124,13 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 					t.Errorf("adopted again: %+v, %v", again, err)
 				}
 				// 1…10 were issued
-				if name == "tag" && (len(start.Tags) != 1 || start.Tags[0] != model.TagStart{Tag: "orders", MaxID: 3}) {
+				bits := map[string]uint{"tag": 0, "shard bits": 10}
+				if want, is := bits[name]; is && (len(start.Tags) != 1 ||
+					start.Tags[0] != model.TagStart{Tag: "orders", MaxID: 3, ShardBits: want}) {
 					t.Errorf("tags elsewhere begin at %+v", start)
+				}
+				if name == "pattern" && (len(start.Tags) > 0 || len(start.Texts) != 1) {
+					t.Errorf("a text may come from elsewhere: %+v", start)
 				}
 				if name == "sequences" && (len(start.Spaces) != 1 || start.Spaces[0] != "chat") {
 					t.Errorf("spaces %+v", start)

@@ -210,15 +210,15 @@ func (s *Store) writeMembership(ctx context.Context, uses string) (m moment, d w
 
 // memberRow is a row of shardid_replica: what a replica uses and holds, and the rates that it is configured with.
 type memberRow struct {
-	Member, Uses, Holds string
-	MaxListRate         int64
-	MaxTagRate          int64
-	SeenAt              int64 // Unix ms
+	Peer, Uses, Holds string
+	MaxListRate       int64
+	MaxTagRate        int64
+	SeenAt            int64 // Unix ms
 }
 
 const (
-	memberColumns = "member, uses, holds, max_list_rate, max_tag_rate, seen_at"
-	members       = "(SELECT id AS member, uses, holds, list_rate AS max_list_rate, tag_rate AS max_tag_rate, " +
+	memberColumns = "peer, uses, holds, max_list_rate, max_tag_rate, seen_at"
+	members       = "(SELECT id AS peer, uses, holds, list_rate AS max_list_rate, tag_rate AS max_tag_rate, " +
 		"seen_at FROM " +
 		replicaTable + ") AS r"
 )
@@ -227,8 +227,8 @@ const (
 func (m moment) judge(me witness.Member, replaced string) witness.Duty {
 	var all []witness.Member
 	for _, r := range m.members {
-		if r.Member != "" { // else there is none
-			all = append(all, witness.Member{ID: r.Member, Uses: r.Uses, Holds: r.Holds, Seen: time.UnixMilli(r.SeenAt),
+		if r.Peer != "" { // else there is none
+			all = append(all, witness.Member{ID: r.Peer, Uses: r.Uses, Holds: r.Holds, Seen: time.UnixMilli(r.SeenAt),
 				Rates: witness.Rates{ListRate: r.MaxListRate, TagRate: r.MaxTagRate}})
 		}
 	}
@@ -542,7 +542,8 @@ func (s *Store) settle(ctx context.Context, m moment) error {
 		}
 	}
 	err := s.inMoment(ctx, "note that the rows are settled", nil, func(tx *gorm.DB, now *moment) error {
-		if now.Witness != m.Witness { // rows may have been raised by the marks of another one, or of none
+		// Rows may have been raised by the marks of another witness, or of none, or on another server.
+		if now.Witness != m.Witness || now.Changes != at.changes {
 			return errWitnessAway
 		}
 		return write(tx, "note that the rows are settled",

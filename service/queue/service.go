@@ -3,8 +3,8 @@
 // ID. Lists are refilled from allocated segments, at once when a pop sees the
 // low watermark and by a sweep of one replica every other minute.
 //
-// It knows nothing of HTTP and nothing of the stores behind its interfaces
-// (stores.go). The pieces, in the order a request meets them:
+// It knows nothing of HTTP and nothing of the stores behind its interfaces,
+// which are below. The pieces, in the order a request meets them:
 //
 //	service.go    Next: validate, find the list, take, wait
 //	catalogue.go  which lists exist; reload

@@ -15,7 +15,7 @@ import (
 
 // A tag is read from the table when somebody asks for it, and is in use from then on. Callers who ask while a
 // statement is under way share the next one. A statement that fails, or finds no row of some name, holds up the next
-// one, so names that nobody provisioned cost ten statements a second, however many they are. Every Options.Reload the
+// one, so names that nobody provisioned cost ten readings a second, however many they are. Every Options.Reload the
 // rows of all tags in use are read again, to see what was changed or removed.
 
 const (
@@ -52,7 +52,7 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	case found:
 		return t, nil
 	case err == nil:
-		return nil, unknown(name)
+		return nil, model.UnknownTag(name)
 	case s.background.Context().Err() != nil:
 		return nil, background.ErrStopping
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -60,11 +60,6 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	}
 	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty, name,
 		err)
-}
-
-// unknown is model.ErrUnknownTag with advice.
-func unknown(name string) error {
-	return model.UnknownTag(name)
 }
 
 // lookUp waits for a reading that begins after the call and has the row of a name.

@@ -270,7 +270,7 @@ func (t *Tag) noteLoad(err error) error {
 	switch {
 	case errors.Is(err, model.ErrUnknownTag):
 		t.remove()
-		return unknown(t.name)
+		return model.UnknownTag(t.name)
 	case model.MayBeStored(err):
 		t.supply.lost = true
 	case ofRow(err):

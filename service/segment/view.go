@@ -208,14 +208,14 @@ func (s *Service) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // countPools adds up what the pools of all tags count, and what was issued and given up beside them, and says how long
-// what is held lasts of the tag that runs out first.
+// what is held lasts of the tag that runs out first: of those that hold nothing one counts that the database keeps dry.
 func (s *Service) countPools() (sum hold.Counts, runway time.Duration) {
 	sum.Dropped, runway = s.stats.wasted.Load(), maxRunway
 	for _, t := range s.tags.All() {
 		t.mu.Lock()
 		c := t.pool.Counts()
 		sum.Issued, sum.Dropped = sum.Issued+c.Issued+t.beside, sum.Dropped+c.Dropped
-		if t.supply.loads > 0 {
+		if err := t.supply.lastErr; t.supply.loads > 0 && (c.Held > 0 || err != nil && !ofRow(err)) {
 			runway = min(runway, t.rate.runway(c.Held))
 		}
 		t.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
 	"shardid/service/metric"
@@ -89,11 +90,8 @@ type Service struct {
 
 // New starts nothing.
 func New(opts Options) *Service {
-	if start := time.Now(); opts.Now == nil {
-		opts.Now = func() (int64, time.Duration) {
-			now := time.Now()
-			return now.UnixNano(), now.Sub(start)
-		}
+	if opts.Now == nil {
+		opts.Now = idgen.SystemClock()
 	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("sequence service"),

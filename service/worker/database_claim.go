@@ -57,9 +57,9 @@ func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
 	wall, _ := k.opts.Now()
 	old, stored := k.stored()
 	grant, err := k.claim(ctx, *lease)
-	k.others = grant.After
+	k.others = max(k.others, grant.After) // only a first claim is told of others
 	if isAway(err) && stored && old.Registry == lease.Registry && old.Expires > millis(wall) {
-		k.others = old.Reserved
+		k.others = max(k.others, old.Reserved)
 		if !k.held {
 			k.bound = old.Expires
 		}

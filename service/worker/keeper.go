@@ -160,7 +160,7 @@ func (k *Keeper) Start(address, token string) {
 }
 
 // Need says that an ID is asked for. The first call lets the layout be recorded, and waits
-// until IDs may be issued or it is known why not, until ctx ends at most; later ones do not.
+// until IDs may be issued or it is known why not, until ctx ends at most, as do others until then.
 func (k *Keeper) Need(ctx context.Context) {
 	if !k.needed.Swap(true) {
 		k.Wake()
@@ -303,7 +303,7 @@ type Generator interface {
 const (
 	StateWaiting = "waiting" // no worker ID, nothing is issued
 	StateServing = "serving" // the registry confirmed the lease
-	StateOffline = "offline" // the registry is unreachable, the local file reserves time
+	StateOffline = "offline" // the last step failed, what is reserved is still used
 )
 
 // Status is a keeper's view of its lease. Times are zero when there is none.

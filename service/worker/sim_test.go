@@ -41,7 +41,7 @@ func simulation() simtest.Simulation[mutant] {
 			recordBelieved:  3352,
 			noDoubt:         9,
 			noClaims:        8,
-			claimsStayOpen:  38,
+			claimsStayOpen:  72,
 			noWait:          9,
 			addressBelieved: 71,
 		},
