@@ -32,6 +32,8 @@
 //	                                               the database has come, see Marks
 //	id.gen.lock_<app>_<shard>                      string: token of the holder
 //	id.gen.lock_<name>_<deployment>                the same, for reload and sweep
+//	id.gen.sequence_<space>_<section>              hash: the numbers of the keys of a section
+//	id.gen.replicas_{<deployment>}                 hash: what each replica says of itself
 //
 // The scripts are the .lua files of this folder; prelude.lua precedes all but those of
 // locks and replicas.

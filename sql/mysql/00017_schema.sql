@@ -117,7 +117,7 @@ CREATE TABLE IF NOT EXISTS id_layout (
   PRIMARY KEY (kind)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- One row per ip:port of an instance of the snowflake mode; its worker ID is id mod 1024.
+-- One row per worker ID of the snowflake mode, which is id mod the number of worker IDs.
 CREATE TABLE IF NOT EXISTS leaf_workerid_alloc (
   id             bigint       NOT NULL AUTO_INCREMENT COMMENT '1..1024, 1024 is worker ID 0',
   ip             varchar(127) DEFAULT NULL,
@@ -161,7 +161,7 @@ CREATE TABLE IF NOT EXISTS shardid_worker_claim (
   token     varchar(64)  NOT NULL COMMENT 'of the process',
   registry  varchar(255) NOT NULL COMMENT 'identity of the registry that gave the worker ID',
   worker_id int          NOT NULL,
-  until_ms  bigint       NOT NULL COMMENT 'IDs of an earlier time may be issued',
+  until_ms  bigint       NOT NULL COMMENT 'IDs of an earlier time may be issued, and some more',
   PRIMARY KEY (token)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
