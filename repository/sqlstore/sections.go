@@ -229,29 +229,38 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 		spaces, err := query[[]model.Space](s.gorm.WithContext(ctx), "read the spaces", allSpaces)
 		return model.Fence{Spaces: spaces}, s.answer(ctx, op, err)
 	}
-	return withMoment(ctx, s, op, []need{toShare, toCount}, func(tx *gorm.DB, m *moment) (f model.Fence, err error) {
+	var f model.Fence
+	err := s.takeOne(ctx, op, func(tx *gorm.DB) error { // several replicas may begin a lease at once
+		m, err := s.moment(tx, toShare, toCount)
+		if err != nil {
+			return err
+		}
 		f.Changes, f.Numbers = m.Changes, map[string]int64{}
 		f.Spaces, err = query[[]model.Space](tx, "read the spaces", allSpaces)
 		if err != nil {
-			return f, err
+			return err
 		}
 		rows, err := readFences(tx, servers, exclusive)
 		if err != nil {
-			return f, err
+			return err
 		}
 		for _, server := range slices.Sorted(slices.Values(servers)) {
 			row, found := rows[server]
 			if !found {
 				row = fenceRow{server, rand.Int64(), place, m.Now}
 				if err := tx.Create(&row).Error; err != nil {
-					return f, fmt.Errorf("begin a lease: %w", err)
+					return fmt.Errorf("begin a lease: %w", err)
 				}
 			}
 			f.Numbers[server] = row.Number
 		}
-		return f, write(tx, "renew the leases", "UPDATE "+fenceTable+
+		return write(tx, "renew the leases", "UPDATE "+fenceTable+
 			" SET place = ?, renewed_at = ? WHERE server IN ?", place, m.Now, servers)
 	})
+	if err != nil {
+		return model.Fence{}, err
+	}
+	return f, nil
 }
 
 // raiseSections is raise for sections.

@@ -115,7 +115,7 @@ func TestBatcher(t *testing.T) {
 		for batch := range done {
 			batches = append(batches, batch)
 		}
-		check.Equal(t, fmt.Sprint(batches), "[[1] [2] [5 6] [3 4] [1] [7]]", "batches")
+		check.Equal(t, fmt.Sprint(batches), "[[1] [2] [6 5] [3 4] [1] [7]]", "batches")
 	})
 }
 

@@ -6,37 +6,37 @@ import (
 )
 
 // Batcher runs Do over the things that were added, up to Max of them together and AtOnce batches side by
-// side. What is added while it waits is not added again, but may come first; while it is being done, it is
-// added. Safe for concurrent use.
+// side. What is added while it waits is not added again, but may move to those that come first; while it is being
+// done, it is added. Safe for concurrent use.
 type Batcher[T comparable] struct {
 	Group       *Group // its stop ends the batches: what waits then is never done
 	Max, AtOnce int
 	Do          func([]T)
 
-	mu      sync.Mutex
-	waiting []T
-	known   map[T]bool // what waits
-	running int        // batches
+	mu          sync.Mutex
+	first, rest []T        // what waits, each in the order in which it came
+	known       map[T]bool // what waits: whether it is among the first
+	running     int        // batches
 }
 
-// Add has one thing done soon; with first before what waits already.
+// Add has one thing done soon; with first before what waits and was added without.
 func (b *Batcher[T]) Add(one T, first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.known[one] {
-		if !first {
-			return
-		}
-		b.waiting = slices.DeleteFunc(b.waiting, func(other T) bool { return other == one })
+	isFirst, waits := b.known[one]
+	if waits && (isFirst || !first) {
+		return
+	}
+	if waits {
+		b.rest = slices.DeleteFunc(b.rest, func(other T) bool { return other == one })
 	}
 	if b.known == nil {
 		b.known = map[T]bool{}
 	}
-	b.known[one] = true
-	if first {
-		b.waiting = append([]T{one}, b.waiting...)
+	if b.known[one] = first; first {
+		b.first = append(b.first, one)
 	} else {
-		b.waiting = append(b.waiting, one)
+		b.rest = append(b.rest, one)
 	}
 	if b.running < b.AtOnce && b.Group.Go(b.run) {
 		b.running++
@@ -47,13 +47,16 @@ func (b *Batcher[T]) Add(one T, first bool) {
 func (b *Batcher[T]) run() {
 	for {
 		b.mu.Lock()
-		batch := b.waiting[:min(len(b.waiting), b.Max)]
-		b.waiting = b.waiting[len(batch):]
+		batch := make([]T, 0, min(len(b.known), b.Max))
+		for _, from := range []*[]T{&b.first, &b.rest} {
+			n := min(len(*from), b.Max-len(batch))
+			batch, *from = append(batch, (*from)[:n]...), (*from)[n:]
+		}
 		for _, one := range batch {
 			delete(b.known, one)
 		}
 		if len(batch) == 0 {
-			b.waiting = nil
+			b.first, b.rest = nil, nil
 			b.running--
 			b.mu.Unlock()
 			return

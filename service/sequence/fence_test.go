@@ -81,6 +81,20 @@ func TestSectionIsLost(t *testing.T) {
 	}
 }
 
+// A section that is filled once the leases of its life have another number gives numbers at once.
+func TestGrantsAreFollowed(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		check.Equal(t, sectionOf("a") == sectionOf("b"), false, "they have one section")
+		r.table.another(sectionOf("a"), true)
+		began := time.Now()
+		r.want("b", 1)
+		if took := time.Since(began); took >= time.Second { // leases are renewed every 3 s
+			t.Errorf("after %v", took)
+		}
+	})
+}
+
 // A renewal whose answer comes after that of a later one brings no lease back.
 func TestOvertakenRenewal(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {

@@ -64,7 +64,9 @@ func (s *Service) fillSections(sections []*section) {
 			seen = append(seen, jobs[i])
 		}
 	}
-	s.pushNumbers(ctx, s.allocateNumbers(ctx, s.ensureLeases(seen)))
+	got := s.allocateNumbers(ctx, s.ensureLeases(seen))
+	s.pushNumbers(ctx, got)
+	s.followGrants(got)
 	lost := map[string]bool{}
 	for _, j := range jobs {
 		if server := s.finishFill(j); server != "" {
@@ -107,6 +109,23 @@ func (s *Service) ensureLeases(jobs []*job) []*job {
 		return nil
 	}
 	return jobs
+}
+
+// followGrants renews the leases that grants know by another number, or of another server of the database: under those
+// that are known here nothing could be asked for until the next renewal.
+func (s *Service) followGrants(jobs []*job) {
+	outdated := map[string]bool{}
+	s.lane.mu.Lock()
+	for _, j := range jobs {
+		lease := s.lane.leases[j.state.Server]
+		if lease != nil && (lease.number != j.grant.Number || lease.changes != j.grant.Changes) {
+			outdated[j.state.Server] = true
+		}
+	}
+	s.lane.mu.Unlock()
+	if len(outdated) > 0 {
+		_ = s.renewLeases(outdated) // else the pass after this one does
+	}
 }
 
 // allocateNumbers asks the database for terms, and for numbers where they are needed. What another life
