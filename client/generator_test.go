@@ -136,6 +136,11 @@ func TestGeneratorLosesItsLease(t *testing.T) {
 		_, err = g.Next()
 		return errors.Is(err, ErrNoLease) && strings.Contains(err.Error(), "another layout") && g.WorkerID() == -1
 	})
+	s.set(func() {
+		if s.released[int64(len(s.all)-1)] == 0 {
+			t.Error("a lease that is not used was not given back")
+		}
+	})
 	s.set(func() { s.seqBits = 12 })
 	eventually(t, "a new lease", func() bool { return g.WorkerID() > 0 })
 	if id, err := g.Next(); err != nil || id < before {

@@ -352,14 +352,14 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	cfg, err := parseDSN(dsn)
 	check.Must(t, err)
 	check.Must(t, check.Err(plain(t, other.DSN("")).Exec("CREATE DATABASE "+cfg.DBName)))
-	for _, dsn := range []string{dsn, other.DSN(cfg.DBName)} {
-		openMigrated(t, Options{Driver: MySQL, DSN: dsn})
-	}
+	openMigrated(t, Options{Driver: MySQL, DSN: dsn})
 	s := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody, own.Addr(), other.Addr()}})
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, s.hosts.at, 1, "the host in use")
 	own.Kill()
-	check.Is(t, s.Beat(t.Context()), errDeployments)
+	check.Is(t, s.Beat(t.Context()), errDeployments, "a host without tables")
+	openMigrated(t, Options{Driver: MySQL, DSN: other.DSN(cfg.DBName)})
+	check.Is(t, s.Beat(t.Context()), errDeployments, "a host with those of another deployment")
 	nowhere := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody}})
 	wantAdvice(t, nowhere.Beat(t.Context()), "start the database server "+
 		"at "+nobody+", or correct database.hosts: ")

@@ -226,6 +226,7 @@ func TestWorkerClaims(t *testing.T) {
 		granted("the first", "a", "mysql 1", now+20_000, true)
 		granted("another of the registry", "b", "mysql 1", now+30_000, true)
 		granted("longer", "a", "mysql 1", now+40_000, false)
+		granted("the same, as after an answer that was lost", "a", "mysql 1", now+40_000, false)
 		refused("another registry", "c", "redis x 2")
 		granted("given up", "a", "mysql 1", now-1, false)
 		refused("the other continues", "c", "redis x 2")

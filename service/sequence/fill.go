@@ -64,9 +64,14 @@ func (s *Service) fillSections(sections []*section) {
 			seen = append(seen, jobs[i])
 		}
 	}
-	got := s.allocateNumbers(ctx, s.ensureLeases(seen))
+	now := s.now()
+	got := s.allocateNumbers(ctx, s.ensureLeases(seen, func(lease *serverLease, _ *job) bool {
+		return lease.valid(now, leaseLasts/2)
+	}))
 	s.pushNumbers(ctx, got)
-	s.followGrants(got)
+	s.ensureLeases(got, func(lease *serverLease, j *job) bool { // nothing can be asked for under another number
+		return lease.number == j.grant.Number && lease.changes == j.grant.Changes
+	})
 	lost := map[string]bool{}
 	for _, j := range jobs {
 		if server := s.finishFill(j); server != "" {
@@ -86,46 +91,29 @@ func (s *Service) fillSections(sections []*section) {
 	}
 }
 
-// ensureLeases renews until there are leases of the lives that were read, and gives no jobs without them.
-func (s *Service) ensureLeases(jobs []*job) []*job {
+// ensureLeases renews the leases of the lives of jobs for which they cannot be used, and gives no jobs when that fails.
+func (s *Service) ensureLeases(jobs []*job, isUsable func(lease *serverLease, j *job) bool) []*job {
 	if s.opts.Alone {
 		return jobs
 	}
-	missing, now := map[string]bool{}, s.now()
+	outdated := map[string]bool{}
 	s.lane.mu.Lock()
 	for _, j := range jobs {
-		if lease := s.lane.leases[j.state.Server]; lease == nil || !lease.valid(now, leaseLasts/2) {
-			missing[j.state.Server] = true
+		if lease := s.lane.leases[j.state.Server]; lease == nil || !isUsable(lease, j) {
+			outdated[j.state.Server] = true
 		}
 	}
 	s.lane.mu.Unlock()
-	if len(missing) == 0 {
+	if len(outdated) == 0 {
 		return jobs
 	}
-	if err := s.renewLeases(missing); err != nil {
+	if err := s.renewLeases(outdated); err != nil {
 		for _, j := range jobs {
 			j.err = err
 		}
 		return nil
 	}
 	return jobs
-}
-
-// followGrants renews the leases that grants know by another number, or of another server of the database: under those
-// that are known here nothing could be asked for until the next renewal.
-func (s *Service) followGrants(jobs []*job) {
-	outdated := map[string]bool{}
-	s.lane.mu.Lock()
-	for _, j := range jobs {
-		lease := s.lane.leases[j.state.Server]
-		if lease != nil && (lease.number != j.grant.Number || lease.changes != j.grant.Changes) {
-			outdated[j.state.Server] = true
-		}
-	}
-	s.lane.mu.Unlock()
-	if len(outdated) > 0 {
-		_ = s.renewLeases(outdated) // else the pass after this one does
-	}
 }
 
 // allocateNumbers asks the database for terms, and for numbers where they are needed. What another life
