@@ -14,7 +14,7 @@ Builds into DIR, dist by default and emptied first, for linux and darwin, amd64 
   shardid_VERSION.sbom.json        CycloneDX: what the binary is made of
   SHA256SUMS
 
-VERSION is the git tag, v0.4.0 for example, of the commit; without one it is the version
+VERSION is the git tag, v0.5.0 for example, of the commit; without one it is the version
 of cmd/shardid/version.go, the commit's time and its name. Two runs of one commit with one
 Go give the same sums: all times are the commit's. NFPM names the nfpm to use.
 TEXT

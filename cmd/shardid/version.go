@@ -11,7 +11,7 @@ import (
 
 // version is the release this source tree belongs to; see CHANGELOG.md. make release sets
 // it to that of the git tag.
-var version = "0.4.0"
+var version = "0.5.0"
 
 // shownRevision is how many digits of the commit are shown.
 const shownRevision = 12
