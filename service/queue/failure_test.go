@@ -84,6 +84,25 @@ func TestStoresAreAway(t *testing.T) {
 	})
 }
 
+// A server of a cluster that is silent costs the lists of the others time, and nothing else.
+func TestASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		r := start(t, l, db, firstSweepOnly, timeout(3*time.Second))
+		time.Sleep(time.Second)
+		l.restart() // so all lists are in one pass
+		l.set(func(l *lists) { l.silent = map[string]bool{"1_1": true, "1_40": true} })
+		var callers sync.WaitGroup
+		for shard := range uint8(model.Shards) {
+			callers.Go(func() {
+				_, err := r.one(1, passOf(shard))
+				check.Equal(t, err == nil, !l.silent[model.ListKey{App: 1, Shard: shard}.String()], shard, err)
+			})
+		}
+		callers.Wait()
+	})
+}
+
 // What a store costs that takes no indices, for three hours, while eight callers wait and while nobody does. A
 // store that takes no writes says so before a segment is taken; where pushes fail, or COMMITs, a segment is
 // lost now and then. It is an alarm for as long as it lasts.

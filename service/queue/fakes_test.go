@@ -123,7 +123,7 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 	return out, t.err
 }
 
-func (t *table) Allocate(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+func (t *table) Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
 	t.mu.Lock()
 	delay := t.delay
 	t.mu.Unlock()
@@ -132,7 +132,9 @@ func (t *table) Allocate(_ context.Context, reqs []model.AllocRequest) []model.A
 	defer t.mu.Unlock()
 	out := make([]model.Allocation, len(reqs))
 	for i, req := range reqs {
-		out[i] = t.allocate(req)
+		if out[i].Err = ctx.Err(); out[i].Err == nil {
+			out[i] = t.allocate(req)
+		}
 	}
 	return out
 }
@@ -185,6 +187,7 @@ type lists struct {
 	onPop    func(model.Popped) model.Popped                             // changes an answer
 	onPush   func(ctx context.Context, reqs []model.PushRequest) []error // in place of a push
 	locks    map[string]time.Time                                        // until when each is held
+	silent   map[string]bool                                             // lists whose server answers no call
 	// sees that the state of so many lists is asked for
 	onState func(n int)
 }
@@ -238,13 +241,34 @@ func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 }
 
 func (l *lists) state(ctx context.Context, keys []model.ListKey, refused error) []model.ListState {
+	late := ctx.Err() != nil
+	for _, key := range keys {
+		_ = l.awaitSilent(ctx, []string{key.String()})
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	states := l.Store.State(ctx, keys)
-	for i := range states {
-		states[i].Err = cmp.Or(l.err, refused)
+	for i, key := range keys {
+		if states[i].Err = cmp.Or(l.err, refused); late || l.silent[key.String()] {
+			states[i].Err = errAway
+		}
 	}
 	return states
+}
+
+// awaitSilent waits for the end of a call to several servers when one of them is silent.
+func (l *lists) awaitSilent(ctx context.Context, names []string) error {
+	l.mu.Lock()
+	silent := l.silent
+	l.mu.Unlock()
+	if !slices.ContainsFunc(names, func(name string) bool { return silent[name] }) {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(3 * time.Second): // after which a client gives it up
+	}
+	return errAway
 }
 
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
@@ -257,7 +281,10 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	return push(ctx, reqs)
 }
 
-func (l *lists) TryLock(_ context.Context, names []string, _ string, ttl time.Duration) ([]bool, error) {
+func (l *lists) TryLock(ctx context.Context, names []string, _ string, ttl time.Duration) ([]bool, error) {
+	if err := l.awaitSilent(ctx, names); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := cmp.Or(l.err, l.readOnly); err != nil {

@@ -26,6 +26,9 @@ const (
 	// database counts as another one (model.Server): no segment of a database that went back is pushed after
 	// the first one of the database that came up.
 	refillTimeout = 4 * time.Second
+	// askTimeout bounds the locking, and the reading of the state: a silent server of a Redis Cluster must leave the
+	// lists of the others time.
+	askTimeout = time.Second
 	// passSize is how many lists a pass refills: one transaction, and few pipelines for each of its other steps.
 	// passIndices is how many indices its segments have, if there is more than one. Redis takes 0.2 to 0.6 µs
 	// for an index, so passesAtOnce of them end within a quarter of a second, far from refillTimeout, at which the
@@ -153,7 +156,9 @@ func (s *Service) runPass(jobs []*job) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
 	locked, unlock := s.lock(ctx, jobs)
-	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
+	asking, done := context.WithTimeout(ctx, askTimeout)
+	seen := s.observe(asking, locked, s.opts.Lists.Probe)
+	done()
 	s.push(ctx, s.allocate(ctx, seen))
 	unlock()
 	s.report(jobs)
@@ -171,7 +176,9 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		names[i] = j.key.String()
 	}
 	token := rand.Text()
-	got, err := s.opts.Lists.TryLock(ctx, names, token, lockTTL)
+	locking, done := context.WithTimeout(ctx, askTimeout)
+	defer done()
+	got, err := s.opts.Lists.TryLock(locking, names, token, lockTTL)
 	var held []string
 	for i, j := range jobs {
 		switch {

@@ -1,6 +1,7 @@
 package sequence_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -149,10 +150,11 @@ type redis struct {
 	mu     sync.Mutex
 	now    *memstore.Sequences
 	took   time.Duration
-	calls  int     // for numbers
-	pushes []error // what the next pushes answer, before they do anything
-	strays bool    // who is asked anew, says another
-	err    error   // every call for numbers fails with it
+	calls  int                       // for numbers
+	pushes []error                   // what the next pushes answer, before they do anything
+	strays bool                      // who is asked anew, says another
+	err    error                     // every call for numbers fails with it
+	silent map[model.SectionKey]bool // whose server answers no call
 }
 
 func newRedis() *redis { return &redis{now: memstore.NewSequences()} }
@@ -173,7 +175,23 @@ func (r *redis) change(f func()) {
 func (r *redis) replace() { r.change(func() { r.now = memstore.NewSequences() }) }
 
 func (r *redis) State(ctx context.Context, keys []model.SectionKey) []model.SectionState {
-	return r.present().State(ctx, keys)
+	states := r.present().State(ctx, keys)
+	for i, key := range keys {
+		states[i].Err = cmp.Or(states[i].Err, r.awaitSilent(ctx, key))
+	}
+	return states
+}
+
+// awaitSilent waits for the end of a call when the server of a section is silent.
+func (r *redis) awaitSilent(ctx context.Context, key model.SectionKey) error {
+	r.mu.Lock()
+	silent := r.silent[key]
+	r.mu.Unlock()
+	if !silent {
+		return nil
+	}
+	<-ctx.Done()
+	return errAway
 }
 
 func (r *redis) Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer {
@@ -185,7 +203,13 @@ func (r *redis) Next(ctx context.Context, asks []model.SectionAsk) []model.Secti
 	if err != nil {
 		return slices.Repeat([]model.SectionAnswer{{Err: err}}, len(asks))
 	}
-	return r.present().Next(ctx, asks)
+	answers := r.present().Next(ctx, asks)
+	for i, ask := range asks {
+		if err := r.awaitSilent(ctx, ask.Key); err != nil {
+			answers[i] = model.SectionAnswer{Err: err}
+		}
+	}
+	return answers
 }
 
 func (r *redis) Push(ctx context.Context, pushes []model.SectionPush) []error {

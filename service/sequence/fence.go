@@ -76,11 +76,11 @@ func (s *Service) renewLeases(more map[string]bool) error {
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
 	f, err := s.opts.Allocator.RenewFence(ctx, servers, s.opts.Store.Place())
-	if err != nil {
-		return fmt.Errorf("the leases of sequences cannot be renewed: %w", err)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.failure = err; err != nil {
+		return fmt.Errorf("the leases of sequences cannot be renewed: %w", err)
+	}
 	l.takeSpaces(f.Spaces, began.mono)
 	for server, number := range f.Numbers {
 		lease := l.leases[server]

@@ -58,8 +58,10 @@ func (s *Service) fillSections(sections []*section) {
 		jobs[i], keys[i] = &job{section: one, want: one.want}, one.key
 	}
 	s.lane.mu.Unlock()
+	asking, done := context.WithTimeout(ctx, askTimeout)
+	defer done()
 	var seen []*job
-	for i, state := range s.opts.Store.State(ctx, keys) {
+	for i, state := range s.opts.Store.State(asking, keys) {
 		if jobs[i].state, jobs[i].err = state, state.Err; state.Err == nil {
 			seen = append(seen, jobs[i])
 		}
@@ -72,6 +74,9 @@ func (s *Service) fillSections(sections []*section) {
 	s.ensureLeases(got, func(lease *serverLease, j *job) bool { // nothing can be asked for under another number
 		return lease.number == j.grant.Number && lease.changes == j.grant.Changes
 	})
+	if slices.ContainsFunc(jobs, func(j *job) bool { return errors.Is(j.err, model.ErrUnknownSpace) }) {
+		_ = s.renewLeases(nil) // it drops the sections that are gone, so what waits for them is grouped again
+	}
 	lost := map[string]bool{}
 	for _, j := range jobs {
 		if server := s.finishFill(j); server != "" {
@@ -216,17 +221,17 @@ func (s *Service) finishFill(j *job) (lost string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := j.section
+	one.phase = idle
 	if l.sections[one.key] != one { // its space is gone, or has other sections
 		l.requeue(one)
 		return ""
 	}
-	one.phase = idle
 	claimed := one.claimed
 	pause := s.judgeFill(j)
 	if one.claimed != claimed && one.claimed != 0 {
 		lost = one.server
 	}
-	final := isFinal(one.err)
+	final := isFinal(j.err)
 	if pause == 0 || !final {
 		// Numbers for those who have gone would be gaps.
 		one.waiting = slices.DeleteFunc(one.waiting, func(i *item) bool { return !i.waits() })
@@ -257,9 +262,7 @@ func (s *Service) finishFill(j *job) (lost string) {
 }
 
 // isFinal says whether an error is an answer, and no failure that passes.
-func isFinal(err error) bool {
-	return errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrUnknownSpace)
-}
+func isFinal(err error) bool { return errors.Is(err, model.ErrLimitReached) }
 
 // judgeFill says after which pause a section is filled again; 0: it can answer. Callers hold the
 // lane's mu.

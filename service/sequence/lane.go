@@ -19,8 +19,10 @@ const (
 	gatherAsks = 4
 	// gatherFor is how long a call waits for as many.
 	gatherFor = time.Millisecond
-	// callTimeout bounds a call of a store.
+	// callTimeout bounds a call of a store, and askTimeout one that asks all servers of a Redis Cluster: a silent one
+	// must leave the sections of the others time.
 	callTimeout = 2 * time.Second
+	askTimeout  = time.Second
 )
 
 // lane gathers the asks of all sections: what comes while a call of Redis is under way goes with
@@ -34,6 +36,7 @@ type lane struct {
 	sections map[model.SectionKey]*section
 	leases   map[string]*serverLease // of this replica, by the life of the server
 	spacesAt time.Duration           // when the renewal began that found the spaces of the service
+	failure  error                   // why the latest renewal failed, nil when it went well
 	answers  bool                    // a goroutine answers what has come
 	closed   bool
 
@@ -162,7 +165,7 @@ func (l *lane) answerQueue() {
 			continue
 		}
 		last = len(items)
-		ctx, cancel := context.WithTimeout(l.svc.background.Context(), callTimeout)
+		ctx, cancel := context.WithTimeout(l.svc.background.Context(), askTimeout)
 		answers := l.svc.opts.Store.Next(ctx, asks)
 		cancel()
 		l.mu.Lock()
@@ -185,6 +188,9 @@ type batch struct {
 func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk) {
 	now, spaces := l.svc.now(), *l.svc.spaces.Load()
 	for _, i := range items {
+		if !i.waits() { // numbers for those who have gone would be gaps
+			continue
+		}
 		space, there := spaces[i.key.Space]
 		if !there {
 			i.answer(0, model.UnknownSpace(i.key.Space))

@@ -15,6 +15,7 @@ package sequence
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -191,7 +192,7 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	items := make([]*item, 0, len(asks))
 	for _, a := range asks {
 		if _, found := known[a.Space]; !found {
-			a.Err = model.UnknownSpace(a.Space)
+			a.Err = s.unknownSpace(a.Space)
 			continue
 		}
 		items = append(items, &item{a, r, model.SectionKey{Space: a.Space}, model.KeyAsk{Key: a.Key, Count: a.Count}})
@@ -209,6 +210,16 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	case <-ctx.Done():
 		s.lane.leaveUnanswered(items, r, ctx.Err())
 	}
+}
+
+// unknownSpace is the answer for a space that is not known. While the database cannot be asked it may exist.
+func (s *Service) unknownSpace(name string) error {
+	s.lane.mu.Lock()
+	defer s.lane.mu.Unlock()
+	if err := s.lane.failure; err != nil {
+		return fmt.Errorf("%w: space %q is not known and cannot be looked for now: %w", model.ErrNoNumber, name, err)
+	}
+	return model.UnknownSpace(name)
 }
 
 // knownSpaces gives the spaces that there are. One that is asked for and not known is looked for, once

@@ -123,11 +123,69 @@ func TestUnknownSpace(t *testing.T) {
 		}
 		none, _ := look()
 		check.Is(t, none.Err, model.ErrUnknownSpace)
+		r.table.change(func() { r.table.err = errAway })
+		time.Sleep(1100 * time.Millisecond)
+		none, _ = look()
+		check.Is(t, none.Err, model.ErrNoNumber, "it may be there")
+		check.Is(t, none.Err, errAway)
+		r.table.change(func() { r.table.err = nil })
+		time.Sleep(1100 * time.Millisecond)
+		none, _ = look()
+		check.Is(t, none.Err, model.ErrUnknownSpace)
 		r.table.change(func() { r.table.spaces["new"] = model.Space{Name: "new", Sections: 1, Step: 10} })
 		time.Sleep(1100 * time.Millisecond) // sooner than leases are renewed
 		none, _ = look()
 		check.OK(t, none.Err)
 		check.Equal(t, none.Last, 1, "of a space that was added")
+	})
+}
+
+// A server of a cluster that is silent costs the sections of the others time, and nothing else.
+func TestASilentServer(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		one, other := keyNo(0), ""
+		for i := 1; other == ""; i++ {
+			if sectionOf(keyNo(i)) != sectionOf(one) {
+				other = keyNo(i)
+			}
+		}
+		ask := func() (silent, good *model.SequenceAsk) {
+			silent = &model.SequenceAsk{Space: "s", Key: one, Count: 1}
+			good = &model.SequenceAsk{Space: "s", Key: other, Count: 1}
+			r.Ask(t.Context(), []*model.SequenceAsk{silent, good})
+			return silent, good
+		}
+		hush := func(keys map[model.SectionKey]bool) { r.redis.change(func() { r.redis.silent = keys }) }
+		silence := map[model.SectionKey]bool{sectionOf(one): true}
+		for range 2 { // before its numbers came, and after
+			hush(silence)
+			silent, good := ask()
+			check.Is(t, silent.Err, errAway)
+			check.OK(t, good.Err)
+			hush(nil)
+			time.Sleep(5 * time.Second)
+			silent, good = ask()
+			check.OK(t, silent.Err)
+			check.OK(t, good.Err)
+		}
+	}, func(o *sequence.Options, _ *table) { o.Timeout = 1900 * time.Millisecond })
+}
+
+// Numbers for callers who have gone before they were asked for would be gaps.
+func TestWhoHasGone(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.redis.change(func() { r.redis.took = 500 * time.Millisecond })
+		var first sync.WaitGroup
+		first.Go(func() { r.want("a", 2) })
+		synctest.Wait()
+		ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer leave()
+		gone := &model.SequenceAsk{Space: "s", Key: "a", Count: 1}
+		r.Ask(ctx, []*model.SequenceAsk{gone})
+		check.Is(t, gone.Err, context.DeadlineExceeded)
+		first.Wait()
+		r.want("a", 3)
 	})
 }
 
