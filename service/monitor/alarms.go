@@ -236,8 +236,9 @@ func rows() []row {
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) message {
 			w := s.Worker
-			return when(w.State == worker.StateOffline, "bring the registry of worker IDs back. It is unreachable, "+
-				"and the worker file reserves time for %s more: %s", w.Trust.Round(time.Second), model.Message(w.Err))
+			return when(w.State == worker.StateOffline, "look at the registry of worker IDs, and at data_dir. "+
+				"The worker ID was not renewed, and IDs end in %s at the latest: %s",
+				w.Trust.Round(time.Second), model.Message(w.Err))
 		}},
 		{"ShardidWorkerID", Warning, func(s *sight) message {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
@@ -378,7 +379,7 @@ func (m *Monitor) look() (reading, State, []Alarm) {
 		if says.text == "" || slices.ContainsFunc(raised, named(row.name)) {
 			continue
 		}
-		since := r.at
+		since := r.at.UTC()
 		if i := slices.IndexFunc(m.raised, named(row.name)); i >= 0 {
 			since = m.raised[i].Since
 		}

@@ -66,7 +66,7 @@ type condition struct {
 // update takes over how something is that was looked at.
 func (c *condition) update(err error, now time.Time) {
 	if ok := err == nil; ok != c.OK || c.Since.IsZero() {
-		c.OK, c.Since = ok, now
+		c.OK, c.Since = ok, now.UTC()
 	}
 	c.Error, c.Err = model.Message(err), err
 }
@@ -75,7 +75,7 @@ func (c *condition) update(err error, now time.Time) {
 // Report works without. Neither is read before Start or Alarms.
 func New(log *slog.Logger, metrics prometheus.Gatherer, state func() State, probes ...Probe) *Monitor {
 	m := &Monitor{
-		log: log, probes: probes, metrics: metrics, state: state, now: func() time.Time { return time.Now().UTC() },
+		log: log, probes: probes, metrics: metrics, state: state, now: time.Now,
 		group:      background.NewGroup("monitor"),
 		conditions: map[string]*condition{}, rises: map[string]rise{},
 	}

@@ -58,6 +58,14 @@ func (w *world) lines() []string {
 	return strings.Split(strings.TrimSuffix(w.log.String(), "\n"), "\n")
 }
 
+// What has passed is told by the monotonic clock, so one that is set changes nothing of it.
+func TestAClockThatIsSet(t *testing.T) {
+	m := silent(nothing)
+	for _, at := range []time.Time{m.now(), m.ready.startedAt} {
+		check.Has(t, at.String(), " m=")
+	}
+}
+
 // A failure is told of at once, a lasting one or one that returns each minute, its end once and at once.
 func TestWhatIsLogged(t *testing.T) {
 	const fails, works = `level=ERROR msg="redis fails" error=refused`, `level=INFO msg="redis works again"`

@@ -42,7 +42,7 @@ type Health struct {
 
 // readiness is that of the modes.
 type readiness struct {
-	startedAt time.Time   // when New was called
+	startedAt time.Time   // when New was called, by the monotonic clock
 	complete  atomic.Bool // every mode was seen ready at once
 
 	mu    sync.Mutex // guards what was last seen of modes
@@ -175,7 +175,7 @@ type SnowflakeStatus struct {
 func (m *Monitor) Status() Status {
 	_, state, alarms := m.look()
 	s, ready, latest := state.Status, m.Readiness(), m.Latest()
-	s.StartedAt, s.Ready, s.Message = m.ready.startedAt, ready.Status != StatusNotReady, ready.Message
+	s.StartedAt, s.Ready, s.Message = m.ready.startedAt.UTC(), ready.Status != StatusNotReady, ready.Message
 	s.Modes, s.Stores, s.Alarms = m.modeStatus(), m.Conditions(), alarms
 	for i, app := range s.Queue.Apps {
 		s.Queue.Apps[i].PerSecond = latest[AppSeries(app.App)]
@@ -203,7 +203,7 @@ func (m *Monitor) Record() Record {
 	host, _ := os.Hostname() // "" when the system does not tell
 	s := m.state()
 	r := Record{
-		Host: host, URL: s.URL, Version: s.Version, StartedAt: m.ready.startedAt,
+		Host: host, URL: s.URL, Version: s.Version, StartedAt: m.ready.startedAt.UTC(),
 		Ready: m.Readiness().Status != StatusNotReady, Modes: map[string]ModeRecord{}, WorkerID: -1,
 		Alarms: map[string]int{}, Rates: m.Latest(),
 	}

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"shardid/service/access"
@@ -172,6 +173,7 @@ func (c *conn) selectDB(args [][]byte) {
 }
 
 func (c *conn) reset([][]byte) {
+	c.setState(http.StateIdle) // while there is a token
 	c.resp3, c.token, c.multi = false, nil, nil
 	c.setIntegers()
 	c.simple("RESET")

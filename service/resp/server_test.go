@@ -80,6 +80,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 	}{
 		"no token":               {fresh, true, encode("PING"), 1},
 		"a token, then nothing":  {idle, true, encode("AUTH", token), 0},
+		"RESET after a token":    {idle, true, encode("AUTH", token) + encode("RESET"), 0},
 		"half a command":         {fresh, false, encode("PING") + "*2\r\n$4\r\nECH", 1},
 		"reads nothing of MULTI": {active, false, encode("MULTI") + large + encode("EXEC"), 1},
 	} {

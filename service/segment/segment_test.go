@@ -99,6 +99,10 @@ func TestRuns(t *testing.T) {
 		r.mustTake(t, "orders", 101, 5)
 		run(201, 300)
 		r.mustTake(t, "orders", 106, 95)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		check.OK(t, check.Err(r.Run(gone, "orders", model.ShardKey{})), "for a client that has gone")
+		check.OK(t, r.reports.Of(segment.ConditionLoad), "the database answered")
 		db.set(func(db *table) {
 			db.change = func(s model.TagSegment) model.TagSegment { s.End = s.First + 30; return s }
 		})

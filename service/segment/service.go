@@ -174,7 +174,8 @@ func (s *Service) Run(ctx context.Context, tag string, key model.ShardKey) (run 
 	if err != nil {
 		return run, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	// That a client has gone is no failure of the database.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.Timeout)
 	defer cancel()
 	defer context.AfterFunc(s.background.Context(), cancel)()
 	taken, err := t.takeSegment(ctx, 0)

@@ -84,7 +84,7 @@ type Keeper interface {
 	Need(ctx context.Context)
 	// Wake has more time reserved soon. It does not wait.
 	Wake()
-	// Missing says why there is no worker ID, or no more time of it; "" when nothing is known.
+	// Missing says why there is no worker ID, or no more time of it; nil when nothing is known.
 	Missing() error
 }
 
