@@ -84,8 +84,9 @@ func (r Region) Refuses(l Limit) error {
 	if r.ID == 0 && (r.Bits == 0 || l.Policy != LimitWrap) || l.MaxID == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: give no max limit ID below %d, at which the IDs of an app begin in region %s: it is %d",
-		ErrInvalidArgument, r.Index(1)<<(shardBits+appBits), r, l.MaxID)
+	return fmt.Errorf("%w: give no max limit ID, or in region 0 one with the policy reject: the IDs of an app begin "+
+		"at %d in region %s, and end where those of the next one begin",
+		ErrInvalidArgument, r.Index(1)<<(shardBits+appBits), r)
 }
 
 // RegionStart says what regions must not issue that are added to one deployment, region 0.

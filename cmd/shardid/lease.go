@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -141,13 +142,14 @@ type holder struct {
 	said    string // to people, last
 }
 
-// acquire leases a worker ID, for as long as --wait allows.
+// acquire leases a worker ID, for as long as --wait allows, which is one try at 0.
 func (h *holder) acquire(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, h.wait)
+	within := cmp.Or(h.wait, h.replicas[0].timeout)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	given := map[string]any{"instance": h.instance}
 	for {
-		lease, failed := h.request(ctx, http.MethodPost, "", h.wait, given)
+		lease, failed := h.request(ctx, http.MethodPost, "", within, given)
 		if failed == nil {
 			h.lease = lease
 			break
@@ -155,7 +157,7 @@ func (h *holder) acquire(ctx context.Context) (err error) {
 		if err == nil || ctx.Err() == nil { // a request that was cut off says less than the one before
 			err = failed
 		}
-		if isFinal(err) || !background.Pause(ctx, time.Second, nil) {
+		if isFinal(err) || h.wait == 0 || !background.Pause(ctx, time.Second, nil) {
 			return err
 		}
 		h.say("%s: no worker ID yet, trying again for up to %v", model.Message(err), h.wait)

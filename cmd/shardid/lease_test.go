@@ -114,6 +114,7 @@ func TestLeaseCommand(t *testing.T) {
 		{[]string{"--url", s.URL, "--instance", "a\nb", "true"}, 2, "", "`instance` must have", false},
 		{[]string{"--url", s.URL, "--name", "a/b", "true"}, 2, "", "`name` must have", false},
 		{[]string{"--url", "http://127.0.0.1:1", "--wait", "100ms", "true"}, 1, "", ": no worker ID was leased", false},
+		{[]string{"--url", "http://127.0.0.1:1", "--wait", "0", "true"}, 1, "", "connection refused", false},
 	} {
 		s.lastUsed = 0
 		began := time.Now()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -61,7 +62,7 @@ func regionText(r model.Region) string {
 
 // askRegions compares this deployment with those of other regions.
 func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (found []model.Finding, err error) {
-	own := region(cfg)
+	own, failed := region(cfg), []error(nil)
 	seen := map[int]string{own.ID: "this configuration"}
 	for _, url := range others {
 		f := model.Finding{Store: "region", Node: url, Setting: "region",
@@ -69,8 +70,7 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		ask.url = url
 		status, _, err := ask.status(ctx, cfg)
 		if err != nil {
-			f.Level, f.Why = model.LevelUnknown, model.Message(err)
-			found = append(found, f)
+			failed = append(failed, fmt.Errorf("%s: %w", url, err))
 			continue
 		}
 		theirs := status.Region
@@ -91,5 +91,5 @@ func askRegions(ctx context.Context, cfg Config, ask asking, others []string) (f
 		seen[theirs.ID] = url
 		found = append(found, f)
 	}
-	return found, nil
+	return found, errors.Join(failed...)
 }

@@ -94,7 +94,8 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 			err = cmp.Or(secret.check(), model.CheckScramble(list.Limit))
 		}
 		if err == nil {
-			list.Unconfirmed = row.counted(&m).counter(&m).Unconfirmed(0, list.Limit.LastIndex(list.Key))
+			list.Unconfirmed = row.counted(&m).counter(&m).Unconfirmed(0,
+				min(list.Limit.LastIndex(list.Key), s.opts.Region.MaxIndex()))
 			lists = append(lists, list)
 			continue
 		}

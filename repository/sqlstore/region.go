@@ -70,8 +70,9 @@ func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 			Name      string
 			MaxID     int64
 			Numbering model.Numbering `gorm:"embedded"`
-		}](tx, "read the tags", "SELECT name, max_id, n.pattern, n.reset_by AS `reset`, n.zone, n.overflow FROM "+
-			allTags+" LEFT JOIN "+numberTable+" AS n ON n.biz_tag = name WHERE max_id > 1 ORDER BY name")
+		}](tx, "read the tags", "SELECT name, MAX(max_id) AS max_id, n.pattern, n.reset_by AS `reset`, n.zone, "+
+			"n.overflow FROM "+allTags+" LEFT JOIN "+numberTable+" AS n ON n.biz_tag = name WHERE max_id > 1 "+
+			"GROUP BY name, n.pattern, n.reset_by, n.zone, n.overflow ORDER BY name")
 		for _, t := range tags {
 			bits := t.Numbering.ShardBits()
 			if t.Numbering.Pattern != "" && bits == 0 { // a text has no room for a region before
@@ -98,21 +99,23 @@ func (s *Store) storeRegion(tx *gorm.DB, adopt bool) error {
 	if err != nil {
 		return err
 	}
-	if err := s.inRegion(m.deploymentRow); !errors.Is(err, errNoRegion) {
-		return err
+	err = s.inRegion(m.deploymentRow)
+	if errors.Is(err, errNoRegion) {
+		if err = s.refuseUsed(tx, adopt); err == nil {
+			err = updateRows(tx, 1, "store the region", "UPDATE "+deploymentTable+" SET region = ? WHERE region = ''",
+				s.opts.Region.String())
+		}
 	}
-	if err := s.refuseUsed(tx, adopt); err != nil {
-		return err
-	}
-	err = updateRows(tx, 1, "store the region", "UPDATE "+deploymentTable+" SET region = ? WHERE region = ''",
-		s.opts.Region.String())
-	if err == nil && adopt {
-		err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+
-			" SET layout = CONCAT(layout, ?) WHERE kind IN (?, ?)",
-			s.opts.Region.Suffix(), model.KindSnowflake, model.KindUID)
+	if err == nil && adopt { // a version before 0.5 may have stored the region alone
+		err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+" SET layout = CONCAT(layout, ?) WHERE "+
+			withoutRegion, s.opts.Region.Suffix())
 	}
 	return err
 }
+
+// withoutRegion is true of the layouts of worker IDs that have no region.
+const withoutRegion = "kind IN ('" + model.KindSnowflake + "', '" + model.KindUID + "') AND " +
+	"layout NOT LIKE '% region=%'"
 
 // What lists, tags and spaces have issued, those that were deleted included.
 const (
@@ -145,6 +148,8 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 			allLists + " JOIN " + scrambleTable + " AS s ON s.app_id = u.name WHERE u.max_id > 0"},
 		{"tag %s has issued IDs", adopted, allTags + " WHERE max_id > 1"},
 		{"space %s has issued numbers", adopted, allSpaces + " WHERE max_id > 0"},
+		{"the mode %s has issued IDs", adopted, "(SELECT kind AS name FROM " + layoutTable + " WHERE " + withoutRegion +
+			") AS u"},
 	} {
 		if c.do == adopted && adopt {
 			continue

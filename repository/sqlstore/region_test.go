@@ -93,6 +93,9 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 			false, false, true},
 		"pattern": {[]string{"UPDATE leaf_alloc SET max_id = 11", fmt.Sprintf(numbered, "{yyyy}-{seq:8}", "year")},
 			false, false, true},
+		"tag of before": {[]string{"UPDATE leaf_alloc SET max_id = 11",
+			"INSERT INTO leaf_alloc_deleted (biz_tag, max_id) VALUES ('orders', 5)"}, false, false, true},
+		"snowflakes":  {[]string{"INSERT INTO id_layout (kind, layout) VALUES ('snowflake', 'x')"}, false, false, true},
 		"sequences":   {[]string{"UPDATE shardid_section SET max_id = 1"}, false, false, true},
 		"lease":       {[]string{fmt.Sprintf(lease, 0)}, true, false, true},
 		"fifth lease": {[]string{fmt.Sprintf(lease, 0), fmt.Sprintf(lease, 4)}, false, false, false},
@@ -124,7 +127,7 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 					t.Errorf("adopted again: %+v, %v", again, err)
 				}
 				// 1…10 were issued
-				bits := map[string]uint{"tag": 0, "shard bits": 10}
+				bits := map[string]uint{"tag": 0, "shard bits": 10, "tag of before": 0}
 				if want, is := bits[name]; is && (len(start.Tags) != 1 ||
 					start.Tags[0] != model.TagStart{Tag: "orders", MaxID: 3, ShardBits: want}) {
 					t.Errorf("tags elsewhere begin at %+v", start)

@@ -101,8 +101,8 @@ func mysqlChecks() []dbCheck {
 			Setting: "replicas", Want: "none, or semi-synchronous", Ask: askReplicas,
 			Level: model.Unless(warn, "none", "semi-synchronous"),
 			Advice: "turn on semi-synchronous replication, or promote only a replica that has everything: after a " +
-				"failover to a replica that lags, max_id is back; Redis lifts it again, so that IDs repeat when " +
-				"Redis lost its data too",
+				"failover to a replica that lags, max_id is back; Redis lifts it again, and numbers are skipped " +
+				"when Redis lost its data too",
 			Hidden: "GRANT REPLICATION SLAVE ON *.* to the user of database.dsn (MariaDB: REPLICATION MASTER ADMIN): " +
 				"it may not ask for replicas, which matter at a failover",
 		}, {

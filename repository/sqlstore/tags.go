@@ -275,7 +275,7 @@ func keepNumber(tx *gorm.DB, tag model.Tag, kept tagRow) error {
 	case was != model.Numbering{}:
 		return fmt.Errorf("%w: %w: with others its IDs could repeat", model.Do("give tag %q %v, as before it was "+
 			"deleted, or add a tag of another name", tag.Name, was), model.ErrRefused)
-	case kept.Buried > 0:
+	case kept.Buried > 1:
 		return fmt.Errorf("%w: %w: tag %q had plain IDs before it was deleted",
 			model.Do("add a tag of another name for %v", tag.Numbering), model.ErrRefused, tag.Name)
 	}

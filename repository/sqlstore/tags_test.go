@@ -308,6 +308,7 @@ func TestNumbersNeverChange(t *testing.T) {
 		if err != nil || tag.Numbering != daily {
 			t.Fatalf("tag %+v, %v", tag, err)
 		}
+		wantTag(t, s, model.TagRequest{Tag: "plain"}, model.TagSegment{First: 1, End: 101, Step: 100})
 		for _, name := range []string{"orders", "plain"} {
 			check.Must(t, check.Err(s.DeleteTag(ctx, name)))
 		}
@@ -346,6 +347,9 @@ func TestNumbersNeverChange(t *testing.T) {
 			check.Has(t, fmt.Sprint(err), "10 shard bits")
 		}
 		check.Is(t, add("plain", sharded), model.ErrRefused, "it had plain IDs")
+		check.Must(t, add("unused", model.Numbering{}))
+		check.Must(t, check.Err(s.DeleteTag(ctx, "unused")))
+		check.Must(t, add("unused", sharded))
 		check.Must(t, add("sharded", sharded))
 		wantTag(t, s, ask, model.TagSegment{First: 101, End: 201, Step: 100})
 

@@ -134,7 +134,7 @@ func (s *Store) Beat(ctx context.Context) error {
 		m, d, err = s.writeMembership(ctx, uses)
 	}
 	if err == nil && (m.needsWrite(d) || m.Witness != "" && !d.Hold && s.reachesPlaceOf(m)) {
-		if err = s.writeDecision(ctx, m, uses); err == nil && uses != "" && !d.Hold {
+		if err = s.writeDecision(ctx, m, uses, d.Retire); err == nil && uses != "" && !d.Hold {
 			m, d, err = s.writeMembership(ctx, uses) // who has named a witness holds it at once
 		}
 	}
@@ -252,9 +252,9 @@ func (s *Store) reachesPlaceOf(m moment) bool {
 
 // writeDecision writes the heartbeat and the witness into the row of the deployment. A place that
 // has another life than the witness is one where nobody can ask for it any more. While others use the row it leaves
-// that for the next heartbeat, but for too old ones: all who came after it would wait with it for an allocation that
-// waits for a row that somebody has locked.
-func (s *Store) writeDecision(ctx context.Context, known moment, uses string) error {
+// that for the next heartbeat, unless it retires a witness or the last one is old: all who came after it would wait
+// with it for an allocation that waits for a row that somebody has locked. A cluster takes two periods for a restore.
+func (s *Store) writeDecision(ctx context.Context, known moment, uses string, retires bool) error {
 	replaced := ""
 	if known.Witness != "" && witness.Life(known.Witness) != uses && s.reachesPlaceOf(known) {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
@@ -265,7 +265,7 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string) er
 		}
 	}
 	needs := []need{toOwnNow, toCount}
-	if known.Now-known.BeatAt > (3 * model.BeatEvery).Milliseconds() {
+	if retires || known.Now-known.BeatAt > (3*model.BeatEvery/2).Milliseconds() {
 		needs[0] = toOwn
 	}
 	err := s.inMoment(ctx, "note the witness", needs, func(tx *gorm.DB, m *moment) (err error) {

@@ -230,8 +230,8 @@ func (w workerRows) Edit(ctx context.Context, lease model.Lease, edit workerid.E
 	return m, err
 }
 
-// put writes the record, if its row is still as it was read. Nothing is sent when nothing changes:
-// MySQL counts changed rows and not matching ones. A replica of 0.3 judges clocks by seen_at, unless that is 0.
+// put writes the record, if its row is still as it was read. A replica of 0.3 judges clocks by seen_at, unless that is
+// 0.
 func (w workerRows) put(tx *gorm.DB, slot workerid.Slot, next workerid.Record, now int64) error {
 	old := slot.Read.(workerRow)
 	var ip, port string
