@@ -165,6 +165,8 @@ func New(opts Options) (*Client, error) {
 		if known, is := http.DefaultTransport.(*http.Transport); is { // else it is the program's own
 			c.own = known.Clone()
 			c.own.MaxIdleConnsPerHost = 16
+			// Without a ping, HTTP/2 keeps a connection whose replica is gone for a quarter of an hour.
+			c.own.HTTP2 = &http.HTTP2Config{SendPingTimeout: opts.Timeout, PingTimeout: opts.Timeout}
 			c.http.Transport = c.own
 		}
 	}

@@ -12,7 +12,35 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shardid/client/clienttest"
 )
+
+// A connection of HTTP/2 whose other end is gone is left for a new one. Only its pings tell, as the network does not.
+func TestAConnectionThatIsDead(t *testing.T) {
+	s := clienttest.Start()
+	t.Cleanup(s.Close)
+	front := httptest.NewUnstartedServer(s.Config.Handler)
+	front.EnableHTTP2 = true
+	front.StartTLS()
+	t.Cleanup(front.Close)
+	proxy, freeze := freezing(t, front.Listener.Addr().String())
+	before := http.DefaultTransport
+	http.DefaultTransport = front.Client().Transport
+	t.Cleanup(func() { http.DefaultTransport = before })
+	c := newClient(t, Options{Addrs: []string{"https://" + proxy}, MaxHeld: 1, Timeout: 300 * time.Millisecond})
+	if _, err := c.UID().Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	freeze()
+	for end := time.Now().Add(10 * time.Second); ; {
+		if _, err := c.UID().Next(t.Context()); err == nil {
+			return
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
 
 // A refusal is told as it is and once; what may pass is asked for until the timeout.
 func TestErrors(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +47,48 @@ func fake(tb testing.TB) *clienttest.Server {
 	s := clienttest.Start()
 	tb.Cleanup(s.Close)
 	return s
+}
+
+// freezing is a proxy of TCP. freeze has the connections of before lose all that is sent.
+func freezing(tb testing.TB, target string) (addr string, freeze func()) {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = listener.Close() })
+	var frozen atomic.Int64 // connections up to this number are
+	var last atomic.Int64
+	go func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			number := last.Add(1)
+			tb.Cleanup(func() { _, _ = in.Close(), out.Close() })
+			pass := func(from, to net.Conn) {
+				buffer := make([]byte, 4096)
+				for {
+					n, err := from.Read(buffer)
+					if err != nil {
+						return
+					}
+					if number > frozen.Load() {
+						_, _ = to.Write(buffer[:n])
+					}
+				}
+			}
+			go pass(in, out)
+			go pass(out, in)
+		}
+	}()
+	return listener.Addr().String(), func() { frozen.Store(last.Load()) }
 }
 
 // hung is a server that reads requests, tells of each, and never answers.

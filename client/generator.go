@@ -36,7 +36,7 @@ const (
 // IDs of a generator rise, and no other holder of a worker ID of the name makes the same. An ID
 // is not ahead of the clock; after a millisecond that was used up it may lag by 100 ms.
 //
-// While no replica answers, a generator continues for the name's hold, a minute by default. Then it
+// While no replica answers, a generator continues to the end of its lease, 40 to 60 s by default. Then it
 // refuses with ErrNoLease, and resumes by itself when a replica answers. A process that is copied
 // with its memory makes IDs twice, as the package's comment says.
 type Generator struct {

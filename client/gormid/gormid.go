@@ -7,17 +7,18 @@
 //
 //	err := db.Use(gormid.New(c)) // c is a *client.Client
 //
-// The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid,
-// queue:<appId>:<GatePass>, or queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a
-// shard key, whose remainder by 64 is the shard of the queue, and a gatePass; a row that has none is not
-// inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call, or one for each
-// row where a field is named. Associations are filled as they are created, a value that is there already
-// stays, and an error stops the insert, as does a row that is a map.
+// The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid, queue:<appId>:<GatePass>, or
+// queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a shard key, whose remainder by 64 is the shard of
+// the queue, and a gatePass. They may be set by a hook, or be the key of a row that this one belongs to; a row that has
+// none is not inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call, or one for each
+// row where a field is named. Associations are filled as they are created, a value that is there already stays, and an
+// error stops the insert, as does a row that is a map.
 package gormid
 
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -56,19 +57,28 @@ func (p *Plugin) Name() string { return "shardid" }
 
 // Initialize implements gorm.Plugin.
 func (p *Plugin) Initialize(db *gorm.DB) error {
-	// Before the hooks of the row, which may want to see its key.
-	return db.Callback().Create().Before("gorm:before_create").Register("shardid:ids", p.fillRows)
+	// An ID comes before the hooks of the row, which may want to see it; one that is made by another field comes after
+	// all that may set that field: these hooks, and the rows that this one belongs to.
+	creates := db.Callback().Create()
+	return errors.Join(
+		creates.Before("gorm:before_create").Register("shardid:ids", func(db *gorm.DB) { p.fillRows(db, false) }),
+		creates.After("gorm:save_before_associations").Before("gorm:create").
+			Register("shardid:keyed", func(db *gorm.DB) { p.fillRows(db, true) }),
+	)
 }
 
-// fillRows gives IDs to the rows that are about to be created.
-func (p *Plugin) fillRows(db *gorm.DB) {
+// fillRows gives IDs to the rows that are about to be created, in the fields that are made by another one, or in the
+// others.
+func (p *Plugin) fillRows(db *gorm.DB, keyed bool) {
 	s := db.Statement
 	if db.Error != nil || s.Schema == nil {
 		return
 	}
 	fields, err := p.fieldsOf(s.Schema)
 	for i := 0; i < len(fields) && err == nil; i++ {
-		err = fields[i].fill(s.Context, s.ReflectValue)
+		if keyed == (fields[i].other != nil) {
+			err = fields[i].fill(s.Context, s.ReflectValue)
+		}
 	}
 	if err != nil {
 		_ = db.AddError(fmt.Errorf("gormid: %s: %w", s.Schema.Name, err))

@@ -79,6 +79,19 @@ type (
 		ID      int64 `shardid:"segment:orders:BuyerID"`
 		BuyerID sql.NullInt64
 	}
+	buyer struct {
+		ID   int64 `shardid:"uid"`
+		Name string
+	}
+	ofBuyer struct {
+		ID      int64 `shardid:"segment:orders:BuyerID"`
+		BuyerID int64
+		Buyer   buyer
+	}
+	ofHook struct {
+		ID      int64 `shardid:"segment:orders:BuyerID"`
+		BuyerID int64
+	}
 	byRatio struct {
 		ID    int64 `shardid:"segment:orders:Ratio"`
 		Ratio float64
@@ -88,6 +101,12 @@ type (
 		Email string
 	}
 )
+
+// BeforeCreate knows the buyer.
+func (o *ofHook) BeforeCreate(*gorm.DB) error {
+	o.BuyerID = 666
+	return nil
+}
 
 // open is a gorm without a database, whose rows are filled all the same.
 func open(t *testing.T) (*gorm.DB, *clienttest.Server) {
@@ -148,8 +167,8 @@ func TestShardKeys(t *testing.T) {
 	orders := []byBuyer{{BuyerID: 666}, {BuyerID: 1690}, {BuyerID: 0}}
 	tenants := []byTenant{{Tenant: "tenant-7"}, {Tenant: "42"}}
 	shards := []byShard{{BuyerID: 26}, {BuyerID: 64 + 26}}
-	buyer := int64(666)
-	pointer, valuer := byPointer{BuyerID: &buyer}, byValuer{BuyerID: sql.NullInt64{Int64: buyer, Valid: true}}
+	key := int64(666)
+	pointer, valuer := byPointer{BuyerID: &key}, byValuer{BuyerID: sql.NullInt64{Int64: key, Valid: true}}
 	for _, rows := range []any{&orders, &tenants, &shards, &pointer, &valuer} {
 		if err := db.Create(rows).Error; err != nil {
 			t.Fatal(err)
@@ -159,8 +178,19 @@ func TestShardKeys(t *testing.T) {
 	if got := fmt.Sprint(orders, tenants, shards); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if pointer.ID&1023 != buyer || valuer.ID&1023 != buyer {
+	if pointer.ID&1023 != key || valuer.ID&1023 != key {
 		t.Errorf("behind a pointer %d, of a driver.Valuer %d", pointer.ID, valuer.ID)
+	}
+	late, hooked := []ofBuyer{{Buyer: buyer{ID: 4711}}, {Buyer: buyer{Name: "new"}}}, ofHook{}
+	for _, rows := range []any{&late, &hooked} {
+		if err := db.Create(rows).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range append(late, ofBuyer{ID: hooked.ID, BuyerID: hooked.BuyerID}) {
+		if o.BuyerID == 0 || o.ID == 0 || o.ID&1023 != o.BuyerID&1023 {
+			t.Errorf("a key that is set while the row is created: %+v", o)
+		}
 	}
 }
 

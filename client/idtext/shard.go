@@ -117,6 +117,3 @@ func ShardKey(text string) (uint64, error) {
 	}
 	return key, nil
 }
-
-// Shard is the shard of a queue ID, 0…63.
-func Shard(id int64) int { return int(id >> 8 & (Shards - 1)) }

@@ -46,8 +46,9 @@ public final class Shardid implements AutoCloseable {
     private Shardid(Replicas replicas, int timeoutMs) {
         this.replicas = replicas;
         this.timeoutMs = timeoutMs;
-        pool = new ThreadPoolExecutor(8, 8, 10, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), run -> daemon("shardid-fetch", run));
-        pool.allowCoreThreadTimeOut(true);
+        // A source has one fetch at a time, so there is a thread for each at most: none waits for those that are dry.
+        pool = new ThreadPoolExecutor(0, Integer.MAX_VALUE, 10, TimeUnit.SECONDS, new SynchronousQueue<>(),
+                run -> daemon("shardid-fetch", run));
     }
 
     /** A client with the default timeout. */

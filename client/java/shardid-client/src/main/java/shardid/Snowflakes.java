@@ -29,7 +29,7 @@ public final class Snowflakes implements AutoCloseable {
         final int workerBits;
         final int shardBits;
         final int seqBits; // without these
-        final long renewMs;
+        volatile long renewMs;
         volatile long until;
         final AtomicLong mark; // the time of the last ID above its sequence: who moves it owns the ID that it moves to
 
@@ -131,19 +131,24 @@ public final class Snowflakes implements AutoCloseable {
         return l == null ? -1 : l.worker;
     }
 
-    /** Waits for a worker ID as {@link #next()} does, and gives it. */
+    /** Waits as {@link #next()} does for a worker ID that can issue, and gives it. */
     public long awaitWorkerId() {
-        long end = Shardid.after(client.timeoutMs + Source.GRACE_MS);
-        Lease l = lease;
-        for (; l == null; l = lease) {
-            waitFor(null, 0, 0, Shardid.left(end));
+        for (long end = Shardid.after(client.timeoutMs + Source.GRACE_MS);;) {
+            Lease l = lease;
+            long now = l == null ? 0 : clock.getAsLong() - l.epoch;
+            long last = l == null ? 0 : l.mark.get() >> l.seqBits;
+            if (l != null && last <= now && now <= l.until) {
+                return l.worker;
+            }
+            waitFor(l, last, now, Shardid.left(end));
         }
-        return l.worker;
     }
 
+    /** How many milliseconds the lease has left; 0 or less while it can issue nothing. */
     long leaseLeft() {
         Lease l = lease;
-        return l == null ? 0 : l.until + l.epoch - clock.getAsLong();
+        long now = l == null ? 0 : clock.getAsLong() - l.epoch;
+        return l == null || l.mark.get() >> l.seqBits > now ? 0 : l.until - now;
     }
 
     /** Issues nothing more, and gives the worker ID back; as {@link Shardid#close()}. */
@@ -234,6 +239,7 @@ public final class Snowflakes implements AutoCloseable {
                     || renewed.shardBits != l.shardBits) {
                 throw new IllegalArgumentException("it is another lease");
             }
+            l.renewMs = renewed.renewMs;
             return Math.max(l.until, renewed.until);
         });
     }

@@ -347,6 +347,8 @@ final class ShardidTest {
             leases.after = System.currentTimeMillis() + 300; // a time to come
             leases.lost = true;
             eventually("a later lease", () -> s.workerId() == 4);
+            check(s.leaseLeft() == 0 || System.currentTimeMillis() > leases.after, "it can issue nothing yet");
+            check(s.awaitWorkerId() == 4 && System.currentTimeMillis() >= leases.after, "it did not wait");
             last = s.next();
             check((last >> 8) + EPOCH > leases.after, "too early");
 
@@ -362,6 +364,26 @@ final class ShardidTest {
             s.close();
             String released = fake.asked.get(fake.asked.size() - 1);
             check(released.equals("DELETE /v1/leases/orders/4?secret=s4&lastUsed=" + ((highest.get() >> 8) + EPOCH)), released + " after " + highest);
+        }
+    }
+
+    /** A source that is dry takes no thread from one that is not. */
+    @Test
+    void dryAndNot() throws Exception {
+        Function<String, String> numbers = ranges(new AtomicLong(1));
+        try (Fake fake = new Fake(r -> r.contains("/queue/") ? NOT_READY : numbers.apply(r));
+                Shardid client = Shardid.connect(fake.url, null, 2000)) {
+            ExecutorService callers = Executors.newCachedThreadPool();
+            for (int app = 0; app < 20; app++) {
+                QueueSource dry = client.queue(app);
+                callers.execute(() -> refused(-1, () -> dry.next("alice")));
+            }
+            eventually("all are asked for",
+                    () -> fake.asked.stream().map(r -> r.replaceAll("/ids.*", "")).distinct().count() == 20);
+            long begun = System.nanoTime();
+            client.segment("orders").next();
+            check(-Shardid.left(begun) < 1000, "a tag waited for a queue");
+            callers.shutdown();
         }
     }
 

@@ -32,7 +32,7 @@ public class ShardidGenerator implements BeforeExecutionGenerator, AnnotationBas
 
     @Override
     public Object generate(SharedSessionContractImplementor session, Object owner, Object current, EventType event) {
-        if (current != null) {
+        if (current != null && !Long.valueOf(0).equals(current)) { // a long is 0 in a new row
             return current;
         }
         long id = ids.next(at.value(), owner, at.shardKey());

@@ -1,8 +1,13 @@
 package shardid.mybatisplus;
 
-import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
+import com.baomidou.mybatisplus.core.config.GlobalConfig;
+import com.baomidou.mybatisplus.core.incrementer.*;
+import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
 import java.lang.reflect.Field;
 import java.util.Optional;
+import org.apache.ibatis.session.SqlSessionFactory;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.*;
 import org.springframework.context.annotation.Bean;
@@ -19,6 +24,23 @@ public class MybatisPlusAutoConfiguration {
     @ConditionalOnMissingBean
     IdentifierGenerator shardidIdentifierGenerator(ShardidIds ids) {
         return new Generator(ids);
+    }
+
+    /** A factory that the application makes, as for a second database, has the default generator. */
+    @Bean
+    static BeanPostProcessor shardidSqlSessionFactories(ObjectProvider<ShardidIds> ids) {
+        return new BeanPostProcessor() {
+            @Override
+            public Object postProcessAfterInitialization(Object bean, String name) {
+                if (bean instanceof SqlSessionFactory factory) {
+                    GlobalConfig set = GlobalConfigUtils.getGlobalConfig(factory.getConfiguration());
+                    if (set.getIdentifierGenerator() instanceof DefaultIdentifierGenerator) {
+                        set.setIdentifierGenerator(new Generator(ids.getObject()));
+                    }
+                }
+                return bean;
+            }
+        };
     }
 
     private static final class Generator implements IdentifierGenerator {

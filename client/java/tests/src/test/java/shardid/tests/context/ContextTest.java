@@ -5,6 +5,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.net.ConnectException;
 import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
+import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
+import com.baomidou.mybatisplus.extension.spring.MybatisSqlSessionFactoryBean;
+import org.apache.ibatis.session.SqlSessionFactory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -19,6 +22,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import shardid.Shardid;
 import shardid.hibernate.HibernateAutoConfiguration;
 import shardid.micrometer.MicrometerAutoConfiguration;
@@ -64,6 +68,20 @@ class ContextTest {
                         MybatisPlusAutoConfiguration.class,
                         HibernateAutoConfiguration.class, MicrometerAutoConfiguration.class))
                 .run(c -> assertThat(c).hasNotFailed().hasSingleBean(ShardidIds.class));
+    }
+
+    @Test
+    void fillsTheFactoriesOfTheApplication() {
+        app(URLS).withBean("second", MybatisSqlSessionFactoryBean.class, () -> {
+            MybatisSqlSessionFactoryBean second = new MybatisSqlSessionFactoryBean();
+            second.setDataSource(new DriverManagerDataSource("jdbc:h2:mem:second"));
+            return second;
+        }).run(c -> {
+            SqlSessionFactory second = c.getBean(SqlSessionFactory.class);
+            IdentifierGenerator ids = GlobalConfigUtils.getGlobalConfig(second.getConfiguration())
+                    .getIdentifierGenerator();
+            assertThatThrownBy(() -> ids.nextId(null)).hasMessageStartingWith("set shardid.default");
+        });
     }
 
     @Test

@@ -68,6 +68,13 @@ class FrameworksTest {
         }
     }
 
+    @Entity
+    public static class Sku {
+        @Id
+        @shardid.hibernate.ShardidId("segment:leaf-segment-test")
+        long id;
+    }
+
     @Entity(name = "orders")
     public static class Order {
         @Id
@@ -127,6 +134,9 @@ class FrameworksTest {
         List<Long> buyers = transaction.execute(t -> Stream.generate(Buyer::new).limit(100).peek(manager::persist)
                 .map(b -> b.id).toList());
         assertThat(new HashSet<>(buyers)).hasSize(100);
+        List<Long> skus = transaction.execute(t -> Stream.generate(Sku::new).limit(2).peek(manager::persist)
+                .map(s -> s.id).toList());
+        assertThat(skus).doesNotContain(0L).doesNotHaveDuplicates();
         transaction.executeWithoutResult(t -> {
             for (long buyer : buyers) {
                 Order order = new Order();
