@@ -11,7 +11,8 @@ Publishes the commit that is checked out as the version of cmd/shardid/version.g
 HOME/shardid, and go.mod files that need no folder beside them. Then it makes, in this order:
 
   dist/                     what make release builds, and shardid_VERSION_maven.zip for Maven Central
-  REGISTRY/shardid          the image for linux/amd64 and linux/arm64, as deploy/docker/Dockerfile describes it
+  REGISTRY/shardid          the image for linux/amd64 and linux/arm64, as deploy/docker/Dockerfile describes it, but
+                            with the certificate authorities of this machine
   REGISTRY/charts/shardid   the Helm chart, which names that image
   GIT                       the tags client/vVERSION, client/gormid/vVERSION and vVERSION, all or none
 
@@ -116,7 +117,7 @@ mvn -B -q -f client/java -pl '!tests' -DskipTests -DaltDeploymentRepository="bun
 find "$work/maven" -name 'maven-metadata.xml*' -delete
 unsigned=
 if [ -n "$(gpg --batch --list-secret-keys 2>/dev/null)" ]; then
-	find "$work/maven" \( -name '*.jar' -o -name '*.pom' \) -exec gpg --batch --yes --armor --detach-sign {} \;
+	find "$work/maven" \( -name '*.jar' -o -name '*.pom' \) -print0 | xargs -0 -n 1 gpg --batch --yes --armor --detach-sign
 else
 	unsigned="the jars, as gpg has no secret key"
 fi
