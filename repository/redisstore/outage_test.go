@@ -123,6 +123,17 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 			return nil
 		})
 	}
+	setup.Nodes[1].Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which no second try ends
+	defer cancel()
+	served := 0
+	for _, st := range s.Probe(ctx, keys) {
+		if st.Err == nil {
+			served++
+		}
+	}
+	check.Equal(t, served > 0 && served < len(keys), true, "lists of the others, beside a silent master:", served)
+	setup.Nodes[1].Resume()
 	setup.Nodes[1].Kill()
 	become("away", func(err error, served int) bool {
 		return err != nil && !errors.Is(err, model.ErrPartlyAway) && served == 0

@@ -127,11 +127,11 @@ func execScripts(ctx context.Context, c redis.UniversalClient, calls []call, run
 	results := make([]result, len(calls))
 	for i, cmd := range cmds {
 		results[i].reply, _ = cmd.Val().(string) // else a number, which nobody reads
-		results[i].err = cmd.Err()
-		// go-redis v9.23 leaves commands with neither reply nor error when the server refuses the connection itself,
-		// for example with WRONGPASS: then only Exec tells why.
-		if cmd.Err() == nil && cmd.Val() == nil {
-			results[i].err = cmp.Or(execErr, errNoReply)
+		// go-redis v9.23 gives the error of a context that ends, while it tries one server of a cluster again, to the
+		// commands that others have answered, too. It leaves commands with neither reply nor error when the server
+		// refuses the connection itself, for example with WRONGPASS: then only Exec tells why.
+		if cmd.Val() == nil {
+			results[i].err = cmp.Or(cmd.Err(), execErr, errNoReply)
 		}
 	}
 	return results

@@ -26,8 +26,8 @@ const (
 	// database counts as another one (model.Server): no segment of a database that went back is pushed after
 	// the first one of the database that came up.
 	refillTimeout = 4 * time.Second
-	// askTimeout bounds the locking, and the reading of the state: a silent server of a Redis Cluster must leave the
-	// lists of the others time.
+	// askTimeout bounds the locking, without the cleanup of one that failed, and the reading of the state: a silent
+	// server of a Redis Cluster must leave the lists of the others time.
 	askTimeout = time.Second
 	// passSize is how many lists a pass refills: one transaction, and few pipelines for each of its other steps.
 	// passIndices is how many indices its segments have, if there is more than one. Redis takes 0.2 to 0.6 µs
