@@ -96,9 +96,9 @@ func TestBatcher(t *testing.T) {
 			time.Sleep(time.Second)
 		}}
 		b.Add(1, false)
+		time.Sleep(100 * time.Millisecond)
+		b.Add(2, false) // it ends after 1, so what follows is in order
 		synctest.Wait()
-		b.Add(2, false)
-		synctest.Wait() // 1 and 2 are being done
 		for _, one := range []int{3, 4, 5, 3, 1} {
 			b.Add(one, false)
 		}

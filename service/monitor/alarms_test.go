@@ -154,7 +154,7 @@ func TestRows(t *testing.T) {
 		}),
 			"ShardidWorkerID", Critical, "not renewed"},
 		"offline": {leased(func(s *worker.Status) { s.State = worker.StateOffline }), "ShardidWorkerID", Warning,
-			"1h0m0s more"},
+			"1h0m0s at the latest"},
 		"runway": {counts(map[string]float64{"shardid_uid_runway_seconds": 299}), "ShardidWorkerID", Warning,
 			"in 4m59s unless"},
 		"clock ahead": {leased(func(s *worker.Status) { s.ClockOffset = 2501 * time.Millisecond }),

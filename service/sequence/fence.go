@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -76,11 +77,13 @@ func (s *Service) renewLeases(more map[string]bool) error {
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
 	f, err := s.opts.Allocator.RenewFence(ctx, servers, s.opts.Store.Place())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.failure = err; err != nil {
+	if err != nil {
+		l.noteFailure(err)
 		return fmt.Errorf("the leases of sequences cannot be renewed: %w", err)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = nil
 	l.takeSpaces(f.Spaces, began.mono)
 	for server, number := range f.Numbers {
 		lease := l.leases[server]
@@ -96,6 +99,13 @@ func (s *Service) renewLeases(more map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// noteFailure notes why the spaces are not known anew.
+func (l *lane) noteFailure(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = cmp.Or(err, l.failure)
 }
 
 // takeSpaces takes over which spaces there are, as a renewal found them, unless one that began later

@@ -239,6 +239,7 @@ func (s *Service) knownSpaces(ctx context.Context, asks []*model.SequenceAsk) (m
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		s.lane.noteFailure(err)
 		break
 	}
 	return *s.spaces.Load(), nil
