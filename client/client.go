@@ -166,7 +166,8 @@ func New(opts Options) (*Client, error) {
 			c.own = known.Clone()
 			c.own.MaxIdleConnsPerHost = 16
 			// Without a ping, HTTP/2 keeps a connection whose replica is gone for a quarter of an hour.
-			c.own.HTTP2 = &http.HTTP2Config{SendPingTimeout: opts.Timeout, PingTimeout: opts.Timeout}
+			quiet := max(opts.Timeout, time.Second)
+			c.own.HTTP2 = &http.HTTP2Config{SendPingTimeout: quiet, PingTimeout: quiet}
 			c.http.Transport = c.own
 		}
 	}

@@ -9,10 +9,10 @@
 //
 // The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid, queue:<appId>:<GatePass>, or
 // queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a shard key, whose remainder by 64 is the shard of
-// the queue, and a gatePass. They may be set by a hook, or be the key of a row that this one belongs to; a row that has
-// none is not inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call, or one for each
-// row where a field is named. Associations are filled as they are created, a value that is there already stays, and an
-// error stops the insert, as does a row that is a map.
+// the queue, and a gatePass. A hook may set them, which then sees no ID yet, and so may a row that this one belongs to;
+// a row that has none is not inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call,
+// or one for each row where a field is named. Associations are filled as they are created, a value that is there
+// already stays, and an error stops the insert, as does a row that is a map.
 package gormid
 
 import (

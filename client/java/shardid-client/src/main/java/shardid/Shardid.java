@@ -15,8 +15,8 @@ import java.util.concurrent.*;
  * }
  * </pre>
  *
- * Its threads are daemons. A process that is copied with its memory, by a snapshot of its virtual machine or a
- * checkpoint, would use what it holds twice: close before, and connect after.
+ * Its threads are daemons, one for each source that is fetched. A process that is copied with its memory, by a snapshot
+ * of its virtual machine or a checkpoint, would use what it holds twice: close before, and connect after.
  */
 public final class Shardid implements AutoCloseable {
     /** How long a call that has no ID at hand waits for one, in milliseconds. */

@@ -8,7 +8,7 @@ import org.hibernate.engine.spi.SharedSessionContractImplementor;
 import org.hibernate.generator.*;
 import shardid.spring.ShardidIds;
 
-/** Fills IDs with {@link ShardidId}; Hibernate makes one for each such property. An ID that is set stays. */
+/** Fills IDs with {@link ShardidId}; Hibernate makes one for each such property. An ID that is set, and not 0, stays. */
 public class ShardidGenerator implements BeforeExecutionGenerator, AnnotationBasedGenerator<ShardidId> {
     private static final long serialVersionUID = 1;
 

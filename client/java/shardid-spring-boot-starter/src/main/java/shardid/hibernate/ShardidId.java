@@ -4,7 +4,7 @@ import java.lang.annotation.*;
 import org.hibernate.annotations.IdGeneratorType;
 import shardid.spring.ShardidIds;
 
-/** Where the ID of an entity comes from, beside {@code @Id}, for Hibernate 6 and 7; the ID is a Long or a String. */
+/** Where the ID of an entity comes from, beside {@code @Id}, for Hibernate 6 and 7; the ID is a Long, a long or a String. */
 @IdGeneratorType(ShardidGenerator.class)
 @Retention(RetentionPolicy.RUNTIME)
 @Target({ElementType.FIELD, ElementType.METHOD})

@@ -26,15 +26,18 @@ public class MybatisPlusAutoConfiguration {
         return new Generator(ids);
     }
 
-    /** A factory that the application makes, as for a second database, has the default generator. */
+    /** A factory that the application makes, as for a second database, has MyBatis-Plus' generator, which is no bean. */
     @Bean
-    static BeanPostProcessor shardidSqlSessionFactories(ObjectProvider<ShardidIds> ids) {
+    static BeanPostProcessor shardidSqlSessionFactories(ObjectProvider<ShardidIds> ids,
+            ObjectProvider<IdentifierGenerator> beans) {
         return new BeanPostProcessor() {
             @Override
             public Object postProcessAfterInitialization(Object bean, String name) {
                 if (bean instanceof SqlSessionFactory factory) {
                     GlobalConfig set = GlobalConfigUtils.getGlobalConfig(factory.getConfiguration());
-                    if (set.getIdentifierGenerator() instanceof DefaultIdentifierGenerator) {
+                    IdentifierGenerator has = set.getIdentifierGenerator();
+                    if (has != null && has.getClass() == DefaultIdentifierGenerator.class
+                            && beans.stream().noneMatch(b -> b == has)) {
                         set.setIdentifierGenerator(new Generator(ids.getObject()));
                     }
                 }

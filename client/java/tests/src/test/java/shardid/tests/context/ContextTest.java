@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.net.ConnectException;
+import com.baomidou.mybatisplus.core.incrementer.DefaultIdentifierGenerator;
 import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
 import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
 import com.baomidou.mybatisplus.extension.spring.MybatisSqlSessionFactoryBean;
@@ -81,6 +82,15 @@ class ContextTest {
             IdentifierGenerator ids = GlobalConfigUtils.getGlobalConfig(second.getConfiguration())
                     .getIdentifierGenerator();
             assertThatThrownBy(() -> ids.nextId(null)).hasMessageStartingWith("set shardid.default");
+        });
+    }
+
+    @Test
+    void leavesTheGeneratorOfTheApplication() {
+        app(URLS).withBean(IdentifierGenerator.class, () -> new DefaultIdentifierGenerator(1, 2)).run(c -> {
+            SqlSessionFactory factory = c.getBean(SqlSessionFactory.class);
+            assertThat(GlobalConfigUtils.getGlobalConfig(factory.getConfiguration()).getIdentifierGenerator())
+                    .isSameAs(c.getBean(IdentifierGenerator.class));
         });
     }
 
