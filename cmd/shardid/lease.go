@@ -144,7 +144,7 @@ type holder struct {
 
 // acquire leases a worker ID, for as long as --wait allows, which is one try at 0.
 func (h *holder) acquire(ctx context.Context) (err error) {
-	within := cmp.Or(h.wait, h.replicas[0].timeout)
+	within := cmp.Or(h.wait, h.replicas[0].timeout*time.Duration(len(h.replicas)))
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	given := map[string]any{"instance": h.instance}

@@ -265,7 +265,7 @@ func (s *Store) writeDecision(ctx context.Context, known moment, uses string, re
 		}
 	}
 	needs := []need{toOwnNow, toCount}
-	if retires || known.Now-known.BeatAt > (3*model.BeatEvery/2).Milliseconds() {
+	if retires || replaced != "" || known.Now-known.BeatAt > (3*model.BeatEvery/2).Milliseconds() {
 		needs[0] = toOwn
 	}
 	err := s.inMoment(ctx, "note the witness", needs, func(tx *gorm.DB, m *moment) (err error) {
