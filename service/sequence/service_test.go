@@ -140,6 +140,25 @@ func TestUnknownSpace(t *testing.T) {
 	})
 }
 
+// The spaces that a renewal found do not replace those that a later one found, which was faster.
+func TestALateRenewal(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		ask := func(space string) error {
+			a := &model.SequenceAsk{Space: space, Key: "a", Count: 1}
+			r.Ask(t.Context(), []*model.SequenceAsk{a})
+			return a.Err
+		}
+		r.table.change(func() { r.table.late = 2 * time.Second })
+		time.Sleep(3100 * time.Millisecond) // it is under way, and has found one space
+		r.table.change(func() { r.table.spaces["new"] = model.Space{Name: "new", Sections: 1, Step: 10} })
+		check.OK(t, ask("new"))
+		time.Sleep(1800 * time.Millisecond)
+		check.Is(t, ask("none"), model.ErrUnknownSpace) // nobody looks for a second
+		time.Sleep(200 * time.Millisecond)
+		check.OK(t, ask("new"), "after the late answer")
+	})
+}
+
 // A server of a cluster that is silent costs the sections of the others time, and nothing else.
 func TestASilentServer(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
