@@ -2,7 +2,7 @@
 # Installs the servers, and the browser, that the tests start for themselves; see --help.
 set -eu
 
-packages='mariadb-server redis-server zookeeper chromium'
+packages='mariadb-server redis-server zookeeper'
 java=openjdk-17-jre-headless # what ZooKeeper is tested with; see choose_java
 policy=/usr/sbin/policy-rc.d
 our_policy=
@@ -60,7 +60,7 @@ advice() {
 	cat >&2 <<TEXT
 Please install MariaDB (server and client), Redis 7 or newer, ZooKeeper 3.8 or
 newer, Java 11 or newer and Chromium or Chrome 123 or newer:
-  Debian, Ubuntu   sudo apt-get install --no-install-recommends $packages $java
+  Debian, Ubuntu   sudo apt-get install --no-install-recommends $packages $java chromium
   Fedora           sudo dnf install mariadb-server redis java-21-openjdk-headless chromium    (or: valkey-compat-redis)
   macOS            brew install mariadb redis openjdk; brew install --cask chromium
 Where ZooKeeper is no package (Fedora, macOS), unpack the archive from
@@ -117,10 +117,14 @@ install_packages() {
 		sleep 2
 	done
 	choose_java
-	echo "test servers: 2/2 apt-get install $packages"
+	has chromium chromium-browser google-chrome && browser='' || browser=chromium
+	echo "test servers: 2/2 apt-get install $packages $browser"
 	forbid_services
-	# shellcheck disable=SC2086 # a list of words
-	apt install -y --no-install-recommends $packages
+	# One by one where a release lacks the browser; and no package of the user, such as MySQL, is removed for them.
+	for some in "$packages" $browser; do
+		# shellcheck disable=SC2086 # a list of words
+		apt install -y --no-remove --no-install-recommends $some || true # what is missing then is said
+	done
 	allow_services
 	if [ -d /run/systemd/system ]; then
 		echo "test servers: the services were not started now; to keep them off after a reboot:"
