@@ -82,7 +82,7 @@ func TestConsoleNamesAndSpaces(t *testing.T) {
 	b.says("#replica-rows", strings.TrimPrefix(other.url, "http://"))
 	s.redis.Kill()
 	b.until("what the other one said stays, and is old", `$$('#replica-rows tr').length === 2 &&
-		says('#replica-rows [data-old]').includes('last heard of') && says('#rates-sum').includes('cannot be read')`)
+		says('#replica-rows [data-old]').includes('last heard of') && says('#rates-sum').includes('start Redis')`)
 	s.redis.Restart()
 	b.until("both are there", `$$('#replica-rows tr').length === 2 && !$('#replica-rows [data-old]')`)
 

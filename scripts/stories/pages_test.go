@@ -345,7 +345,7 @@ func (r *reader) opens(command string) {
 		r.ends()
 	}
 	if isServer {
-		command += " --set resp.addr=127.0.0.1:6380"
+		command += " --set resp.addr=127.0.0.1:6380 --set log.format=text" // as on a terminal
 	}
 	r.isLoaded = !isServer
 	r.window, r.shown = r.begins(command, fmt.Sprintf("window%d.log", time.Now().UnixNano())), 0

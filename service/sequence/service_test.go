@@ -159,6 +159,20 @@ func TestALateRenewal(t *testing.T) {
 	})
 }
 
+// A lease lasts from the call that renews it on, however late the answer is.
+func TestALeaseBeginsWithItsCall(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.table.change(func() { r.table.late = 4 * time.Second })
+		time.Sleep(3100 * time.Millisecond) // a renewal is under way, the last one
+		r.table.change(func() { r.table.err = errAway })
+		time.Sleep(9 * time.Second)
+		r.want("a", 2)
+		time.Sleep(2 * time.Second)
+		r.wantNone("a", errAway)
+	})
+}
+
 // A server of a cluster that is silent costs the sections of the others time, and nothing else.
 func TestASilentServer(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {

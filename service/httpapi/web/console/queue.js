@@ -117,10 +117,12 @@ export class Queue {
   }
 
   /** Shows the queue of a status. While Redis is unreachable, that is what the lists held before. */
-  show({ queue, stores = [] }, now) {
+  show({ queue, stores = [], modes = {} }, now) {
+    const apps = queue?.apps ?? [];
+    if (apps.length === 0 && modes.queue?.ready === false) return; // the replica has started without its database
     const redis = stores.find(({ name, ok }) => name === 'redis' && !ok);
     this.#away = redis ? { message: '', lasts: about(redis.since, now) } : null; // the alarm has the message
-    this.#apps = queue?.apps ?? [];
+    this.#apps = apps;
     this.#sum = text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held));
     this.#draw();
   }

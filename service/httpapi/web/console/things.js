@@ -55,6 +55,10 @@ class Listed extends Table {
   answer(answer, now) {
     this.now = now;
     const items = answer[this.#many];
+    if (items.length === 0 && answer.message) { // that says nothing of what there is
+      this.fail(answer, '');
+      return;
+    }
     const many = answer.total ?? items.length;
     if (items.length === 0 && this.#from > 0) {
       this.#turn(0); // the last ones were deleted
