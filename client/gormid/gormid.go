@@ -10,7 +10,7 @@
 // The tag is segment:<tag>, segment:<tag>:<Key> for a tag with shard bits, snowflake, uid, queue:<appId>:<GatePass>, or
 // queue:<appId>:shard:<Key>. Key and GatePass are fields of the row: a shard key, whose remainder by 64 is the shard of
 // the queue, and a gatePass. A hook may set them, which then sees no ID yet, and so may a row that this one belongs to;
-// a row that has none is not inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call,
+// one that has none is not inserted. The field of the ID is an int64, a uint64 or a string. A batch takes one call,
 // or one for each row where a field is named. Associations are filled as they are created, a value that is there
 // already stays, and an error stops the insert, as does a row that is a map.
 package gormid
@@ -57,8 +57,8 @@ func (p *Plugin) Name() string { return "shardid" }
 
 // Initialize implements gorm.Plugin.
 func (p *Plugin) Initialize(db *gorm.DB) error {
-	// An ID comes before the hooks of the row, which may want to see it; one that is made by another field comes after
-	// all that may set that field: these hooks, and the rows that this one belongs to.
+	// An ID comes before the hooks of the row, which may want to see it. Where the field that makes it is not set yet, it
+	// comes after all that may set that: these hooks, and the rows that this one belongs to.
 	creates := db.Callback().Create()
 	return errors.Join(
 		creates.Before("gorm:before_create").Register("shardid:ids", func(db *gorm.DB) { p.fillRows(db, false) }),
@@ -67,17 +67,16 @@ func (p *Plugin) Initialize(db *gorm.DB) error {
 	)
 }
 
-// fillRows gives IDs to the rows that are about to be created, in the fields that are made by another one, or in the
-// others.
-func (p *Plugin) fillRows(db *gorm.DB, keyed bool) {
+// fillRows gives IDs to the rows that are about to be created; late to those whose other field was not set before.
+func (p *Plugin) fillRows(db *gorm.DB, late bool) {
 	s := db.Statement
 	if db.Error != nil || s.Schema == nil {
 		return
 	}
 	fields, err := p.fieldsOf(s.Schema)
 	for i := 0; i < len(fields) && err == nil; i++ {
-		if keyed == (fields[i].other != nil) {
-			err = fields[i].fill(s.Context, s.ReflectValue)
+		if f := fields[i]; f.other != nil || !late {
+			err = f.fill(s.Context, s.ReflectValue, late)
 		}
 	}
 	if err != nil {
@@ -161,16 +160,22 @@ func (p *Plugin) parseTag(s *schema.Schema, sf *schema.Field, tag string) (field
 	}
 }
 
-// fill gives an ID to each of the rows that has none.
-func (f *field) fill(ctx context.Context, rows reflect.Value) error {
+// fill gives an ID to each of the rows that has none, and can have one unless it is late.
+func (f *field) fill(ctx context.Context, rows reflect.Value, late bool) error {
 	var empty []reflect.Value
 	add := func(row reflect.Value) error {
 		if row = reflect.Indirect(row); row.Kind() != reflect.Struct {
 			return fmt.Errorf("%w: a row is a struct", gorm.ErrInvalidData)
 		}
-		if _, zero := f.ValueOf(ctx, row); zero {
-			empty = append(empty, row)
+		if _, zero := f.ValueOf(ctx, row); !zero {
+			return nil
 		}
+		if f.other != nil && !late {
+			if _, unset := f.other.ValueOf(ctx, row); unset {
+				return nil
+			}
+		}
+		empty = append(empty, row)
 		return nil
 	}
 	if kind := rows.Kind(); kind == reflect.Slice || kind == reflect.Array {

@@ -2,6 +2,7 @@ package gormid_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -102,8 +103,11 @@ type (
 	}
 )
 
-// BeforeCreate knows the buyer.
+// BeforeCreate knows the buyer, or sees the ID.
 func (o *ofHook) BeforeCreate(*gorm.DB) error {
+	if o.BuyerID != 0 && o.ID == 0 {
+		return errors.New("the hook sees no ID")
+	}
 	o.BuyerID = 666
 	return nil
 }
@@ -182,7 +186,7 @@ func TestShardKeys(t *testing.T) {
 		t.Errorf("behind a pointer %d, of a driver.Valuer %d", pointer.ID, valuer.ID)
 	}
 	late, hooked := []ofBuyer{{Buyer: buyer{ID: 4711}}, {Buyer: buyer{Name: "new"}}}, ofHook{}
-	for _, rows := range []any{&late, &hooked} {
+	for _, rows := range []any{&late, &hooked, &ofHook{BuyerID: 666}} {
 		if err := db.Create(rows).Error; err != nil {
 			t.Fatal(err)
 		}
