@@ -57,8 +57,8 @@ func (p *Plugin) Name() string { return "shardid" }
 
 // Initialize implements gorm.Plugin.
 func (p *Plugin) Initialize(db *gorm.DB) error {
-	// An ID comes before the hooks of the row, which may want to see it. Where the field that makes it is not set yet, it
-	// comes after all that may set that: these hooks, and the rows that this one belongs to.
+	// An ID comes before the hooks of the row, which may want to see it. Where the field that makes it is not set yet,
+	// it comes after all that may set that: these hooks, and the rows that this one belongs to.
 	creates := db.Callback().Create()
 	return errors.Join(
 		creates.Before("gorm:before_create").Register("shardid:ids", func(db *gorm.DB) { p.fillRows(db, false) }),
