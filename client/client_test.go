@@ -22,17 +22,18 @@ func TestAConnectionThatIsDead(t *testing.T) {
 	t.Cleanup(s.Close)
 	front := httptest.NewUnstartedServer(s.Config.Handler)
 	front.EnableHTTP2 = true
+	listener := newCutListener(front.Listener)
+	front.Listener = listener
 	front.StartTLS()
 	t.Cleanup(front.Close)
-	proxy, freeze := freezing(t, front.Listener.Addr().String())
 	before := http.DefaultTransport
 	http.DefaultTransport = front.Client().Transport
 	t.Cleanup(func() { http.DefaultTransport = before })
-	c := newClient(t, Options{Addrs: []string{"https://" + proxy}, MaxHeld: 1, Timeout: 300 * time.Millisecond})
+	c := newClient(t, Options{Addrs: []string{front.URL}, MaxHeld: 1, Timeout: 300 * time.Millisecond})
 	if _, err := c.UID().Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	freeze()
+	listener.cutOff()
 	for end := time.Now().Add(10 * time.Second); ; {
 		if _, err := c.UID().Next(t.Context()); err == nil {
 			return

@@ -49,46 +49,37 @@ func fake(tb testing.TB) *clienttest.Server {
 	return s
 }
 
-// freezing is a proxy of TCP. freeze has the connections of before lose all that is sent.
-func freezing(tb testing.TB, target string) (addr string, freeze func()) {
-	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+// cutListener gives connections that can be cut off without a word: what is written to them is lost.
+type cutListener struct {
+	net.Listener
+	cut atomic.Pointer[atomic.Bool] // of those that are accepted now
+}
+
+type cutConn struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+// newCutListener is inner, until cutOff.
+func newCutListener(inner net.Listener) *cutListener {
+	l := &cutListener{Listener: inner}
+	l.cut.Store(new(atomic.Bool))
+	return l
+}
+
+// cutOff cuts the connections of before.
+func (l *cutListener) cutOff() { l.cut.Swap(new(atomic.Bool)).Store(true) }
+
+func (l *cutListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return cutConn{conn, l.cut.Load()}, err
+}
+
+func (c cutConn) Write(b []byte) (int, error) {
+	if c.cut.Load() {
+		return len(b), nil
 	}
-	tb.Cleanup(func() { _ = listener.Close() })
-	var frozen atomic.Int64 // connections up to this number are
-	var last atomic.Int64
-	go func() {
-		for {
-			in, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", target)
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			number := last.Add(1)
-			tb.Cleanup(func() { _, _ = in.Close(), out.Close() })
-			pass := func(from, to net.Conn) {
-				buffer := make([]byte, 4096)
-				for {
-					n, err := from.Read(buffer)
-					if err != nil {
-						return
-					}
-					if number > frozen.Load() {
-						_, _ = to.Write(buffer[:n])
-					}
-				}
-			}
-			go pass(in, out)
-			go pass(out, in)
-		}
-	}()
-	return listener.Addr().String(), func() { frozen.Store(last.Load()) }
+	return c.Conn.Write(b)
 }
 
 // hung is a server that reads requests, tells of each, and never answers.

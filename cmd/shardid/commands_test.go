@@ -209,6 +209,7 @@ func configurationLines() []line {
 			`\(embedded database data/shardid\.db\)\n$`},
 		{"migrate --print", 0, "nothing to do"},
 		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok `},
+		{"doctor --region http://127.0.0.1:1", 1, `^(?s).*region +- +reachable +no .* http://127\.0\.0\.1:1: `},
 		{"serve --config typo.yaml", 1, unknown},
 		{"serve --config none.yaml", 1, "none.yaml: cannot be read"},
 	}

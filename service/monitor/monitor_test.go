@@ -64,6 +64,9 @@ func TestAClockThatIsSet(t *testing.T) {
 	for _, at := range []time.Time{m.now(), m.ready.startedAt} {
 		check.Has(t, at.String(), " m=")
 	}
+	m.now = func() time.Time { return time.Now().In(time.FixedZone("elsewhere", 3600)) }
+	m.Report("redis", errA)
+	check.Equal(t, m.Conditions()[0].Since.Location(), time.UTC, "what is shown")
 }
 
 // A failure is told of at once, a lasting one or one that returns each minute, its end once and at once.

@@ -75,7 +75,9 @@ func (s *Service) fillSections(sections []*section) {
 		return lease.number == j.grant.Number && lease.changes == j.grant.Changes
 	})
 	if slices.ContainsFunc(jobs, func(j *job) bool { return errors.Is(j.err, model.ErrUnknownSpace) }) {
-		_ = s.renewLeases(nil) // it drops the sections that are gone, so what waits for them is grouped again
+		// It drops the sections that are gone, so what waits for them is grouped again. The lane notes a failure, and
+		// the sections are filled again.
+		_ = s.renewLeases(nil)
 	}
 	lost := map[string]bool{}
 	for _, j := range jobs {
@@ -231,22 +233,18 @@ func (s *Service) finishFill(j *job) (lost string) {
 	if one.claimed != claimed && one.claimed != 0 {
 		lost = one.server
 	}
-	final := isFinal(j.err)
-	if pause == 0 || !final {
-		// Numbers for those who have gone would be gaps.
-		one.waiting = slices.DeleteFunc(one.waiting, func(i *item) bool { return !i.waits() })
-	}
 	if pause == 0 {
 		one.pause = time.Now()
 		l.requeue(one)
 		return ""
 	}
+	final := errors.Is(j.err, model.ErrLimitReached)
 	if final {
 		for _, i := range one.waiting {
 			i.answer(0, one.err)
 		}
-		one.waiting = nil
 	}
+	one.waiting = slices.DeleteFunc(one.waiting, func(i *item) bool { return !i.waits() })
 	waits := len(one.waiting) > 0
 	if !waits && j.err != nil {
 		pause = patience
@@ -261,9 +259,6 @@ func (s *Service) finishFill(j *job) (lost string) {
 	return lost
 }
 
-// isFinal says whether an error is an answer, and no failure that passes.
-func isFinal(err error) bool { return errors.Is(err, model.ErrLimitReached) }
-
 // judgeFill says after which pause a section is filled again; 0: it can answer. Callers hold the
 // lane's mu.
 func (s *Service) judgeFill(j *job) time.Duration {
@@ -272,7 +267,7 @@ func (s *Service) judgeFill(j *job) time.Duration {
 	case errors.Is(j.err, model.ErrSectionBusy), errors.Is(j.err, errSectionChanged):
 		return soon
 	case j.err != nil:
-		if one.err = j.err; isFinal(j.err) {
+		if one.err = j.err; errors.Is(j.err, model.ErrLimitReached) { // which is an answer
 			s.failing.Note(one.key, nil)
 		} else {
 			s.failing.Note(one.key, j.err)
