@@ -150,10 +150,7 @@ func TestRedisIsReplaced(t *testing.T) {
 // at once when the first one does.
 func TestIdleSectionsAreOpened(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
-		idle := "b"
-		for i := 0; sectionOf(idle) == sectionOf("a"); i++ {
-			idle = keyNo(i)
-		}
+		idle := otherThan("a")
 		r.want("a", 1)
 		r.want(idle, 1)
 		r.redis.replace()

@@ -57,8 +57,9 @@ type section struct {
 	// claimed is a term that is not open, seen since a time.
 	claimed int64
 	since   time.Time
-	server  string // the life that gave its numbers last
-	batch   *batch // of the call that is being gathered; nil: it is not asked yet
+	server  string  // the life that gave its numbers last
+	asked   []*item // by the call that is being gathered or under way
+	at      int     // in the asks of that call
 }
 
 // grant is the right to ask a life of Redis for numbers under a term, while a lease lasts.
@@ -176,16 +177,9 @@ func (l *lane) answerQueue() {
 	}
 }
 
-// batch is what one call asks a section.
-type batch struct {
-	*section
-	at    int // in the asks of the call
-	items []*item
-}
-
 // groupAsks gathers items by section; those whose section cannot be asked wait for a filling. The
 // spaces and the lease are looked at here, after all of them have come. Callers hold mu.
-func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk) {
+func (l *lane) groupAsks(items []*item) (asked []*section, asks []model.SectionAsk) {
 	now, spaces := l.svc.now(), *l.svc.spaces.Load()
 	for _, i := range items {
 		if !i.waits() { // numbers for those who have gone would be gaps
@@ -202,26 +196,27 @@ func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk
 			s = &section{key: i.key, space: space}
 			l.sections[i.key] = s
 		}
-		if s.batch == nil {
+		if len(s.asked) == 0 {
 			if s.phase == dry || !l.mayAsk(s.grant, now) {
 				l.waitForFill(s, i)
 				continue
 			}
-			s.batch = &batch{section: s, at: len(asked)}
-			asked = append(asked, s.batch)
+			s.at = len(asked)
+			asked = append(asked, s)
 			asks = append(asks, model.SectionAsk{Key: s.key, Server: s.grant.server, Term: s.grant.term})
 		}
-		s.batch.items = append(s.batch.items, i)
-		asks[s.batch.at].Asks = append(asks[s.batch.at].Asks, i.what)
-	}
-	for _, b := range asked {
-		b.batch = nil
+		s.asked = append(s.asked, i)
+		asks[s.at].Asks = append(asks[s.at].Asks, i.what)
 	}
 	return asked, asks
 }
 
 // waitForFill lets an item wait for a filling of its section. Callers hold mu.
 func (l *lane) waitForFill(s *section, i *item) {
+	if l.closed { // nothing is filled any more
+		i.answer(0, background.ErrStopping)
+		return
+	}
 	l.fillSoon(s)
 	s.waiting, s.phase = append(s.waiting, i), dry
 }
@@ -246,14 +241,15 @@ func (l *lane) fillSoon(s *section) {
 
 // takeAnswer hands out what a section answered, and sees to it that its numbers do not run out. What it did not answer
 // waits for a filling. Callers hold mu.
-func (l *lane) takeAnswer(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
-	s := b.section
+func (l *lane) takeAnswer(s *section, ask model.SectionAsk, a model.SectionAnswer) {
+	items := s.asked
+	s.asked = nil
 	if a.Err != nil || a.Dry {
 		s.grant = grant{}
 		if a.Err != nil {
 			s.err = a.Err // its state says more
 		}
-		for _, i := range b.items {
+		for _, i := range items {
 			l.waitForFill(s, i)
 		}
 		return
@@ -261,7 +257,7 @@ func (l *lane) takeAnswer(b *batch, ask model.SectionAsk, a model.SectionAnswer)
 	s.err = nil
 	l.svc.failing.Note(s.key, nil)
 	var highest, issued, short int64
-	for n, i := range b.items {
+	for n, i := range items {
 		if a.Last[n] == model.NoNumber {
 			short += ask.Asks[n].Count
 			l.waitForFill(s, i)

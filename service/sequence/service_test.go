@@ -176,12 +176,8 @@ func TestALeaseBeginsWithItsCall(t *testing.T) {
 // A server of a cluster that is silent costs the sections of the others time, and nothing else.
 func TestASilentServer(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
-		one, other := keyNo(0), ""
-		for i := 1; other == ""; i++ {
-			if sectionOf(keyNo(i)) != sectionOf(one) {
-				other = keyNo(i)
-			}
-		}
+		one := keyNo(0)
+		other := otherThan(one)
 		ask := func() (silent, good *model.SequenceAsk) {
 			silent = &model.SequenceAsk{Space: "s", Key: one, Count: 1}
 			good = &model.SequenceAsk{Space: "s", Key: other, Count: 1}
@@ -299,17 +295,27 @@ func TestNoneAreLeft(t *testing.T) {
 
 // Stop fails who waits, and all who come later, for good.
 func TestStop(t *testing.T) {
-	within(t, func(t *testing.T, r *rig) {
-		r.table.change(func() { r.table.err = errAway })
-		failed := make(chan error, 1)
-		go func() { failed <- check.Err(r.ask("a", 1)) }()
-		time.Sleep(100 * time.Millisecond)
-		began := time.Now()
-		check.OK(t, r.Stop(t.Context()))
-		check.Is(t, <-failed, model.ErrNotReady)
-		check.Is(t, check.Err(r.ask("a", 1)), model.ErrNotReady)
-		if took := time.Since(began); took > 500*time.Millisecond {
-			t.Errorf("it took %v", took)
-		}
-	})
+	for name, keepWaiting := range map[string]func(*rig){
+		"it waits for numbers": func(r *rig) { r.table.change(func() { r.table.err = errAway }) },
+		"its call is under way": func(r *rig) {
+			r.want("a", 1)
+			r.redis.change(func() { r.redis.silent = map[model.SectionKey]bool{sectionOf("a"): true} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T, r *rig) {
+				keepWaiting(r)
+				failed := make(chan error, 1)
+				go func() { failed <- check.Err(r.ask("a", 1)) }()
+				time.Sleep(100 * time.Millisecond)
+				began := time.Now()
+				check.OK(t, r.Stop(t.Context()))
+				check.Is(t, <-failed, model.ErrNotReady)
+				check.Is(t, check.Err(r.ask("a", 1)), model.ErrNotReady)
+				if took := time.Since(began); took > 500*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
 }
