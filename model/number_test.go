@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 	"testing"
 	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/simtest"
 )
 
 func numbers(t testing.TB, n model.Numbering) *model.Numbers {
@@ -180,4 +182,155 @@ func TestTextsOfOthersAreRefused(t *testing.T) {
 		fmt.Sprintf("O-20261122-%d", int64(1)<<47)} {
 		check.Is(t, check.Err(n.ID(text)), model.ErrInvalidArgument, text)
 	}
+}
+
+// Shard bits are kept as a numbering, which nothing else is taken for.
+func TestShardNumbering(t *testing.T) {
+	for bits := range int64(17) {
+		n, err := model.ShardNumbering(bits)
+		check.Must(t, err)
+		check.Equal(t, n.ShardBits(), uint(bits))
+		numbers, err := n.Numbers()
+		check.OK(t, err)
+		check.Equal(t, numbers, nil, "how texts are shown")
+	}
+	for _, bits := range []int64{-1, 17, math.MaxInt64} {
+		check.Is(t, check.Err(model.ShardNumbering(bits)), model.ErrInvalidArgument, bits)
+	}
+	ten, _ := model.ShardNumbering(10)
+	for _, change := range []func(*model.Numbering){
+		func(n *model.Numbering) { n.Pattern = "{shard:17}" }, func(n *model.Numbering) { n.Pattern = "{shard:010}" },
+		func(n *model.Numbering) { n.Pattern = "{shard:10" }, func(n *model.Numbering) { n.Reset = model.ResetDay },
+		func(n *model.Numbering) { n.Zone = "+08:00" }, func(n *model.Numbering) { n.Overflow = model.OverflowWiden },
+	} {
+		other := ten
+		change(&other)
+		check.Is(t, check.Err(other.Numbers()), model.ErrInvalidArgument, other)
+		check.Equal(t, other.ShardBits(), 0, other)
+	}
+	check.Equal(t, fmt.Sprint(ten, model.Numbering{}), "10 shard bits plain IDs")
+}
+
+// A key is given where there are shard bits, and nowhere else.
+func TestLowBits(t *testing.T) {
+	given, later := model.ShardKey{Given: true, Value: math.MaxUint64 - 1}, model.ShardKey{Later: true}
+	for _, c := range []struct {
+		key  model.ShardKey
+		bits uint
+		want int64
+	}{{given, 1, 0}, {given, 10, 1022}, {given, 16, 65534}, {later, 16, 0}, {model.ShardKey{}, 0, 0}} {
+		low, err := c.key.Low("orders", c.bits)
+		check.OK(t, err)
+		check.Equal(t, low, c.want, c)
+	}
+	for remedy, key := range map[string]model.ShardKey{"leave the shard key out": given, "leave the": later} {
+		_, err := key.Low("orders", 0)
+		check.Is(t, err, model.ErrInvalidArgument)
+		check.Has(t, err.Error(), remedy)
+	}
+	_, err := model.ShardKey{}.Low("orders", 10)
+	check.Is(t, err, model.ErrInvalidArgument)
+	check.Has(t, err.Error(), "send a shard key")
+}
+
+// The parts of an ID of a tag are its number and what its key says, with the region where there is one.
+func TestDecodeSegment(t *testing.T) {
+	r := model.Region{ID: 1, Bits: 2}
+	for want, d := range map[string]model.Decoder{
+		"[{number 5} {shard 666}]":            {},
+		"[{region 1} {number 1} {shard 666}]": {Region: r},
+	} {
+		parts, err := d.Decode(model.KindSegment, 5<<10|666, 10)
+		check.OK(t, err)
+		check.Equal(t, fmt.Sprint(parts), want)
+	}
+	for _, c := range []struct {
+		kind string
+		id   int64
+		bits int
+	}{{model.KindSegment, 0, 1}, {model.KindSegment, 1, 17}, {model.KindSegment, 1, -1}, {model.KindUID, 1, 1}} {
+		check.Is(t, check.Err(model.Decoder{}.Decode(c.kind, c.id, c.bits)), model.ErrInvalidArgument, c)
+	}
+}
+
+// numberWorld is a counterWorld whose numbers are shown with periods of a minute. Its
+// replicas' clocks differ from the database's by up to model.MaxClockApart.
+type numberWorld struct {
+	*counterWorld
+	numbers *model.Numbers
+	width   int64 // most of a sequence; 0 is no bound
+	local   time.Time
+	shown   map[int64][]model.Segment // sequences by period
+	wrong   error
+}
+
+func newNumberWorld(seed uint64) *numberWorld {
+	numbering := model.Numbering{Pattern: "{yyyyMMdd}{seq:9}", Reset: model.ResetDay}
+	w := &numberWorld{counterWorld: newCounterWorld(seed), shown: map[int64][]model.Segment{}}
+	if seed%5 == 0 {
+		numbering.Pattern, numbering.Overflow, w.width = "{yyyyMMdd}{seq:5}", model.OverflowRefuse, 99_999
+	}
+	w.numbers = model.NumbersOfMinutes(numbering, noon)
+	w.row.counter.PeriodBits = w.numbers.Bits()
+	w.counterWorld.choose, w.counterWorld.used = w.choose, w.used
+	return w
+}
+
+func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int64, next model.Counter, err error) {
+	apart := model.MaxClockApart
+	if w.chance(2) {
+		apart = w.upTo(apart)
+	}
+	if w.chance(2) {
+		apart = -apart
+	}
+	w.local = w.Clock().Add(apart)
+	p, _ := w.numbers.Period(w.local)
+	s, next, err := model.TagRequest{Step: want, Numbers: w.numbers}.Next(row, 1, floor, w.Clock(), w.local)
+	if err == nil && row.Doubt == 0 && floor <= row.Last && p > w.numbers.PeriodOf(row.Last) &&
+		w.numbers.Sequence(s.First) != 1 {
+		w.wrong = fmt.Errorf("period %d begins with %d", p, w.numbers.Sequence(s.First))
+	}
+	return s.First, s.End - s.First, next, err
+}
+
+// used notes the texts of numbers.
+func (w *numberWorld) used(first, n int64) {
+	p, sequence := w.numbers.PeriodOf(first), w.numbers.Sequence(first)
+	now, _ := w.numbers.Period(w.local)
+	switch {
+	case w.wrong != nil:
+	case p < now:
+		w.wrong = fmt.Errorf("numbers of period %d in period %d", p, now)
+	case w.width > 0 && sequence+n-1 > w.width:
+		w.wrong = fmt.Errorf("%d…%d has too many digits", sequence, sequence+n-1)
+	}
+	w.shown[p] = append(w.shown[p], model.Segment{First: sequence, Last: sequence + n - 1})
+}
+
+func (w *numberWorld) check() error {
+	for p, issued := range w.shown {
+		sort.Slice(issued, func(i, j int) bool { return issued[i].First < issued[j].First })
+		for i := 1; i < len(issued); i++ {
+			if issued[i].First <= issued[i-1].Last {
+				return fmt.Errorf("in period %d %v and %v overlap", p, issued[i-1], issued[i])
+			}
+		}
+	}
+	return w.wrong
+}
+
+// Whatever the database, its witness and the clocks do, no text is issued twice.
+func TestSimulationNumbers(t *testing.T) {
+	check.Deep(t)
+	simtest.Simulation[string]{
+		Worlds: *counterWorlds, Least: map[string]float64{"segments": 200, "periods": 5, "jumps": 1},
+		World: func(_ *testing.T, seed uint64, _ string) (simtest.Tally, error) {
+			w := newNumberWorld(seed)
+			for range 600 {
+				w.step()
+			}
+			return simtest.Tally{"segments": len(w.issued), "periods": len(w.shown), "jumps": w.jumps}, w.check()
+		},
+	}.Run(t)
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -92,6 +93,18 @@ func label(what []any) string {
 	}
 	text := fmt.Sprintln(what...)
 	return text[:len(text)-1] + ": "
+}
+
+// Dial opens a connection, which lasts as long as the test, 40 seconds at most, and sends text. The server may close it
+// before it has read all.
+func Dial(t testing.TB, addr, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	Must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(40 * time.Second))
+	_, _ = io.WriteString(c, text)
+	return c
 }
 
 // Eventually waits up to twenty seconds until f returns nil; else the test ends.

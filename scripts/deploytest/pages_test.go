@@ -1,12 +1,16 @@
 //go:build unix
 
 // Package deploytest holds what is no Go: the files of deploy/ by the programs that read them, such as Helm and
-// systemd-analyze, and the pages by their links and by their translation. What those programs cannot see, names that
+// systemd-analyze, and the pages by their links, by their translation, and by a program elsewhere that uses the client
+// as docs/clients.md says. What those programs cannot see, names that
 // one file gives and another uses, is a table in TestFilesAgree. A program that is missing is skipped; make test-deploy
 // builds those that can be built.
 package deploytest
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,4 +192,85 @@ func outline(page string) (parts []string) {
 		parts = append(parts, strings.Join(slices.Compact(marks), "\n"))
 	}
 	return parts
+}
+
+// outside is a program's module elsewhere, which no network helps.
+type outside struct {
+	t                 *testing.T
+	dir, repository   string
+	program, commands string // of docs/clients.md: the program, and the commands that come after it
+}
+
+func newOutside(t *testing.T) outside {
+	t.Helper()
+	repository, err := filepath.Abs(root)
+	check.Must(t, err)
+	program := regexp.MustCompile("(?s)```go client\n(.*?)```.*?```sh\n(.*?)```")
+	found := program.FindStringSubmatch(read(t, "docs/clients.md"))
+	if found == nil {
+		t.Fatal("docs/clients.md has no program with the Go client, or no commands after it")
+	}
+	o := outside{t, t.TempDir(), repository, found[1], found[2]}
+	o.run("go mod init example.com/app")
+	return o
+}
+
+// run runs commands, one a line, and gives what they printed.
+func (o outside) run(commands string) (said string) {
+	o.t.Helper()
+	for command := range strings.Lines(commands) {
+		words := strings.Fields(strings.ReplaceAll(command, "/path/to/shardid", o.repository))
+		cmd := exec.CommandContext(o.t.Context(), words[0], words[1:]...)
+		cmd.Dir, cmd.Env = o.dir, append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "GOFLAGS=-mod=mod")
+		if _, err := os.Stat(filepath.Join(o.dir, "go.work")); err == nil {
+			cmd.Env = append(cmd.Env, "GOFLAGS=") // which excludes -mod=mod
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			o.t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		said += string(out)
+	}
+	return strings.TrimSpace(said)
+}
+
+// TestClientFromOutside: a program of another module uses the client as docs/clients.md says, by replace and in a
+// workspace.
+func TestClientFromOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"7001","count":%s,"stride":"1"}]}`, r.FormValue("count"))
+	}))
+	defer service.Close()
+	for _, way := range []string{"replace", "workspace"} {
+		t.Run(way, func(t *testing.T) {
+			o := newOutside(t)
+			program := strings.ReplaceAll(o.program, "http://127.0.0.1:8080", service.URL)
+			check.Must(t, os.WriteFile(filepath.Join(o.dir, "main.go"), []byte(program), 0o600))
+			if way == "replace" {
+				o.run(o.commands)
+			} else {
+				o.run("go work init . /path/to/shardid/client")
+			}
+			check.Equal(t, o.run("go run ."), "7001 1ov [7001 7002 7003]")
+		})
+	}
+}
+
+// TestClientLiftsNothing: the client requires no module, and gormid nothing but gorm with what gorm needs; so a
+// program keeps its gin and its go-redis.
+func TestClientLiftsNothing(t *testing.T) {
+	for file, want := range map[string]string{
+		"client/go.mod":        "[]",
+		"client/gormid/go.mod": "[gorm.io/gorm shardid/client github.com/jinzhu/inflection github.com/jinzhu/now]",
+	} {
+		var requires []string
+		required := regexp.MustCompile(`(?m)^(?:require )?\s*(\S+) v\d`)
+		for _, m := range required.FindAllStringSubmatch(read(t, file), -1) {
+			requires = append(requires, m[1])
+		}
+		check.Equal(t, fmt.Sprint(requires), want, file)
+	}
 }

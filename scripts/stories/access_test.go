@@ -70,7 +70,8 @@ func TestTLS(t *testing.T) {
 		"RESP_ADDR": "127.0.0.1:0"}))
 	d.want("/livez", 400, 0) // without TLS
 	// Who connects and says nothing is let go of.
-	if _, err := dial(t, d.url, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	_, err := check.Dial(t, strings.TrimPrefix(d.url, "http://"), "").Read(make([]byte, 1))
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("who says nothing is kept: %v", err)
 	}
 	if got, err := d.overTLS(a.Client("", "")).do(http.MethodGet, "/livez"); err == nil {

@@ -175,7 +175,8 @@ func TestDrains(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "3s"}, "--demo")
 	d.ready()
-	dial(t, d.url, "GET "+aliceGet+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+	check.Dial(t, strings.TrimPrefix(d.url, "http://"),
+		"GET "+aliceGet+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
 	if a := d.want(aliceGet, 200, 0); a.closes {
 		t.Error("an answer closes its connection while nothing stops")
 	}

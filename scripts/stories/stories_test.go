@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -167,17 +166,6 @@ func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
 		}
 	}
 	return serveIn(t, dir, s)
-}
-
-// dial opens a connection that lasts as long as the test, 40 seconds at most, and sends text.
-func dial(t *testing.T, addr, text string) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
-	check.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
-	_, _ = io.WriteString(conn, text) // the server may close early
-	return conn
 }
 
 func writeFile(t *testing.T, path, text string) {

@@ -49,16 +49,6 @@ func serve(t *testing.T, limits Limits, log *slog.Logger) (g *Guard, addr string
 	return g, l.Addr().String()
 }
 
-func dial(t *testing.T, addr, text string) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	check.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	_, _ = io.WriteString(c, text)
-	return c
-}
-
 const get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 // answered says whether a request over the connection gets its answer.
@@ -92,7 +82,7 @@ func TestSlowConnectionsEnd(t *testing.T) {
 			t.Parallel()
 			g, addr := serve(t, c.limits, slog.New(slog.DiscardHandler))
 			began := time.Now()
-			conn := dial(t, addr, c.sends)
+			conn := check.Dial(t, addr, c.sends)
 			for g.Open() == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -112,7 +102,7 @@ func TestSlowConnectionsEnd(t *testing.T) {
 	t.Run("asks now and then", func(t *testing.T) {
 		t.Parallel()
 		_, addr := serve(t, Limits{100, limit, 2 * limit, limit}, slog.New(slog.DiscardHandler))
-		conn := dial(t, addr, "")
+		conn := check.Dial(t, addr, "")
 		for range 8 {
 			if !answered(conn) {
 				t.Fatal("a client that asks was closed")
@@ -126,12 +116,12 @@ func TestSlowConnectionsEnd(t *testing.T) {
 func TestTheLongestIdleGivesWay(t *testing.T) {
 	var log bytes.Buffer
 	g, addr := serve(t, Limits{4, time.Hour, time.Hour, time.Hour}, slog.New(slog.NewTextHandler(&log, nil)))
-	busy := dial(t, addr, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+	busy := check.Dial(t, addr, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
 	_, _ = io.ReadFull(busy, make([]byte, 1))
 	var crowd []net.Conn
 	for i := range 3 { // the first asks once
 		time.Sleep(2 * period)
-		c := dial(t, addr, "")
+		c := check.Dial(t, addr, "")
 		if i == 0 && !answered(c) {
 			t.Fatal("no answer")
 		}
@@ -141,7 +131,7 @@ func TestTheLongestIdleGivesWay(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for range 50 { // who comes is served, over and over
-		if c := dial(t, addr, ""); !answered(c) {
+		if c := check.Dial(t, addr, ""); !answered(c) {
 			t.Fatal("no answer beyond the bound")
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -155,10 +145,10 @@ func TestTheLongestIdleGivesWay(t *testing.T) {
 		t.Errorf("the busy one was closed after %d bytes: %v", n, err)
 	}
 	for range 3 {
-		c := dial(t, addr, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+		c := check.Dial(t, addr, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
 		_, _ = io.ReadFull(c, make([]byte, 1))
 	}
-	if answered(dial(t, addr, "")) {
+	if answered(check.Dial(t, addr, "")) {
 		t.Error("answered, though all are busy")
 	}
 	refused, cut := metric.Value(g.refused), metric.Value(g.cut)
@@ -188,7 +178,7 @@ func TestFailureToAccept(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	l := g.Listen(&short{inner, 2})
-	dial(t, l.Addr().String(), "")
+	check.Dial(t, l.Addr().String(), "")
 	c, err := l.Accept()
 	check.Must(t, err)
 	check.OK(t, c.Close())

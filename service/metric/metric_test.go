@@ -10,22 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// A counter is exported by its registry, and read where it is counted, without one too.
-func TestCounter(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	for name, r := range map[string]prometheus.Registerer{"exported": registry, "not exported": nil} {
-		t.Run(name, func(t *testing.T) {
-			c := Counter(r, "issued_total", "IDs.")
-			c.Inc()
-			c.Add(1 << 52)
-			check.Equal(t, Value(c), 1<<52+1, "value")
-		})
-	}
-	values, err := Values(registry)
-	check.Must(t, err)
-	check.Equal(t, values["issued_total"], 1<<52+1, "exported")
-}
-
 // The values of a registry are sums, by name and by each label.
 func TestValues(t *testing.T) {
 	registry := prometheus.NewRegistry()

@@ -287,7 +287,7 @@ func TestTokens(t *testing.T) {
 		{"AUTH default sesame-slow|INCR snowflake|INCR snowflake|INCR snowflake|RESET|INCR snowflake",
 			[]string{"+OK", ":", ":", "-SHARDID -12 slow down: too many requests", "+RESET", "-NOAUTH -7"}},
 	} {
-		in := bufio.NewReader(dial(t, addr, encodeAll(c.sent)))
+		in := bufio.NewReader(check.Dial(t, addr, encodeAll(c.sent)))
 		for _, want := range c.want {
 			line, err := in.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, want) {
@@ -360,7 +360,7 @@ func counted(first, last int) string {
 func TestSequenceBeforeTheRestOfACommand(t *testing.T) {
 	f, addr := startSequences(t, nil)
 	a := encode("INCR", "sequence:chat:a")
-	c := dial(t, addr, a+a+a[:len(a)-3])
+	c := check.Dial(t, addr, a+a+a[:len(a)-3])
 	for i, want := range []string{counted(1, 2), counted(3, 4)} {
 		got := make([]byte, len(want))
 		check.Must(t, check.Err(io.ReadFull(c, got)))

@@ -62,23 +62,11 @@ func startOn(t *testing.T, wrap func(net.Listener) net.Listener, f *fakes.Mode, 
 	return s, listener.Addr().String()
 }
 
-// dial opens a connection, which lasts as long as the test, and sends text. The server may
-// close it before it has read all.
-func dial(t *testing.T, addr, text string) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	check.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
-	_, _ = io.WriteString(c, text)
-	return c
-}
-
 // exchange sends text over a new connection and reads what comes until the server closes
 // it or so many bytes have come.
 func exchange(t *testing.T, addr, text string, want int) string {
 	t.Helper()
-	c := dial(t, addr, text)
+	c := check.Dial(t, addr, text)
 	defer c.Close()
 	got, err := io.ReadAll(io.LimitReader(c, int64(want)))
 	check.OK(t, err, "exchange:", string(got))

@@ -35,8 +35,8 @@ func TestStopDrains(t *testing.T) {
 			}
 		}}
 		s, addr := start(t, f, nil)
-		c := dial(t, addr, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC")
-		idle := dial(t, addr, "")
+		c := check.Dial(t, addr, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC")
+		idle := check.Dial(t, addr, "")
 		for s.connections() < 2 || f.Counts().Calls == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -95,7 +95,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			conn := dial(t, addr, "")
+			conn := check.Dial(t, addr, "")
 			_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 			_, _ = io.WriteString(conn, c.sends)
 			for s.nextID.Load() == 0 && time.Since(began) < 10*time.Second {
@@ -121,7 +121,7 @@ func TestWhoReadsStays(t *testing.T) {
 	limits := guard.Limits{Most: 9, New: limit, Idle: 2 * limit, Active: limit}
 	g := guard.New(limits, slog.New(slog.DiscardHandler), nil)
 	_, addr := startOn(t, g.Listen, &fakes.Mode{}, func(o *Options) { o.ConnState = g.SetState })
-	c := dial(t, addr, "")
+	c := check.Dial(t, addr, "")
 	go func() { _, _ = io.WriteString(c, strings.Repeat(encode("LPOP", "snowflake", "10000"), 60)) }()
 	for range 6 { // of some 7 MB
 		if _, err := io.CopyN(io.Discard, c, 1<<20); err != nil {
