@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,14 +22,6 @@ func metaKey(k model.ListKey) string {
 	return metaPrefix + strconv.Itoa(int(k.App)) + "_" + strconv.Itoa(int(k.Shard)) + "}"
 }
 
-func metaKeys(keys []model.ListKey) []string {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = metaKey(k)
-	}
-	return names
-}
-
 // Pop takes up to n of the oldest indices, n in 1…model.MaxBatch. An empty list is no
 // error. When a reply is lost the pop may be repeated, and the indices of the
 // lost reply are a gap.
@@ -39,7 +30,7 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 		return model.Popped{}, explain("pop",
 			fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, model.MaxBatch))
 	}
-	reply, err := s.pop.run(ctx, s.client, []string{metaKey(key)}, s.deploymentID(), n).Text()
+	reply, err := s.run(ctx, s.client, popScript, []string{metaKey(key)}, s.deploymentID(), n).Text()
 	if err != nil {
 		return model.Popped{}, explain("pop", err)
 	}
@@ -75,22 +66,10 @@ func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 }
 
 func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []model.ListState {
-	var calls []call
-	for part := range slices.Chunk(keys, s.keysPerCall()) {
-		calls = append(calls, call{metaKeys(part), []any{s.deploymentID(), write}})
-	}
-	states := make([]model.ListState, 0, len(keys))
-	for i, r := range s.state.runParts(ctx, s.client, calls, statePipelined/s.keysPerCall()) {
-		own, err := make([]model.ListState, len(calls[i].keys)), r.err
-		if err == nil {
-			err = decodeStates(r.reply, own)
-		}
-		if err = explain("state", err); err != nil {
-			own = slices.Repeat([]model.ListState{{Err: err}}, len(own))
-		}
-		states = append(states, own...)
-	}
-	return states
+	calls := callsFor(keys, s.keysPerCall(), metaKey, s.deploymentID(), write)
+	results := s.runParts(ctx, stateScript, calls, statePipelined/s.keysPerCall())
+	return readAnswers("state", calls, results, readState,
+		func(err error) model.ListState { return model.ListState{Err: err} })
 }
 
 // errMalformed reports a reply that our scripts do not give from lists that only
@@ -157,27 +136,22 @@ func readLines(reply string, n int, read func(i int, line *fields)) error {
 	return nil
 }
 
-// decodeStates reads what state.lua returns.
-func decodeStates(reply string, states []model.ListState) error {
-	return readLines(reply, len(states), func(i int, f *fields) {
-		if reason, failed := strings.CutPrefix(f.rest, "!"); failed {
-			states[i].Err, f.rest = explain("state", errors.New(strings.Clone(reason))), ""
-			return
-		}
-		const most = model.MaxIndex
-		states[i] = model.ListState{Life: strings.Clone(f.word()), Len: f.number(most), HighWater: f.number(most),
-			Purged: f.number(most)}
-	})
+// readState reads a line of what state.lua returns.
+func readState(_ int, f *fields) model.ListState {
+	if reason, failed := strings.CutPrefix(f.rest, "!"); failed {
+		f.rest = ""
+		return model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
+	}
+	const most = model.MaxIndex
+	return model.ListState{Life: strings.Clone(f.word()), Len: f.number(most), HighWater: f.number(most),
+		Purged: f.number(most)}
 }
 
 // Delete drops lists; their meta hashes, and so their high-water marks, stay. A
 // failure does not keep it from trying the others; it returns the first one.
 func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
-	calls := make([]call, len(keys))
-	for i, meta := range metaKeys(keys) {
-		calls[i] = call{[]string{meta}, []any{s.deploymentID()}}
-	}
-	return explain("delete", firstError(s.remove.runParts(ctx, s.client, calls, pipelineCalls)))
+	calls := callsFor(keys, 1, metaKey, s.deploymentID())
+	return explain("delete", firstError(s.runParts(ctx, deleteScript, calls, pipelineCalls)))
 }
 
 func firstError(results []result) error {
@@ -228,7 +202,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 			calls[j] = call{[]string{metaKey(r.Key)}, args}
 		}
 		var left []int
-		for j, result := range s.push.runParts(ctx, s.client, calls, piecesAtOnce) {
+		for j, result := range s.runParts(ctx, pushScript, calls, piecesAtOnce) {
 			i := todo[j]
 			errs[i] = pushError("push", result)
 			if errs[i] == nil && offset+pieceLen < reqs[i].Segment.Len() {

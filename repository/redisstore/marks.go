@@ -103,7 +103,7 @@ func (m Marks) key() string { return "id.gen.marks_{" + m.store.deploymentID() +
 // run gives the present life, and what follows it in the answer of the script.
 func (m Marks) run(ctx context.Context, op, want string, args ...any) (life string, rest []string, err error) {
 	args = append([]any{m.store.deploymentID(), want}, args...)
-	answer, err := m.store.marks.run(ctx, m.store.client, []string{m.key()}, args...).StringSlice()
+	answer, err := m.store.run(ctx, m.store.client, marksScript, []string{m.key()}, args...).StringSlice()
 	switch {
 	case err != nil:
 		return "", nil, explain(op, err)
@@ -130,7 +130,7 @@ func (o Options) place() string {
 }
 
 // reconnect gives the store with new connections to the Redis that keeps a key: to the one that the majority takes for
-// its master, where there is a majority to ask. It runs no script but that of the marks.
+// its master, where there is a majority to ask.
 func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
 	const op = "ask who the master is"
 	o := s.opts
@@ -141,7 +141,7 @@ func (s *Store) reconnect(ctx context.Context, key string) (*Store, error) {
 		}
 		o.Mode, o.Addrs, o.MasterName = ModeSingle, []string{master}, ""
 	}
-	fresh := &Store{opts: s.opts, client: o.connect(), marks: s.marks}
+	fresh := &Store{opts: s.opts, client: o.connect()}
 	if cluster, ok := fresh.client.(*redis.ClusterClient); ok {
 		if err := confirmOwner(ctx, cluster, key); err != nil {
 			return nil, explain(op, errors.Join(err, cluster.Close()))

@@ -10,13 +10,10 @@ import (
 
 // Replicas keeps a short-lived record of each replica of the deployment, in one hash.
 // Safe for concurrent use.
-type Replicas struct {
-	store  *Store
-	script script
-}
+type Replicas struct{ store *Store }
 
 // Replicas gives the records of the deployment, over the connections of the store.
-func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript(s.opts.Observe, "replicas")} }
+func (s *Store) Replicas() *Replicas { return &Replicas{s} }
 
 // Put stores the record of a replica, one line, in place of an earlier one, and gives those of the others as All does.
 // It counts for the time that lasts says, in whole ms. Errors: *model.StoreError.
@@ -46,7 +43,7 @@ func (r *Replicas) run(
 	if deployment == "" {
 		return nil, explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
 	}
-	answer, err := r.script.run(ctx, r.store.client, []string{"id.gen.replicas_{" + deployment + "}"},
+	answer, err := r.store.run(ctx, r.store.client, replicasScript, []string{"id.gen.replicas_{" + deployment + "}"},
 		replica, record, lasts.Milliseconds()).StringSlice()
 	if err != nil {
 		return nil, explain(op, err)

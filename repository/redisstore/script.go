@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"shardid/model"
 )
 
 //go:embed *.lua
@@ -24,15 +22,30 @@ var errNoReply = errors.New("no reply")
 // runs are the calls of the store that are observed, under the name of its last file.
 type script struct {
 	*redis.Script
-	name    string
-	observe model.Observe
+	name string
 }
+
+var (
+	popScript         = newScript("prelude", "pop")
+	stateScript       = newScript("prelude", "state")
+	pushScript        = newScript("prelude", "push")
+	deleteScript      = newScript("prelude", "delete")
+	marksScript       = newScript("prelude", "marks")
+	checkScript       = newScript("prelude", "check")
+	lockScript        = newScript("lock")
+	unlockScript      = newScript("unlock")
+	sectionsScript    = newScript("prelude", "sequence_state")
+	numbersScript     = newScript("prelude", "sequence_next")
+	pushNumbersScript = newScript("prelude", "sequence_push")
+	forgetScript      = newScript("prelude", "sequence_forget")
+	replicasScript    = newScript("replicas")
+)
 
 // luaFile is the name of a script's file, without its ending.
 type luaFile string
 
-func newScript(observe model.Observe, files ...luaFile) script {
-	return script{redis.NewScript(joinFiles(files)), string(files[len(files)-1]), observe}
+func newScript(files ...luaFile) script {
+	return script{redis.NewScript(joinFiles(files)), string(files[len(files)-1])}
 }
 
 func joinFiles(files []luaFile) string {
@@ -59,18 +72,20 @@ type result struct {
 	err   error
 }
 
-// run runs the script once.
-func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) *redis.Cmd {
-	ctx, end := s.observe.Begin(ctx, "redis", s.name)
-	reply := s.Run(ctx, c, keys, args...)
+// run runs a script once, on the servers of a client.
+func (s *Store) run(
+	ctx context.Context, c redis.UniversalClient, what script, keys []string, args ...any,
+) *redis.Cmd {
+	ctx, end := s.opts.Observe.Begin(ctx, "redis", what.name)
+	reply := what.Run(ctx, c, keys, args...)
 	end(reply.Err())
 	return reply
 }
 
-// runAll runs the script for many calls in one pipeline and answers in order.
-func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []call) []result {
-	ctx, end := s.observe.Begin(ctx, "redis", s.name)
-	results := execScripts(ctx, c, calls, s.EvalSha)
+// runAll runs a script for many calls in one pipeline and answers in order.
+func (s *Store) runAll(ctx context.Context, what script, calls []call) []result {
+	ctx, end := s.opts.Observe.Begin(ctx, "redis", what.name)
+	results := execScripts(ctx, s.client, calls, what.EvalSha)
 	var unknown []int
 	var again []call
 	for i, r := range results {
@@ -80,7 +95,7 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 		}
 	}
 	if len(again) > 0 {
-		for i, r := range execScripts(ctx, c, again, s.Eval) {
+		for i, r := range execScripts(ctx, s.client, again, what.Eval) {
 			results[unknown[i]] = r
 		}
 	}
@@ -88,12 +103,44 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 	return results
 }
 
+// callsFor are calls of a script for many keys, for so many of them each, all with the same arguments.
+func callsFor[K any](keys []K, each int, name func(K) string, args ...any) []call {
+	var calls []call
+	for part := range slices.Chunk(keys, each) {
+		c := call{args: args}
+		for _, key := range part {
+			c.keys = append(c.keys, name(key))
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// readAnswers gives an answer for each key of calls, in order: read makes it of a line of the reply, for the key at
+// that place among all, and failed of the error of its call.
+func readAnswers[T any](
+	op string, calls []call, results []result, read func(at int, line *fields) T, failed func(error) T,
+) []T {
+	var all []T
+	for i, r := range results {
+		own, err := make([]T, len(calls[i].keys)), r.err
+		if err == nil {
+			err = readLines(r.reply, len(own), func(j int, line *fields) { own[j] = read(len(all)+j, line) })
+		}
+		if err = explain(op, err); err != nil {
+			own = slices.Repeat([]T{failed(err)}, len(own))
+		}
+		all = append(all, own...)
+	}
+	return all
+}
+
 // runParts is runAll for any number of calls, so many at once. Once no server answers, the rest is not sent:
 // each pipeline would wait for a timeout of its own.
-func (s script) runParts(ctx context.Context, c redis.UniversalClient, calls []call, atOnce int) []result {
+func (s *Store) runParts(ctx context.Context, what script, calls []call, atOnce int) []result {
 	results := make([]result, 0, len(calls))
 	for part := range slices.Chunk(calls, atOnce) {
-		answers := s.runAll(ctx, c, part)
+		answers := s.runAll(ctx, what, part)
 		results = append(results, answers...)
 		if err := silence(answers); err != nil {
 			return append(results, slices.Repeat([]result{{err: err}}, len(calls)-len(results))...)

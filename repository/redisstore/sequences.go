@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"shardid/model"
@@ -10,21 +9,10 @@ import (
 
 // Sequences keeps how far the keys of sections have come. Safe for concurrent use. All calls may
 // be repeated: a repeated Next only leaves numbers out.
-type Sequences struct {
-	store                     *Store
-	state, next, push, forget script
-}
+type Sequences struct{ store *Store }
 
 // Sequences gives those of the deployment, over the connections of the store.
-func (s *Store) Sequences() *Sequences {
-	return &Sequences{
-		store:  s,
-		state:  newScript(s.opts.Observe, "prelude", "sequence_state"),
-		next:   newScript(s.opts.Observe, "prelude", "sequence_next"),
-		push:   newScript(s.opts.Observe, "prelude", "sequence_push"),
-		forget: newScript(s.opts.Observe, "prelude", "sequence_forget"),
-	}
-}
+func (s *Store) Sequences() *Sequences { return &Sequences{s} }
 
 func sectionHash(k model.SectionKey) string { return "id.gen.sequence_" + k.String() }
 
@@ -37,47 +25,30 @@ func (q *Sequences) Majority() bool { return q.store.opts.Mode != ModeSingle }
 // Confirm gives the life of the server that has the section, asked through a new connection. With
 // Sentinel and Cluster it is the one that the majority takes for the master.
 func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server string, err error) {
-	fresh := *q
-	if fresh.store, err = q.store.reconnect(ctx, sectionHash(key)); err != nil {
+	fresh, err := q.store.reconnect(ctx, sectionHash(key))
+	if err != nil {
 		return "", err
 	}
-	defer fresh.store.Close()
-	state := fresh.State(ctx, []model.SectionKey{key})[0]
+	defer fresh.Close()
+	state := fresh.Sequences().State(ctx, []model.SectionKey{key})[0]
 	return state.Server, state.Err
 }
 
 // State answers for every section, in order, with a write to each.
 func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.SectionState {
-	var calls []call
-	for part := range slices.Chunk(keys, q.store.keysPerCall()) {
-		c := call{nil, []any{q.store.deploymentID()}}
-		for _, key := range part {
-			c.keys = append(c.keys, sectionHash(key))
-		}
-		calls = append(calls, c)
-	}
-	states := make([]model.SectionState, 0, len(keys))
-	for i, r := range q.state.runParts(ctx, q.store.client, calls, pipelineCalls) {
-		own, err := make([]model.SectionState, len(calls[i].keys)), r.err
-		if err == nil {
-			err = decodeSections(r.reply, own)
-		}
-		if err = explain("state of sequences", err); err != nil {
-			own = slices.Repeat([]model.SectionState{{Err: err}}, len(own))
-		}
-		states = append(states, own...)
-	}
-	return states
+	calls := callsFor(keys, q.store.keysPerCall(), sectionHash, q.store.deploymentID())
+	results := q.store.runParts(ctx, sectionsScript, calls, pipelineCalls)
+	return readAnswers("state of sequences", calls, results, readSection,
+		func(err error) model.SectionState { return model.SectionState{Err: err} })
 }
 
-// decodeSections reads what sequence_state.lua returns.
-func decodeSections(reply string, states []model.SectionState) error {
-	return readLines(reply, len(states), func(i int, f *fields) {
-		const most = model.MaxSequence
-		states[i] = model.SectionState{Server: strings.Clone(f.word()), Life: strings.Clone(f.word()),
-			Term: f.number(most), Bound: f.number(most)}
-		f.bad = f.bad || max(len(states[i].Server), len(states[i].Life)) > maxLife
-	})
+// readSection reads a line of what sequence_state.lua returns.
+func readSection(_ int, f *fields) model.SectionState {
+	const most = model.MaxSequence
+	s := model.SectionState{Server: strings.Clone(f.word()), Life: strings.Clone(f.word()),
+		Term: f.number(most), Bound: f.number(most)}
+	f.bad = f.bad || max(len(s.Server), len(s.Life)) > maxLife
+	return s
 }
 
 // Next gives numbers, and answers in order. Asks of one key are answered in order.
@@ -96,18 +67,10 @@ func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.S
 		}
 		calls[i] = c
 	}
-	answers := make([]model.SectionAnswer, 0, len(asks))
-	for i, r := range q.next.runParts(ctx, q.store.client, calls, pipelineCalls) {
-		own, err := make([]model.SectionAnswer, len(parts[i])), r.err
-		if err == nil {
-			err = decodeNext(r.reply, parts[i], own)
-		}
-		if err = explain("give numbers", err); err != nil {
-			own = slices.Repeat([]model.SectionAnswer{{Err: err}}, len(own))
-		}
-		answers = append(answers, own...)
-	}
-	return answers
+	results := q.store.runParts(ctx, numbersScript, calls, pipelineCalls)
+	return readAnswers("give numbers", calls, results,
+		func(at int, line *fields) model.SectionAnswer { return readNumbers(asks[at].Asks, line) },
+		func(err error) model.SectionAnswer { return model.SectionAnswer{Err: err} })
 }
 
 // parts cuts asks into calls: one has one life only, and not too many keys, as it blocks Redis.
@@ -126,25 +89,24 @@ func (q *Sequences) parts(asks []model.SectionAsk) (parts [][]model.SectionAsk) 
 	return parts
 }
 
-// decodeNext reads what sequence_next.lua returns. It is a tripwire, too: no number is above the
+// readNumbers reads a line of what sequence_next.lua returns. It is a tripwire, too: no number is above the
 // bound.
-func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAnswer) error {
-	return readLines(reply, len(asks), func(i int, f *fields) {
-		if f.rest == "-" {
-			answers[i].Dry, f.rest = true, ""
-			return
+func readNumbers(asks []model.KeyAsk, f *fields) model.SectionAnswer {
+	if f.rest == "-" {
+		f.rest = ""
+		return model.SectionAnswer{Dry: true}
+	}
+	a := model.SectionAnswer{Bound: f.number(model.MaxSequence), Last: make([]int64, len(asks))}
+	for i, ask := range asks {
+		a.Last[i] = model.NoNumber
+		if rest, none := strings.CutPrefix(f.rest, "-"); none {
+			f.rest = strings.TrimPrefix(rest, " ")
+			continue
 		}
-		answers[i] = model.SectionAnswer{Bound: f.number(model.MaxSequence), Last: make([]int64, len(asks[i].Asks))}
-		for j, ask := range asks[i].Asks {
-			answers[i].Last[j] = model.NoNumber
-			if rest, none := strings.CutPrefix(f.rest, "-"); none {
-				f.rest = strings.TrimPrefix(rest, " ")
-				continue
-			}
-			answers[i].Last[j] = f.number(answers[i].Bound)
-			f.bad = f.bad || answers[i].Last[j] < ask.Count
-		}
-	})
+		a.Last[i] = f.number(a.Bound)
+		f.bad = f.bad || a.Last[i] < ask.Count
+	}
+	return a
 }
 
 // Push gives sections more numbers, and answers in order: nil, model.ErrLifeChanged, or
@@ -155,7 +117,7 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 		args := []any{q.store.deploymentID(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}
 		calls[i] = call{[]string{sectionHash(p.Key)}, args}
 	}
-	for i, r := range q.push.runParts(ctx, q.store.client, calls, pipelineCalls) {
+	for i, r := range q.store.runParts(ctx, pushNumbersScript, calls, pipelineCalls) {
 		errs[i] = pushError("push numbers", r)
 	}
 	return errs
@@ -169,5 +131,5 @@ func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 		key := model.SectionKey{Space: space.Name, Section: i}
 		calls[i] = call{[]string{sectionHash(key)}, []any{q.store.deploymentID()}}
 	}
-	return explain("forget a space", firstError(q.forget.runParts(ctx, q.store.client, calls, pipelineCalls)))
+	return explain("forget a space", firstError(q.store.runParts(ctx, forgetScript, calls, pipelineCalls)))
 }

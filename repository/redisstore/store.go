@@ -31,7 +31,7 @@
 //	id.gen.marks_{<deployment>}                    hash: h and e as above; how far each counter of
 //	                                               the database has come, see Marks
 //	id.gen.lock_<app>_<shard>                      string: token of the holder
-//	id.gen.lock_<name>_<deployment>                the same, for reload and sweep
+//	id.gen.lock_<name>_<deployment>                the same, for sweep
 //	id.gen.sequence_<space>_<section>              hash: the numbers of the keys of a section
 //	id.gen.replicas_{<deployment>}                 hash: what each replica says of itself
 //
@@ -63,24 +63,11 @@ type Store struct {
 	opts       Options
 	client     redis.UniversalClient
 	deployment atomic.Pointer[string] // see SetDeployment
-
-	pop, state, push, remove, marks, check, lock, unlock script
 }
 
 // New connects to nothing. The options are those of ParseURL.
 func New(o Options) *Store {
-	s := &Store{
-		opts:   o,
-		client: o.connect(),
-		pop:    newScript(o.Observe, "prelude", "pop"),
-		state:  newScript(o.Observe, "prelude", "state"),
-		push:   newScript(o.Observe, "prelude", "push"),
-		remove: newScript(o.Observe, "prelude", "delete"),
-		marks:  newScript(o.Observe, "prelude", "marks"),
-		check:  newScript(o.Observe, "prelude", "check"),
-		lock:   newScript(o.Observe, "lock"),
-		unlock: newScript(o.Observe, "unlock"),
-	}
+	s := &Store{opts: o, client: o.connect()}
 	s.SetDeployment("")
 	return s
 }
@@ -154,7 +141,7 @@ func (s *Store) eachMaster(
 }
 
 func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
-	mode, err := s.check.run(ctx, c, nil, "-").Text()
+	mode, err := s.run(ctx, c, checkScript, nil, "-").Text()
 	if err != nil {
 		return err
 	}
@@ -171,7 +158,7 @@ const cleanupTimeout = time.Second
 // name that is held under this token already is one, and is held no longer for it. After an error nothing is
 // held, unless Redis cannot be reached to say so: then until ttl is over.
 func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
-	results := s.lock.runParts(ctx, s.client, s.lockCalls(names, token, ttl.Milliseconds()), pipelineCalls)
+	results := s.runParts(ctx, lockScript, callsFor(names, 1, s.lockKey, token, ttl.Milliseconds()), pipelineCalls)
 	if err := firstError(results); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
@@ -188,14 +175,6 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 // Unlock frees those names that the token still holds. A failure does not keep
 // it from trying the others; it returns the first one.
 func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
-	return explain("unlock", firstError(s.unlock.runParts(ctx, s.client, s.lockCalls(names, token), pipelineCalls)))
-}
-
-// lockCalls are calls of a script, one for the lock of each name.
-func (s *Store) lockCalls(names []string, args ...any) []call {
-	calls := make([]call, len(names))
-	for i, name := range names {
-		calls[i] = call{[]string{s.lockKey(name)}, args}
-	}
-	return calls
+	calls := callsFor(names, 1, s.lockKey, token)
+	return explain("unlock", firstError(s.runParts(ctx, unlockScript, calls, pipelineCalls)))
 }
