@@ -116,18 +116,18 @@ func (d Decoder) Decode(kind string, id int64, shardBits int) ([]Part, error) {
 }
 
 func (d Decoder) decodeQueue(id int64) ([]Part, error) {
-	q, err := DecodeQueueID(id)
+	key, index, err := DecodeQueueID(id)
 	if err != nil {
 		return nil, err
 	}
 	if d.Scramble != nil {
-		if secret := d.Scramble(q.App); secret != "" {
-			low := NewScrambler(secret, q.ListKey, d.Region).Unscramble(q.Index & d.Region.MaxIndex())
-			q.Index = q.Index&^d.Region.MaxIndex() | low
+		if secret := d.Scramble(key.App); secret != "" {
+			low := NewScrambler(secret, key, d.Region).Unscramble(index & d.Region.MaxIndex())
+			index = index&^d.Region.MaxIndex() | low
 		}
 	}
-	return d.inRegion(q.Index, indexBits, []Part{{"index", q.Index}, {"shardId", int64(q.Shard)},
-		{"appId", int64(q.App)}}), nil
+	return d.inRegion(index, indexBits, []Part{{"index", index}, {"shardId", int64(key.Shard)},
+		{"appId", int64(key.App)}}), nil
 }
 
 // inRegion puts the region in front, which is in the highest of some bits of a value.

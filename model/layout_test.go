@@ -26,9 +26,10 @@ func TestComposeAtTheEdges(t *testing.T) {
 		{model.ListKey{App: 7, Shard: 41}, 12345, 12345<<14 | 41<<8 | 7},
 	} {
 		check.Equal(t, c.key.Compose(c.index), c.want, c.key, c.index)
-		got, err := model.DecodeQueueID(c.want)
+		key, index, err := model.DecodeQueueID(c.want)
 		check.OK(t, err)
-		check.Equal(t, got, model.QueueID{Index: c.index, ListKey: c.key})
+		check.Equal(t, key, c.key)
+		check.Equal(t, index, c.index)
 	}
 }
 

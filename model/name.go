@@ -187,12 +187,13 @@ type LeaseKey struct {
 	Secret   string
 }
 
-// NameHolder is a worker ID of a name and its last lease.
+// NameHolder is a worker ID of a name and its last lease, in JSON too.
 type NameHolder struct {
-	WorkerID     int64
-	Instance     string
-	Leased       bool  // its lease has not ended
-	After, Until int64 // Unix ms
-	Granted      int64 // Unix ms, by the database's clock
-	Renewed      int64 // likewise; 0 for never
+	WorkerID int64     `json:"workerId"`
+	Instance string    `json:"instance"`         // what its holder calls itself; may be empty
+	Leased   bool      `json:"leased"`           // the lease has not ended
+	After    int64     `json:"after,string"`     // of IDs, in Unix ms, as a lease has it
+	Until    int64     `json:"until,string"`     // likewise
+	Granted  time.Time `json:"granted"`          // by the database's clock
+	Renewed  time.Time `json:"renewed,omitzero"` // likewise; zero for never
 }

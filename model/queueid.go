@@ -76,29 +76,18 @@ func (k ListKey) LastIndexWithin(limit int64) int64 {
 	return (limit - k.low()) >> (shardBits + appBits)
 }
 
-// QueueID is a queue ID taken apart.
-type QueueID struct {
-	Index int64 // 1…MaxIndex
-	ListKey
-}
-
-// DecodeQueueID takes an ID apart. IDs below 1<<14 hold index 0, which is never
-// issued, and are refused like negative ones with ErrInvalidArgument.
+// DecodeQueueID takes an ID apart, into its list and its index, 1…MaxIndex. IDs below 1<<14 hold index 0, which is
+// never issued, and are refused like negative ones with ErrInvalidArgument.
 //
 // An ID of an app with the wrap policy is folded by its limit, so its parts are
 // those of the folded number. The index of a scrambled app is its image; see Scrambler.
-func DecodeQueueID(id int64) (QueueID, error) {
+func DecodeQueueID(id int64) (key ListKey, index int64, err error) {
 	if id < 1<<(shardBits+appBits) {
-		return QueueID{}, fmt.Errorf("%w: give a queue ID, from %d to %d, or another kind: %d is none",
+		return ListKey{}, 0, fmt.Errorf("%w: give a queue ID, from %d to %d, or another kind: %d is none",
 			ErrInvalidArgument, 1<<(shardBits+appBits), int64(math.MaxInt64), id)
 	}
-	return QueueID{
-		Index: id >> (shardBits + appBits),
-		ListKey: ListKey{
-			App:   uint8(id & (Apps - 1)),
-			Shard: uint8(id >> appBits & (Shards - 1)),
-		},
-	}, nil
+	key = ListKey{App: uint8(id & (Apps - 1)), Shard: uint8(id >> appBits & (Shards - 1))}
+	return key, id >> (shardBits + appBits), nil
 }
 
 // ListState is what a store of lists tells about one list.

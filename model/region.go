@@ -66,7 +66,7 @@ func (r Region) counted(number int64) (int64, error) {
 func (r Region) MaxNumber(most int64) int64 { return (most - int64(r.ID)) >> r.Bits }
 
 // Workers are the worker IDs of the region, from first on, of bits worker bits. There are none
-// when the region needs all of them, or more.
+// when the region needs more than all of them.
 func (r Region) Workers(bits uint) (first, count int64) {
 	if r.Bits > bits {
 		return 0, 0

@@ -89,14 +89,14 @@ const (
 	WorkerExpired WorkerState = "expired" // its bounds have passed
 )
 
-// WorkerEntry is a worker ID as the database's registry has it. All times are Unix
-// ms, 0 for never.
+// WorkerEntry is a worker ID as the database has it, in JSON too. Times are left out that never were.
 type WorkerEntry struct {
-	WorkerID int
-	Address  string // "" for one that is free
-	Foreign  bool   // another program reports for it
-	State    WorkerState
-	Reported int64 // last report, by the instance's clock
-	Reserved int64 // IDs up to this time may have been issued
-	Expires  int64 // from then on it may go to another address
+	WorkerID      int         `json:"workerId"`
+	Address       string      `json:"address"` // "" for one that is free; of a lease what its holder calls itself
+	State         WorkerState `json:"state"`
+	Foreign       bool        `json:"foreign"`                // another program reports for it
+	ReportedAt    time.Time   `json:"reportedAt,omitzero"`    // by the instance's clock
+	ReservedUntil time.Time   `json:"reservedUntil,omitzero"` // IDs up to this time may have been issued
+	KeptUntil     time.Time   `json:"keptUntil,omitzero"`     // from then on it may go to another address
+	Name          string      `json:"name"`
 }

@@ -15,6 +15,7 @@ import (
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
+	"shardid/service/clockid"
 	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -25,11 +26,12 @@ import (
 	"shardid/service/segment"
 	"shardid/service/sequence"
 	"shardid/service/uid"
+	"shardid/service/worker"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// App is the running service. New validates, Start runs, Stop tears down what Start built, in reverse.
+// App is the running service. NewApp validates, Start runs, Stop tears down what Start built, in reverse.
 type App struct {
 	cfg   Config
 	log   *slog.Logger
@@ -51,7 +53,8 @@ type services struct {
 	queue     *queue.Service
 	segment   *segment.Service
 	sequence  *sequence.Service
-	snowflake *snowflakeMode
+	snowflake *clockid.Service
+	keeper    *worker.Keeper // of the snowflakes' worker ID
 	uid       *uid.Service
 	modes     []mode // those that are enabled, the queue first
 	// forgetSpace drops what is kept of a space outside the database; nil without sequences.

@@ -16,7 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"shardid/cmd/shardid/config"
 	"shardid/model"
+	"shardid/service/access"
 	"shardid/service/background"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -81,16 +83,25 @@ func (c *cli) health() *cobra.Command {
 	})
 }
 
-// resolve is the URL of the server, or of its page, and how to trust it.
+// resolve is the URL of the server, or of its page, and how to trust it. The server of this configuration is on this
+// machine: its certificate is for the name that callers know and not for the loopback, and nothing is sent that another
+// could use. Where clients must have a certificate, the server's own is shown.
 func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err error) {
+	own, isOwn := cfg.Server, a.url == "" || a.url[0] == '/'
 	target = a.url
-	if a.url == "" || a.url[0] == '/' {
-		if target, err = serverURL(cfg.Server); err == nil {
-			secure, err = ownTLS(cfg.Server)
+	secure = &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: a.insecure || isOwn, //nolint:gosec // the operator's choice, or see above
+	}
+	switch {
+	case isOwn:
+		if target, err = serverURL(own); err == nil && own.TLSClientCAFile != "" {
+			files := config.TLSFiles{TLSCertFile: own.TLSCertFile, TLSKeyFile: own.TLSKeyFile}
+			err = addTLSFiles(secure, "server", files)
 		}
 		target += a.url
-	} else {
-		secure, err = tlsTo(a.caFile, a.insecure)
+	case a.caFile != "":
+		secure.RootCAs, err = access.ReadPool(a.caFile)
 	}
 	if err != nil {
 		return "", nil, err
@@ -101,22 +112,6 @@ func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err erro
 			model.ErrInvalidArgument, target)
 	}
 	return strings.TrimRight(target, "/"), secure, nil
-}
-
-// ownTLS is for the server of this configuration, on this machine. Its certificate is
-// for the name that callers know and not for the loopback, and nothing is sent that
-// another could use. Where clients must have a certificate, the server's own is shown.
-func ownTLS(s ServerConfig) (*tls.Config, error) {
-	secure, err := tlsTo("", true)
-	if err != nil || s.TLSClientCAFile == "" {
-		return secure, err
-	}
-	cert, err := tls.LoadX509KeyPair(s.TLSCertFile, s.TLSKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("server.tls_cert_file and server.tls_key_file: %w", err)
-	}
-	secure.Certificates = []tls.Certificate{cert}
-	return secure, nil
 }
 
 // health gives the answer of a server that should get requests; any other is an

@@ -42,14 +42,20 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 			return fmt.Errorf("%w: set database.driver to mysql, and database.dsn: --from is for the move to a server",
 				model.ErrInvalidArgument)
 		}
-		if print {
-			return c.printPlan(cmd, cfg)
-		}
-		db, err := openDatabase(cmd.Context(), cfg, true, nil, nil, nil)
+		db, err := openDatabase(cmd.Context(), cfg, !print, nil, nil, nil)
 		if err != nil {
 			return err
 		}
 		defer func() { err = cmp.Or(err, db.Close()) }()
+		if print {
+			plan, err := db.MigrationPlan(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return c.print(cmd, map[string]string{"statements": plan}, func(w io.Writer) {
+				fmt.Fprint(w, cmp.Or(plan, "-- nothing to do\n"))
+			})
+		}
 		steps := []string{}
 		tell := func(line string) {
 			if steps = append(steps, line); !c.json {
@@ -75,22 +81,6 @@ these. Stop the embedded server first; it does not start any more afterwards.`,
 			return err
 		}
 		return c.print(cmd, map[string][]string{"steps": steps}, nil)
-	})
-}
-
-// printPlan prints the statements that a migration would run.
-func (c *cli) printPlan(cmd *cobra.Command, cfg Config) (err error) {
-	db, err := openDatabase(cmd.Context(), cfg, false, nil, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = cmp.Or(err, db.Close()) }()
-	plan, err := db.MigrationPlan(cmd.Context())
-	if err != nil {
-		return err
-	}
-	return c.print(cmd, map[string]string{"statements": plan}, func(w io.Writer) {
-		fmt.Fprint(w, cmp.Or(plan, "-- nothing to do\n"))
 	})
 }
 

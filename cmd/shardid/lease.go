@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"time"
 
-	"shardid/client/idgen"
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/httpapi"
 	"shardid/service/issuer"
 
 	"github.com/spf13/cobra"
@@ -103,16 +103,7 @@ Where that matters, use a generator that checks the end of its lease: docs/lease
 }
 
 // leased is a lease, as a server answers it. Times are Unix ms.
-type leased struct {
-	Name     string `json:"name"`
-	WorkerID int64  `json:"workerId"`
-	Secret   string `json:"secret"`
-	idgen.Layout
-	After   int64 `json:"after,string"` // IDs have a later time,
-	Until   int64 `json:"until,string"` // and this one at most
-	Now     int64 `json:"now,string"`   // by the database's clock
-	RenewMs int64 `json:"renewMs"`      // between two renewals, a third of what a lease lasts
-}
+type leased httpapi.LeaseItem
 
 func (l leased) pause() time.Duration { return time.Duration(l.RenewMs) * time.Millisecond }
 

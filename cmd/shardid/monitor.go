@@ -20,13 +20,13 @@ func (a *App) state() monitor.State {
 	if a.segment != nil {
 		s.Tags, s.Busiest = a.segment.Status, a.segment.Busiest
 	}
-	if m := a.snowflake; m != nil {
-		lease := m.keeper.Status()
+	if a.snowflake != nil {
+		lease := a.keeper.Status()
 		s.Worker, s.Snowflake = lease, &monitor.SnowflakeStatus{
-			Issued: m.service.Issued.Load(), WorkerID: lease.WorkerID, Mode: lease.Mode,
+			Issued: a.snowflake.Issued.Load(), WorkerID: lease.WorkerID, Mode: lease.Mode,
 			Address: lease.Address, State: lease.State, ReservedUntil: lease.Reserved,
 			TrustSeconds: lease.Trust.Seconds(), ClockOffsetSeconds: lease.ClockOffset.Seconds(),
-			RemainingLifetimeSeconds: int64(m.service.Generator.Remaining().Seconds()),
+			RemainingLifetimeSeconds: int64(a.snowflake.Generator.Remaining().Seconds()),
 			Error:                    model.Message(lease.Err),
 		}
 	}

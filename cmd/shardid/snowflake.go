@@ -23,12 +23,6 @@ import (
 // workerMySQL is the snowflake.worker.mode whose registry is the database, MySQL or not.
 const workerMySQL = "mysql"
 
-// snowflakeMode is the snowflake mode as it is wired.
-type snowflakeMode struct {
-	service *clockid.Service
-	keeper  *worker.Keeper
-}
-
 // registryLease is how long the ensemble keeps the session of an instance that says nothing.
 const registryLease = 10 * time.Second
 
@@ -54,10 +48,9 @@ type regional struct {
 
 func (r regional) Begin(workerID int, after int64) { r.Generator.Begin(r.from+workerID, after) }
 
-// workersOptions are those of the snowflake mode's worker IDs in the database.
-func workersOptions(cfg Config) sqlstore.WorkersOptions {
-	workers := int(registryLayout(cfg).Workers())
-	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: workers}
+// databaseWorkers is the registry of the snowflakes' worker IDs in the database.
+func databaseWorkers(db *sqlstore.Store, cfg Config) *sqlstore.Workers {
+	return db.Workers(cfg.Snowflake.MaxClockOffset, int(registryLayout(cfg).Workers()))
 }
 
 // openZooKeeper prepares the ensemble when worker IDs come from it and the snowflake mode is on; nil and no probe
@@ -87,7 +80,6 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 		return nil
 	}
 	now := idgen.SystemClock() // one for both, as they compare its readings
-	m := &snowflakeMode{}
 	layout := snowflakeLayout(a.cfg)
 	generator, err := idgen.New(idgen.Snowflakes(layout, now))
 	if err != nil {
@@ -97,14 +89,14 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	opts := worker.Options{
 		Generator: regional{generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 	}
-	if m.keeper, err = a.newKeeper(opts, zoo); err != nil {
+	if a.keeper, err = a.newKeeper(opts, zoo); err != nil {
 		return err
 	}
-	m.service = clockid.NewSnowflakes(generator, a.cfg.Server.RequestTimeout, m.keeper, a.registry)
-	a.snowflake, a.issuer.Snowflake = m, m.service
-	a.addMode(model.ModeSnowflake, m.keeper.Ready, func(listens net.Addr) {
-		m.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
-	}, m.keeper.Stop)
+	a.snowflake = clockid.NewSnowflakes(generator, a.cfg.Server.RequestTimeout, a.keeper, a.registry)
+	a.issuer.Snowflake = a.snowflake
+	a.addMode(model.ModeSnowflake, a.keeper.Ready, func(listens net.Addr) {
+		a.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
+	}, a.keeper.Stop)
 	return nil
 }
 
@@ -118,7 +110,7 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store) (*worker.Keeper
 	switch s.Worker.Mode {
 	case workerMySQL:
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
-		opts.Registry = a.db.Workers(workersOptions(a.cfg))
+		opts.Registry = databaseWorkers(a.db, a.cfg)
 	case workerfile.ModeOrdinal:
 		host, err := os.Hostname()
 		if err != nil {

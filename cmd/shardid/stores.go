@@ -154,21 +154,6 @@ func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
 	l.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }
 
-// tlsTo is for another server, without a certificate of the client; an empty caFile means
-// the system's authorities.
-func tlsTo(caFile string, insecure bool) (*tls.Config, error) {
-	cfg := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: insecure, //nolint:gosec // the operator's choice, off by default
-	}
-	if caFile == "" {
-		return cfg, nil
-	}
-	pool, err := access.ReadPool(caFile)
-	cfg.RootCAs = pool
-	return cfg, err
-}
-
 // addTLSFiles reads the files of a section. The certificate is read again for each connection, so that one
 // that is renewed needs no restart.
 func addTLSFiles(cfg *tls.Config, section string, files config.TLSFiles) (err error) {

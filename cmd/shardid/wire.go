@@ -334,7 +334,7 @@ func (a *App) admin() *admin.Service {
 
 // adminOptions are those of every administration of a database.
 func adminOptions(cfg Config, db *sqlstore.Store, log *slog.Logger) admin.Options {
-	return admin.Options{Store: db, Log: log, OwnName: cfg.Snowflake.Name}
+	return admin.Options{Store: db, Log: log, OwnName: cfg.Snowflake.Name, Region: region(cfg)}
 }
 
 // layoutTimeout bounds the question at the start; a database that is unreachable is asked

@@ -42,7 +42,7 @@ running replicas in any mode.`,
 		}
 		return c.print(cmd, all, table(all, "no worker ID has been used yet",
 			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tREPORTED BY",
-			func(w workerObject) []any {
+			func(w model.WorkerEntry) []any {
 				return []any{w.WorkerID, w.Address, w.State, instant(w.ReportedAt), instant(w.ReservedUntil),
 					instant(w.KeptUntil), map[bool]string{true: "another program", false: "-"}[w.Foreign]}
 			}))
@@ -50,7 +50,7 @@ running replicas in any mode.`,
 }
 
 // listWorkers asks the database, or the process that serves with the embedded one.
-func (c *cli) listWorkers(ctx context.Context, cfg Config, name string) (all []workerObject, err error) {
+func (c *cli) listWorkers(ctx context.Context, cfg Config, name string) (all []model.WorkerEntry, err error) {
 	if socket := throughSocket(ctx, cfg); socket != nil {
 		ask := asking{beside: socket, timeout: time.Minute}
 		answer, err := ask.send(ctx, cfg, http.MethodGet, "/workers?name="+url.QueryEscape(name), nil)
@@ -67,35 +67,30 @@ func (c *cli) listWorkers(ctx context.Context, cfg Config, name string) (all []w
 }
 
 // workersOf are the worker IDs of a name.
-func workersOf(ctx context.Context, db *sqlstore.Store, cfg Config, name string) ([]workerObject, error) {
+func workersOf(ctx context.Context, db *sqlstore.Store, cfg Config, name string) (all []model.WorkerEntry, err error) {
 	if name == cfg.Snowflake.Name {
-		return ownWorkers(ctx, db, cfg)
+		all, err = databaseWorkers(db, cfg).List(ctx)
+	} else {
+		all, err = leasedWorkers(ctx, db, name)
 	}
-	return leasedWorkers(ctx, db, name)
-}
-
-// ownWorkers are the worker IDs of the replicas' own name.
-func ownWorkers(ctx context.Context, db *sqlstore.Store, cfg Config) ([]workerObject, error) {
-	entries, err := db.Workers(workersOptions(cfg)).List(ctx)
-	all := []workerObject{} // none is [], not null
-	for _, e := range entries {
-		all = append(all, workerObject{
-			WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign, Name: cfg.Snowflake.Name,
-			ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
-		})
+	for i := range all {
+		all[i].Name = name
 	}
 	return all, err
 }
 
 // leasedWorkers are the worker IDs of a name that were leased.
-func leasedWorkers(ctx context.Context, db *sqlstore.Store, name string) ([]workerObject, error) {
+func leasedWorkers(ctx context.Context, db *sqlstore.Store, name string) ([]model.WorkerEntry, error) {
 	holders, err := db.Holders(ctx, name, math.MaxInt32)
 	slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	all := []workerObject{} // none is [], not null
+	all := []model.WorkerEntry{} // none is [], not null
 	for _, h := range holders {
-		w := workerObject{
-			WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, Name: name,
-			ReportedAt: atMs(max(h.Granted, h.Renewed)), ReservedUntil: atMs(h.Until),
+		w := model.WorkerEntry{
+			WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired,
+			ReportedAt: h.Granted, ReservedUntil: time.UnixMilli(h.Until).UTC(),
+		}
+		if h.Renewed.After(h.Granted) {
+			w.ReportedAt = h.Renewed
 		}
 		if h.Leased {
 			w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
@@ -103,24 +98,4 @@ func leasedWorkers(ctx context.Context, db *sqlstore.Store, name string) ([]work
 		all = append(all, w)
 	}
 	return all, err
-}
-
-// workerObject is a worker ID in JSON; times are left out that never were.
-type workerObject struct {
-	WorkerID      int               `json:"workerId"`
-	Address       string            `json:"address"` // what the holder of a lease calls itself
-	State         model.WorkerState `json:"state"`
-	Foreign       bool              `json:"foreign"` // another program reports for it
-	ReportedAt    time.Time         `json:"reportedAt,omitzero"`
-	ReservedUntil time.Time         `json:"reservedUntil,omitzero"`
-	KeptUntil     time.Time         `json:"keptUntil,omitzero"`
-	Name          string            `json:"name"`
-}
-
-// atMs is a time of Unix milliseconds; 0 is none.
-func atMs(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
 }

@@ -10,14 +10,12 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/sequence"
 )
 
-// Store is what the service needs of a store of sequences.
+// Store is what the service needs of a store of sequences, and the end of a space.
 type Store interface {
-	State(ctx context.Context, keys []model.SectionKey) []model.SectionState
-	Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer
-	Push(ctx context.Context, pushes []model.SectionPush) []error
-	Confirm(ctx context.Context, key model.SectionKey) (server string, err error)
+	sequence.Store
 	Forget(ctx context.Context, space model.Space) error
 }
 

@@ -32,9 +32,6 @@ type allocRow struct {
 	Stored int64 `gorm:"-"`
 }
 
-// TableName tells gorm the table.
-func (allocRow) TableName() string { return table }
-
 // config checks the row and gives its list. The error, model.ErrInvalidArgument,
 // names the row: app 300 must not be taken for app 44.
 func (r allocRow) config() (model.ListConfig, error) {
@@ -73,7 +70,7 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	)
 	const op = "load the lists"
 	ctx, end := s.observe(ctx, op)
-	err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error
+	err := s.gorm.WithContext(ctx).Table(table).Order("app_id, shard_id").Find(&rows).Error
 	if err == nil {
 		secrets, err = scrambled(s.gorm.WithContext(ctx))
 	}
@@ -119,7 +116,7 @@ func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
 // its rows, but for a table of another program, where some may have a limit.
 func readSummaries(g *gorm.DB, where string, arg any) (apps []model.AppSummary, err error) {
 	var rows []allocRow
-	if err := g.Where(where, arg).Order("app_id, shard_id").Find(&rows).Error; err != nil {
+	if err := g.Table(table).Where(where, arg).Order("app_id, shard_id").Find(&rows).Error; err != nil {
 		return nil, err
 	}
 	scrambled, err := scrambled(g.Session(&gorm.Session{NewDB: true}))
@@ -168,20 +165,25 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 	// Nobody asks for its lists meanwhile, or deletes them.
 	err = s.inMoment(ctx, op, []need{toOwn, toDecide}, func(tx *gorm.DB, m *moment) error {
 		reqs := wholeApp(app.ID)
-		before, err := tombstones(tx, reqs)
+		graves, err := query[[]struct{ ShardID, MaxID int64 }](tx, "read what was issued before a deletion",
+			"SELECT shard_id, max_id FROM "+deletedTable+" WHERE app_id = ? AND shard_id < ?", app.ID, model.Shards)
 		if err != nil {
 			return err
 		}
+		var before [model.Shards]int64
+		for _, grave := range graves {
+			before[grave.ShardID] = grave.MaxID
+		}
 		// A new row accounts for no change of the server, as the database may lack another of the ID.
 		rows, counted := make([]allocRow, len(reqs)), make([]countedRow, len(reqs))
-		for i, req := range reqs {
+		for i := range reqs {
 			rows[i] = allocRow{
-				AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[req.Key],
+				AppID: int64(app.ID), AppName: app.Name, ShardID: int64(i), Step: app.Step, MaxID: before[i],
 				Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
 			}
 			counted[i] = rows[i].counted(m)
 		}
-		if err := tx.Create(&rows).Error; err != nil {
+		if err := tx.Table(table).Create(&rows).Error; err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
 		counters, marks, err := s.readCounters(tx, m, counted)
@@ -236,11 +238,8 @@ func (s *Store) lockApp(tx *gorm.DB, id uint8) (rows map[model.ListKey]allocRow,
 func (s *Store) ChangeApp(
 	ctx context.Context, id uint8, change model.AppChange,
 ) (before, after model.AppSummary, err error) {
-	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toShare)
-		if err != nil {
-			return err
-		}
+	op := fmt.Sprintf("change app %d", id)
+	err = s.inMoment(ctx, op, []need{toShare}, func(tx *gorm.DB, m *moment) error {
 		rows, app, err := s.lockApp(tx, id)
 		if before = app; err != nil {
 			return err
@@ -267,14 +266,14 @@ func (s *Store) ChangeApp(
 			for key := range rows {
 				marks = append(marks, witness.Mark{Counter: listCounter(key), Value: *change.MinIndex})
 			}
-			if err := s.raiseMarks(ctx, &m, marks, nil); err != nil {
+			if err := s.raiseMarks(ctx, m, marks, nil); err != nil {
 				return err
 			}
 		}
 		after, err = oneApp(tx, id)
 		return err
 	})
-	return before, after, err
+	return before, after, s.answer(ctx, op, err)
 }
 
 // changes are the SET clauses of what is to change and no others: an operator may have

@@ -247,7 +247,7 @@ func TestCheck(t *testing.T) {
 		check.OK(t, s.Check(ctx))
 		if s.server != nil { // owners wait for each other at a row
 			run(t, s, "DELETE FROM shardid_lock")
-			err := check.Err(s.Workers(WorkersOptions{}).Acquire(ctx, workertest.Owner(0)))
+			err := check.Err(workersOf(s).Acquire(ctx, workertest.Owner(0)))
 			wantAdvice(t, err, "INSERT INTO shardid_lock")
 		}
 		run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -232,13 +231,11 @@ func (s *Store) selectRow(tx *gorm.DB, lock string, others bool, further string)
 		Row    deploymentRow `gorm:"embedded"`
 		Member memberRow     `gorm:"embedded"`
 	}](tx, "read "+deploymentTable, "SELECT "+deploymentColumns+", "+columns+" FROM "+from+lock)
-	switch {
-	case err != nil:
+	first, err := oneRow(rows, err, errNoDeployment)
+	if err != nil {
 		return m, err
-	case len(rows) == 0:
-		return m, fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
 	}
-	m.deploymentRow, m.region = rows[0].Row, s.opts.Region
+	m.deploymentRow, m.region = first.Row, s.opts.Region
 	for _, row := range rows {
 		m.members = append(m.members, row.Member)
 	}
@@ -426,12 +423,7 @@ func (s *Store) Deployment(ctx context.Context) (id string, err error) {
 	if id != "" {
 		return id, nil
 	}
-	err = s.gorm.WithContext(ctx).Raw("SELECT deployment FROM " + deploymentTable).Row().Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
-	}
-	if err != nil {
-		return "", s.explain("read the deployment", err)
-	}
-	return id, nil
+	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT deployment FROM "+deploymentTable)
+	id, err = oneRow(found, err, errNoDeployment)
+	return id, s.explain("read the deployment", err)
 }

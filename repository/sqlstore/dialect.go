@@ -5,7 +5,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
-	"gorm.io/gorm/schema"
 )
 
 // Where MySQL, MariaDB and SQLite differ, beside how a connection is opened (open.go), what errors are called
@@ -58,21 +57,10 @@ func (s *Store) ageOf(column string) string {
 		"CAST(round((julianday('now') - julianday("+column+")) * 86400000) AS INTEGER)")
 }
 
-// hasTable counts the tables of a name.
-func (s *Store) hasTable() string {
-	return s.either("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
-		"SELECT COUNT(*) FROM sqlite_master WHERE name = ?")
-}
-
 // columnsOf names the columns of a table.
 func (s *Store) columnsOf() string {
 	return s.either("SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND "+
 		"table_name = ?", "SELECT name FROM pragma_table_info(?)")
-}
-
-// serial is the type of a key that counts by itself.
-func (s *Store) serial() string {
-	return s.either("serial PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")
 }
 
 const (
@@ -96,13 +84,11 @@ const (
 
 // sqliteDialect lets gorm speak to SQLite by modernc.org/sqlite, which is SQLite
 // itself without cgo; gorm's own driver needs cgo. SQLite understands all of MySQL's
-// dialect that the store uses but for these. Its tables are made by migrations.
+// dialect that the store uses but for row locks. Its tables are made by migrations.
 type sqliteDialect struct {
 	mysql.Dialector
 	pool gorm.ConnPool
 }
-
-func (sqliteDialect) Name() string { return SQLite }
 
 // Initialize sends nothing. A row lock is left out: a transaction holds the file's
 // only write lock from its beginning.
@@ -111,8 +97,4 @@ func (d sqliteDialect) Initialize(db *gorm.DB) error {
 	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{LastInsertIDReversed: true})
 	db.ClauseBuilders["FOR"] = func(clause.Clause, clause.Builder) {}
 	return nil
-}
-
-func (sqliteDialect) DefaultValueOf(*schema.Field) clause.Expression {
-	return clause.Expr{SQL: "NULL"} // SQLite has no DEFAULT in VALUES
 }

@@ -34,7 +34,7 @@ func TestLostCommitReply(t *testing.T) {
 	provision(t, s, app(1))
 	through, p := behindProxy(t, s)
 	wantSegment(t, one(through, key(1, 0), 0), 1, 1000)
-	w := through.Workers(WorkersOptions{})
+	w := workersOf(through)
 	var lease model.Lease
 	var node nodeRow
 	for _, c := range []struct {
@@ -147,12 +147,12 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 	user, unmigrated := as(server.DSN(s.server.DBName)), as(server.NewDatabase(t))
 	wantSegment(t, one(user, key(1, 0), 0), 1, 1000)
-	lease := acquire(t, user.Workers(WorkersOptions{}), workertest.Owner(0))
+	lease := acquire(t, workersOf(user), workertest.Owner(0))
 	run(t, s, "SET GLOBAL read_only = ON")
 	for _, store := range []*Store{s, user} {
 		for _, err := range []error{
 			store.Check(ctx), one(store, key(1, 0), 0).Err, check.Err(store.CreateApp(ctx, app(2))),
-			check.Err(store.Workers(WorkersOptions{}).Renew(ctx, lease)),
+			check.Err(workersOf(store).Renew(ctx, lease)),
 			check.Err(store.registerStart(ctx, aStart("b", 5, 1_800_000_000))),
 		} {
 			wantAdvice(t, err, "point database.dsn at the primary")

@@ -33,9 +33,6 @@ type leaseRow struct {
 	RenewedAt int64
 }
 
-// TableName tells gorm the table.
-func (leaseRow) TableName() string { return leaseTable }
-
 // free is what a worker ID must be to be leased. Its argument is the server's clock less
 // model.LeaseMargin.
 const free = "(secret = '' OR until_ms <= ?)"
@@ -44,11 +41,6 @@ const free = "(secret = '' OR until_ms <= ?)"
 func digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
-}
-
-// is says whether the secret is that of the lease.
-func (r leaseRow) is(secret string) bool {
-	return r.Secret != "" && subtle.ConstantTimeCompare([]byte(r.Secret), []byte(digest(secret))) == 1
 }
 
 func (r leaseRow) lease(n model.Name, secret string, now int64) model.NameLease {
@@ -82,7 +74,7 @@ func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease mo
 		}
 		lease = row.lease(n, secret, at.Now)
 		if old.GrantedAt == 0 {
-			return tx.Create(&row).Error
+			return tx.Table(leaseTable).Create(&row).Error
 		}
 		return old.store(tx, "instance = ?, secret = ?, after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0",
 			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
@@ -140,7 +132,7 @@ const getNewLease = "get a new lease"
 // checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
 func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
 	switch {
-	case !r.is(key.Secret):
+	case r.Secret == "" || subtle.ConstantTimeCompare([]byte(r.Secret), []byte(digest(key.Secret))) != 1:
 		return fmt.Errorf("%w: %w: worker ID %d of the name %q is not leased under this secret",
 			model.Remedy(getNewLease),
 			model.ErrLeaseLost, key.WorkerID, key.Name)
@@ -222,10 +214,14 @@ func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.Na
 		if _, err := readName(tx, name); err != nil {
 			return nil, err
 		}
-		return query[[]model.NameHolder](tx, "read the leases", "SELECT worker_id, instance, "+
-			"secret <> '' AND until_ms > ? AS leased, after_ms AS `after`, until_ms AS `until`, "+
-			"granted_at AS granted, renewed_at AS renewed FROM "+leaseTable+
-			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?",
-			at.Now, name, limit)
+		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT * FROM "+leaseTable+
+			" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
+		holders := make([]model.NameHolder, len(rows)) // none is [], not null
+		for i, r := range rows {
+			holders[i] = model.NameHolder{WorkerID: r.WorkerID, Instance: r.Instance,
+				Leased: r.Secret != "" && r.UntilMs > at.Now, After: r.AfterMs, Until: r.UntilMs,
+				Granted: atMilli(r.GrantedAt), Renewed: atMilli(r.RenewedAt)}
+		}
+		return holders, err
 	})
 }

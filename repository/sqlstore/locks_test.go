@@ -102,7 +102,7 @@ func TestReadCommitted(t *testing.T) {
 }
 
 // A heartbeat does not queue at a row that others have locked for long, as all who came after it would wait with it.
-// One that is too old does.
+// One that is too old does, and the end of a witness.
 func TestHeartbeatLeavesALockedRow(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
@@ -122,9 +122,27 @@ func TestHeartbeatLeavesALockedRow(t *testing.T) {
 	if now := count(t, s, beat); now == was {
 		t.Error("no heartbeat once the lock was free")
 	}
-	age(16 * time.Second) // soon enough for a cluster, whose restored nodes are told by twice BeatEvery
-	held(t, s)
-	check.Equal(t, isLocked(s.Beat(t.Context())), true, "it waits")
+
+	var known moment
+	check.Must(t, s.inMoment(t.Context(), "read", nil, func(_ *gorm.DB, m *moment) error {
+		known = *m
+		return nil
+	}))
+	old := known
+	old.BeatAt -= 16_000 // soon enough for a cluster, whose restored nodes are told by twice BeatEvery
+	for _, d := range []struct {
+		known   moment
+		retires bool
+	}{{old, false}, {known, true}} { // a retired witness is one that nobody may ask any more
+		tx, ended := held(t, s), make(chan error, 1)
+		go func() { ended <- s.writeDecision(t.Context(), d.known, "", d.retires) }()
+		waitFor(t, func() bool {
+			return count(t, s, "SELECT COUNT(*) FROM information_schema.processlist "+
+				"WHERE info LIKE '%deployment FOR UPDATE' AND db = DATABASE()") > 0
+		})
+		check.Must(t, tx.Rollback())
+		check.OK(t, <-ended, "it waited, retires:", d.retires)
+	}
 }
 
 // A check does not queue behind transactions that wait, and says nothing of a database that answers.

@@ -154,9 +154,9 @@ func (s *Store) planMigrations(g *gorm.DB) (steps []migration, newest int64, err
 	}
 	baseline := list[0]
 	newest = list[len(list)-1].version
-	found, err := query[int](g, "look for "+versionTable, s.hasTable(), versionTable)
+	found, err := query[[]string](g, "look for "+versionTable, s.columnsOf(), versionTable)
 	have := int64(0)
-	if err == nil && found > 0 {
+	if err == nil && len(found) > 0 {
 		have, err = query[int64](g, "read version", "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable)
 	}
 	switch {
@@ -200,7 +200,7 @@ func (s *Store) applyMigrations(g *gorm.DB, progress func(string)) error {
 	}
 	// The layout is that of goose, so that its tool can read the table.
 	err = write(g, "make "+versionTable, "CREATE TABLE IF NOT EXISTS "+versionTable+" (id "+
-		s.serial()+", version_id bigint NOT NULL, "+
+		s.either("serial PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT")+", version_id bigint NOT NULL, "+
 		"is_applied boolean NOT NULL, tstamp timestamp DEFAULT CURRENT_TIMESTAMP)")
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func TestMigrateAdopts(t *testing.T) {
 			wantSegment(t, one(s, key(3, 9), 0), 9001, 10_000)
 			next := model.TagSegment{First: 2001, End: 4001, Step: 2000}
 			wantTag(t, s, model.TagRequest{Tag: "leaf-segment-test"}, next)
-			lease := acquire(t, s.Workers(WorkersOptions{}), workertest.Owner(0))
+			lease := acquire(t, workersOf(s), workertest.Owner(0))
 			if lease.WorkerID != 1 || lease.After != 1567733700834+foreignLease {
 				t.Errorf("got %+v", lease)
 			}

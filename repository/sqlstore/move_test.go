@@ -44,7 +44,7 @@ func used(t *testing.T) *Store {
 	addSpace(t, s, "gone", 2)
 	check.Must(t, check.Err(s.DeleteSpace(ctx, "gone")))
 	owner := model.Owner{Address: "10.0.0.7:80", Identity: "one", Token: "one"}
-	check.Must(t, check.Err(s.Workers(WorkersOptions{}).Acquire(ctx, owner)))
+	check.Must(t, check.Err(workersOf(s).Acquire(ctx, owner)))
 	own, err := s.Deployment(ctx)
 	check.Must(t, err)
 	check.Must(t, check.Err(s.ClaimWorker(ctx, model.WorkerClaim{
@@ -111,7 +111,7 @@ func TestMove(t *testing.T) {
 		check.Must(t, err)
 		check.Equal(t, node.ID, int64(2), "the next start")
 		owner := model.Owner{Address: "10.0.0.8:80", Identity: "two", Token: "two"}
-		worker, err := s.Workers(WorkersOptions{}).Acquire(ctx, owner)
+		worker, err := workersOf(s).Acquire(ctx, owner)
 		check.Must(t, err)
 		check.Equal(t, worker.WorkerID, 2, "the next worker ID")
 		check.Must(t, check.Err(s.ClaimWorker(ctx, model.WorkerClaim{

@@ -24,9 +24,6 @@ type nameRow struct {
 	Leased              int64 `gorm:"->"` // its leases that live
 }
 
-// TableName tells gorm the table.
-func (nameRow) TableName() string { return nameTable }
-
 func (r nameRow) name() model.Name {
 	const ms = time.Millisecond
 	return model.Name{
@@ -99,7 +96,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			return n, storeName(tx, n, 0)
 		}
 		n.Note = model.NameNote{}
-		err = tx.Create(&nameRow{Name: n.Name, EpochMs: n.Epoch, WorkerBits: n.WorkerBits,
+		err = tx.Table(nameTable).Create(&nameRow{Name: n.Name, EpochMs: n.Epoch, WorkerBits: n.WorkerBits,
 			SeqBits: n.SeqBits | n.ShardBits<<8, HoldMs: n.Hold.Milliseconds(), MadeAt: at.Now}).Error
 		if isDuplicate(err) { // another operator was faster
 			err = fmt.Errorf("%w: %w: %q", model.Remedy(takeAnother), model.ErrExists, n.Name)

@@ -27,9 +27,6 @@ type sectionRow struct {
 	Step    int64 `gorm:"->"` // of the space
 }
 
-// TableName tells gorm the table.
-func (sectionRow) TableName() string { return sectionTable }
-
 func (r sectionRow) key() model.SectionKey {
 	return model.SectionKey{Space: r.Space, Section: r.Section}
 }
@@ -41,12 +38,6 @@ func (r sectionRow) counted(m *moment) countedRow {
 	row.key, row.as = r.key().String(), []any{r.Space, r.Section, r.MaxID}
 	row.further = func(model.Counter) []any { return []any{model.UnknownLife, r.Term, r.Open} }
 	return row
-}
-
-// at is what the row says, beside its counter, at a moment.
-func (r sectionRow) at(m *moment, c model.Counter) model.SectionRow {
-	return model.SectionRow{Counter: c, Life: r.Life, Term: r.Term, Open: r.Open,
-		Unsure: r.Counter.LastChange < m.Changes}
 }
 
 // The names of a section and of its space at the witness. That of the space is as high as
@@ -126,7 +117,8 @@ func (s *Store) takeSections(
 		old := fences[model.ServerOf(row.Life)]
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
-		before := row.at(m, c)
+		before := model.SectionRow{Counter: c, Life: row.Life, Term: row.Term, Open: row.Open,
+			Unsure: row.Counter.LastChange < m.Changes}
 		most := s.opts.Region.MaxNumber(model.MaxSequence)
 		grant, next, err := before.Next(req, max(mark, req.Bound), row.Step, most, s.server != nil, m.now)
 		out[i], out[i].Err = grant, howToConfirm(err, "number", "--space "+req.Key.Space)
@@ -207,9 +199,6 @@ type fenceRow struct {
 	RenewedAt int64
 }
 
-// TableName tells gorm the table.
-func (fenceRow) TableName() string { return fenceTable }
-
 func readFences(tx *gorm.DB, servers []string, lock string) (map[string]fenceRow, error) {
 	found, err := query[[]fenceRow](tx, "read the fence", "SELECT * FROM "+fenceTable+
 		" WHERE server IN ? ORDER BY server"+lock, servers)
@@ -248,7 +237,7 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 			row, found := rows[server]
 			if !found {
 				row = fenceRow{server, rand.Int64(), place, m.Now}
-				if err := tx.Create(&row).Error; err != nil {
+				if err := tx.Table(fenceTable).Create(&row).Error; err != nil {
 					return fmt.Errorf("begin a lease: %w", err)
 				}
 			}

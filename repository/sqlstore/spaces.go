@@ -22,12 +22,9 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 	if err := space.Validate(); err != nil {
 		return space, err
 	}
-	return space, s.do(ctx, "add the space", func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toOwn)
-		if err != nil {
-			return err
-		}
-		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)",
+	const op = "add the space"
+	err := s.inMoment(ctx, op, []need{toOwn}, func(tx *gorm.DB, m *moment) error {
+		err := write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)",
 			space.Name, space.Sections, space.Step)
 		if isDuplicate(err) {
 			err = fmt.Errorf("%w: %w: %q", model.Remedy(takeAnother), model.ErrExists, space.Name)
@@ -44,13 +41,13 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 			return fmt.Errorf("%w: %w: the space %q was deleted a moment ago, and replicas may still have it",
 				model.Do("add it again in %d s", wait/1000+1), model.ErrRefused, space.Name)
 		}
-		known, err := s.readMarks(tx, &m, []string{spaceCounter(space.Name)}, 0)
+		known, err := s.readMarks(tx, m, []string{spaceCounter(space.Name)}, 0)
 		if err != nil {
 			return err
 		}
 		// A copy of the database may lack that there was a space of the name: the doubt of that is the rows', and for
 		// a while others may give its numbers.
-		c := m.listCounted(counterRow{}, max(grave.MaxID, known[0]), "").counter(&m)
+		c := m.listCounted(counterRow{}, max(grave.MaxID, known[0]), "").counter(m)
 		rows := make([]sectionRow, space.Sections)
 		for i := range rows {
 			rows[i] = sectionRow{Space: space.Name, Section: i, MaxID: c.Last,
@@ -59,8 +56,9 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 				rows[i].Life = model.UnknownLife
 			}
 		}
-		return tx.CreateInBatches(rows, 1000).Error
+		return tx.Table(sectionTable).CreateInBatches(rows, 1000).Error
 	})
+	return space, s.answer(ctx, op, err)
 }
 
 // ChangeSpace gives a space another step. Errors: model.ErrUnknownSpace, ErrInvalidArgument,

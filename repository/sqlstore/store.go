@@ -100,7 +100,7 @@ type Options struct {
 	// most that old, and the witness vouches for what the copy lacks, or does not. It
 	// may be nil.
 	OnServerChange func(gap time.Duration, vouched bool)
-	// OnBadRow is told, by each Load, of every row it leaves out. It may be nil.
+	// OnBadRow is told of each row that cannot be used, whenever it is read. It may be nil.
 	OnBadRow func(error)
 	// Observe watches the transactions and the reads of all lists and tags; nil: nothing does.
 	Observe model.Observe

@@ -305,11 +305,8 @@ func checkNumber(tag *model.Tag) error {
 func (s *Store) ChangeTag(
 	ctx context.Context, name string, change model.TagChange,
 ) (before, after model.Tag, err error) {
-	err = s.do(ctx, fmt.Sprintf("change tag %q", name), func(tx *gorm.DB) error {
-		m, err := s.moment(tx, toShare)
-		if err != nil {
-			return err
-		}
+	op := fmt.Sprintf("change tag %q", name)
+	err = s.inMoment(ctx, op, []need{toShare}, func(tx *gorm.DB, m *moment) error {
 		row, err := s.lockTag(tx, name)
 		if err != nil {
 			return err
@@ -328,12 +325,12 @@ func (s *Store) ChangeTag(
 		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, "+
 			"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?", next.MaxID, next.Step, next.Description, name)
 		if err == nil && next.MaxID > current.MaxID { // a copy that lacks it must not walk into it
-			err = s.raiseMarks(ctx, &m, []witness.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
+			err = s.raiseMarks(ctx, m, []witness.Mark{{Counter: row.mark(), Value: next.MaxID - 1}}, nil)
 		}
 		after, after.UpdatedAt = next, m.now.Truncate(time.Second)
 		return err
 	})
-	return before, after, err
+	return before, after, s.answer(ctx, op, err)
 }
 
 // checkRaise refuses, with model.ErrRefused, to raise max_id into a period that has not

@@ -215,32 +215,17 @@ func storeRows(tx *gorm.DB, m *moment, in storage, rows []countedRow, counts []m
 	return updateRows(tx, len(rows), "store the rows", sql.String(), args...)
 }
 
-// atMilli is zero for 0.
+// atMilli is a time of Unix milliseconds; 0 is none.
 func atMilli(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms)
+	return time.UnixMilli(ms).UTC()
 }
 
 // What was issued of an app, a tag or a space before it was deleted is remembered in a table for each kind: should
 // one come back under its ID or name, by whatever road, it continues above that. Rows of these tables only rise, and
 // stay for ever.
-
-// tombstones is what the lists that have one had issued. It reads without a lock and must
-// follow the statement that keeps others from the lists: it then sees the deletion of whatever was there before.
-func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64, error) {
-	var found []struct{ AppID, ShardID, MaxID int64 }
-	err := tx.Table(deletedTable).Select("app_id, shard_id, max_id").Where(whereKeys(reqs)).Find(&found).Error
-	if err != nil {
-		return nil, fmt.Errorf("read what was issued before a deletion: %w", err)
-	}
-	highest := make(map[model.ListKey]int64, len(found))
-	for _, t := range found {
-		highest[model.ListKey{App: uint8(t.AppID), Shard: uint8(t.ShardID)}] = t.MaxID
-	}
-	return highest, nil
-}
 
 // buryLists leaves tombstones for lists, up to their Floor.
 func (s *Store) buryLists(tx *gorm.DB, lists []model.AllocRequest) error {

@@ -27,7 +27,10 @@ var errRowChanged = fmt.Errorf("%w: a row changed after it was read: the engine 
 
 // errNoLockRow: the row that callers wait for each other at, or that of the
 // deployment, is missing.
-var errNoLockRow = errors.New("a row of the schema is missing")
+var (
+	errNoLockRow    = errors.New("a row of the schema is missing")
+	errNoDeployment = fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
+)
 
 // do runs body in a transaction. The error is a refusal or a *model.StoreError.
 func (s *Store) do(ctx context.Context, op string, body func(*gorm.DB) error) error {
@@ -194,11 +197,8 @@ func (s *Store) lockNamed(tx *gorm.DB, name string) (moment, error) {
 	if s.server != nil {
 		found, err := query[[]string](tx, "lock "+name, "SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(),
 			name)
-		if err != nil {
+		if _, err = oneRow(found, err, fmt.Errorf("%w: %s", errNoLockRow, name)); err != nil {
 			return moment{}, err
-		}
-		if len(found) == 0 {
-			return moment{}, fmt.Errorf("%w: %s", errNoLockRow, name)
 		}
 	}
 	return s.moment(tx)

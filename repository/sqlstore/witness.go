@@ -20,9 +20,8 @@ import (
 
 // Who vouches for the counters of a database that may go back in time: the protocol of docs/design.md, whose
 // model is scripts/prove/witness.pml. The row of the deployment names a witness, a life of Redis that has a mark of
-// each number that was taken since, or nobody. This file tells it from top to bottom:
-//
-// What is decided is told in model/witness (Judge, Seen); here it is read and written.
+// each number that was taken since, or nobody. What is decided is told in model/witness (Judge, Seen); here it is read
+// and written. This file tells it from top to bottom:
 //
 //  1. What a replica says of itself. With each heartbeat (Beat) it looks at the row of the deployment and at what the
 //     other replicas use. Where the named life is the one that all of them use, it holds the witness, once it has
@@ -401,7 +400,7 @@ func (r changeRow) change() witness.Change {
 // noteServer writes down that another life of the database answers, how much it may
 // lack, and who knows what that is. Only then is anything issued again. It happens in one
 // transaction, once, however many processes try, and touches no counter: each accounts
-// for it when it is used (counterRow.counter).
+// for it when it is used (countedRow.counter).
 func (s *Store) noteServer(ctx context.Context) error {
 	var noted moment
 	var next model.ServerTimes

@@ -29,7 +29,6 @@ import (
 // ip_port is unique, and an address may have had several worker IDs: it has the ID after it, 10.0.0.5:80/7.
 
 const (
-	defaultReclaimMargin = 5 * time.Second
 	// takeRetries is how often takeOne runs again.
 	takeRetries = 4
 	// foreignLease is for how long, in ms, a worker ID counts as leased after the last report of
@@ -37,16 +36,6 @@ const (
 	// An hour is what that program's own pool waits.
 	foreignLease = 3_600_000
 )
-
-// WorkersOptions are the options of a registry of worker IDs.
-type WorkersOptions struct {
-	// ReclaimMargin is for how long a lease that has run out is left alone before
-	// its worker ID may go to another address; 0 means 5 s.
-	ReclaimMargin time.Duration
-	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
-	// model.SnowflakeWorkers, which is the most.
-	Workers int
-}
 
 // Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one pool: instances of
 // every snowflake.name share it. Errors of Acquire, Renew and Release are those of workerid.Registry
@@ -57,10 +46,10 @@ type Workers struct {
 	margin int64 // ms, see workerid.Record.FreeAt
 }
 
-// Workers gives the registry of worker IDs.
-func (s *Store) Workers(opts WorkersOptions) *Workers {
-	rows := workerRows{s, int64(cmp.Or(opts.Workers, model.SnowflakeWorkers))}
-	margin := cmp.Or(opts.ReclaimMargin, defaultReclaimMargin)
+// Workers gives the registry of the worker IDs 0…workers-1, at most model.SnowflakeWorkers. A lease that has run out is
+// left alone for margin before its worker ID may go to another address.
+func (s *Store) Workers(margin time.Duration, workers int) *Workers {
+	rows := workerRows{s, int64(workers)}
 	return &Workers{workerid.NewRegistry(rows, margin), rows, margin.Milliseconds()}
 }
 
@@ -72,12 +61,13 @@ func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
 		entries := make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
 			r := row.record()
+			kept := max(r.LiveUntil(), r.Bound()) + w.margin
 			entries[i] = model.WorkerEntry{
 				WorkerID: w.rows.workerID(row.ID), Address: r.Address, Foreign: r.OthersUntil > 0,
-				State: model.WorkerLeased, Reported: r.Reported, Reserved: row.ReservedUntil,
-				Expires: max(r.LiveUntil(), r.Bound()) + w.margin,
+				State: model.WorkerLeased, ReportedAt: atMilli(r.Reported), ReservedUntil: atMilli(row.ReservedUntil),
+				KeptUntil: atMilli(kept),
 			}
-			if entries[i].Expires < at.Now {
+			if kept < at.Now {
 				entries[i].State = model.WorkerExpired
 			}
 		}
@@ -276,11 +266,7 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 		})
 		return grant, err
 	}
-	err = s.do(ctx, op, func(tx *gorm.DB) error {
-		at, err := s.moment(tx)
-		if err != nil {
-			return err
-		}
+	err = s.inMoment(ctx, op, nil, func(tx *gorm.DB, at *moment) error {
 		grant.Now = at.Now
 		forgot := at.kept + (2 * model.MaxClockApart).Milliseconds() // by any server's clock
 		err = updateRows(tx, 1, "store the claim", "UPDATE "+claimTable+
@@ -292,7 +278,7 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 		}
 		return err
 	})
-	return grant, err
+	return grant, s.answer(ctx, op, err)
 }
 
 // claimFirst stores a first claim. A closed claim keeps its row under another token, as those who come later begin

@@ -31,7 +31,7 @@ func TestWorkersContract(t *testing.T) {
 				s := openMigrated(t, opts)
 				waitUp(t, s)
 				instance := func(t *testing.T) workertest.Registry {
-					return beside(t, s, s.opts).Workers(WorkersOptions{Workers: workertest.Workers})
+					return beside(t, s, s.opts).Workers(5*time.Second, workertest.Workers)
 				}
 				return workertest.Backend{New: instance}
 			})
@@ -52,6 +52,9 @@ func waitUp(t *testing.T, s *Store) {
 		return up >= 2
 	})
 }
+
+// workersOf is a registry of all worker IDs.
+func workersOf(s *Store) *Workers { return s.Workers(5*time.Second, model.SnowflakeWorkers) }
 
 func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
 	t.Helper()
@@ -81,7 +84,7 @@ func insertOriginal(t testing.TB, s *Store, id int64, address string, reported i
 func TestWorkersTakeOver(t *testing.T) {
 	const minute = int64(60_000)
 	onBoth(t, func(t *testing.T, s *Store) {
-		w, unused := s.Workers(WorkersOptions{}), 0
+		w, unused := workersOf(s), 0
 		for i, c := range []struct {
 			id, silent int64 // ms since its last report
 			taken      bool
@@ -110,7 +113,7 @@ func TestWorkersTakeOver(t *testing.T) {
 // A row that is not as it was read, because its holder renewed it just then, is not given away.
 func TestWorkersChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		w := s.Workers(WorkersOptions{})
+		w := workersOf(s)
 		lease := renewed(t, w, workertest.Owner(0), 1000, 2000)
 		for what, change := range map[string]func(*workerRow){
 			"renewed": func(r *workerRow) { r.ExpiresAt-- }, "another's": func(r *workerRow) { r.Token = "x" },
@@ -136,13 +139,13 @@ func TestWorkersClock(t *testing.T) {
 	opts := backends()[0].empty(t)
 	opts.Now = func() time.Time { return time.Now().Add(4 * time.Second) }
 	s := openMigrated(t, opts)
-	w := s.Workers(WorkersOptions{})
+	w := workersOf(s)
 	lease := renewed(t, w, workertest.Owner(0), -2000, -1000)
 	if off := time.Since(time.UnixMilli(lease.ServerTime)).Abs(); off > 2*time.Second {
 		t.Errorf("server time is off by %v", off)
 	}
 	opts.DSN += "&time_zone=%27-11:00%27"
-	west := open(t, opts).Workers(WorkersOptions{})
+	west := workersOf(open(t, opts))
 	other := workertest.Owner(1)
 	other.Address = lease.Owner.Address
 	got := acquire(t, west, other)
@@ -157,7 +160,7 @@ func TestWorkersClock(t *testing.T) {
 func TestWorkersKeptSince(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
 	waitUp(t, s)
-	w := s.Workers(WorkersOptions{})
+	w := workersOf(s)
 	lease := renewed(t, w, workertest.Owner(0), 1000, 1000)
 	if lease.KeptSince > lease.ServerTime || lease.ServerTime-lease.KeptSince > 60_000 {
 		t.Errorf("an empty table: %+v", lease)
@@ -183,7 +186,7 @@ func TestWorkersKeptSince(t *testing.T) {
 // The list says who has which worker ID, and whether it may go to another address.
 func TestListWorkers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		w := s.Workers(WorkersOptions{ReclaimMargin: time.Minute})
+		w := s.Workers(time.Minute, model.SnowflakeWorkers)
 		lease := renewed(t, w, workertest.Owner(0), -121_000, -120_000)
 		renewed(t, w, workertest.Owner(1), 60_000, 60_000)
 		renewed(t, w, workertest.Owner(2), -1000, -1000) // that may be by another clock
@@ -272,7 +275,7 @@ func TestWorkersRestoredAlone(t *testing.T) {
 				"reserved_until = 1, expires_at = 1, claimed_at = 0 WHERE ip = '10.0.0.2'",
 		} {
 			run(t, s, "DELETE FROM leaf_workerid_alloc", "DELETE FROM shardid_worker_claim")
-			w := s.Workers(WorkersOptions{})
+			w := workersOf(s)
 			acquire := func(address, name string) model.Lease {
 				t.Helper()
 				lease, err := w.Acquire(t.Context(), model.Owner{Address: address, Token: name, Identity: name})
@@ -319,7 +322,7 @@ func TestManyStartAtOnce(t *testing.T) {
 		generator, err := idgen.New(idgen.Snowflakes(model.SnowflakeLayout(0, 10, 12), now))
 		check.Must(t, err)
 		keepers[n] = worker.New(worker.Options{
-			Condition: worker.Condition, Mode: "mysql", Registry: own.Workers(WorkersOptions{}), Generator: generator,
+			Condition: worker.Condition, Mode: "mysql", Registry: workersOf(own), Generator: generator,
 			Layout: func(ctx context.Context, _ bool) (time.Duration, bool, error) {
 				age, err := own.LayoutAge(ctx, model.KindSnowflake)
 				return age, err == nil, err

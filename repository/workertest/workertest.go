@@ -4,7 +4,6 @@
 package workertest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,14 +13,11 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/service/worker"
 )
 
 // Registry is what the service needs of a registry.
-type Registry interface {
-	Acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
-	Renew(ctx context.Context, lease model.Lease) (model.Lease, error)
-	Release(ctx context.Context, lease model.Lease) error
-}
+type Registry = worker.Registry
 
 // Workers is how many worker IDs each registry of the contract gives out.
 const Workers = 64

@@ -92,6 +92,7 @@ type Options struct {
 	Forget func(context.Context, model.Space) error
 	// OwnName is the space of worker IDs that the replicas use, which no other may be called.
 	OwnName string
+	Region  model.Region     // which has a share of the worker IDs of a name
 	Now     func() time.Time // nil means time.Now
 }
 

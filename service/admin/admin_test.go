@@ -220,6 +220,14 @@ func TestTakeOverLater(t *testing.T) {
 	}
 }
 
+// A name has the worker IDs of its region.
+func TestNameOfARegion(t *testing.T) {
+	s := New(Options{Store: newStore(t), Log: slog.New(slog.DiscardHandler), Region: model.Region{ID: 1, Bits: 2}})
+	made, _, err := s.Names().Add(t.Context(), actor, Given{"name": "orders"})
+	check.Must(t, err)
+	check.Equal(t, made.(NameItem).Workers, 256)
+}
+
 // A client that goes away ends neither the change nor the reload, which are bounded by
 // themselves.
 func TestChangeOutlivesTheClient(t *testing.T) {

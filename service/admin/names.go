@@ -33,62 +33,38 @@ var NameKind = Kind{One: "name", Many: "names", Path: "names", Fields: []Field{
 type NameItem struct {
 	Name string `json:"name"`
 	idgen.Layout
-	Hold    string       `json:"hold"` // in seconds, such as 60s
-	Leased  int64        `json:"leased"`
-	Workers int64        `json:"workers"`          // how many worker IDs there are
-	Holders []HolderItem `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
+	Hold    string             `json:"hold"` // in seconds, such as 60s
+	Leased  int64              `json:"leased"`
+	Workers int64              `json:"workers"`          // how many worker IDs there are, in this region
+	Holders []model.NameHolder `json:"holders,omitzero"` // of a name that is shown alone, at most maxHolders
 }
 
 // newNameItem shows a name with how much of it is in use.
-func newNameItem(u model.NameUse) NameItem {
-	return NameItem{
-		Name: u.Name.Name, Layout: u.Layout, Hold: seconds(u.Hold), Leased: u.Leased, Workers: u.Workers(),
-	}
+func (s *Service) newNameItem(u model.NameUse) NameItem {
+	_, workers := s.opts.Region.Workers(u.WorkerBits)
+	return NameItem{Name: u.Name.Name, Layout: u.Layout, Hold: seconds(u.Hold), Leased: u.Leased, Workers: workers}
 }
 
 // unusedName shows a name of which nothing is leased, or none of whose leases count.
-func unusedName(n model.Name) NameItem { return newNameItem(model.NameUse{Name: n}) }
+func (s *Service) unusedName(n model.Name) NameItem { return s.newNameItem(model.NameUse{Name: n}) }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
-
-// HolderItem is a worker ID of a name and its last lease. Times of IDs are Unix ms, as a lease
-// has them.
-type HolderItem struct {
-	WorkerID int64     `json:"workerId"`
-	Instance string    `json:"instance"` // what its holder calls itself; may be empty
-	Leased   bool      `json:"leased"`   // the lease has not ended
-	After    string    `json:"after"`
-	Until    string    `json:"until"`
-	Granted  time.Time `json:"granted"`
-	Renewed  time.Time `json:"renewed,omitzero"` // none: never
-}
-
-func newHolderItem(h model.NameHolder) HolderItem {
-	item := HolderItem{
-		WorkerID: h.WorkerID, Instance: h.Instance, Leased: h.Leased, Granted: time.UnixMilli(h.Granted).UTC(),
-		After: strconv.FormatInt(h.After, 10), Until: strconv.FormatInt(h.Until, 10),
-	}
-	if h.Renewed != 0 {
-		item.Renewed = time.UnixMilli(h.Renewed).UTC()
-	}
-	return item
-}
 
 // Names are the spaces of worker IDs.
 func (s *Service) Names() Resource {
 	store := s.opts.Store
 	return Resource{
 		Kind: NameKind, service: s, check: model.CheckName, counts: atOnce,
-		list:   listAll(store.Names, func(u model.NameUse) string { return u.Name.Name }, newNameItem),
-		remove: remover(NameKind, store.DeleteName, unusedName),
+		list:   listAll(store.Names, func(u model.NameUse) string { return u.Name.Name }, s.newNameItem),
+		remove: remover(NameKind, store.DeleteName, s.unusedName),
 		show: func(ctx context.Context, name string) (any, error) {
 			use, err := store.Name(ctx, name)
 			if err != nil {
 				return nil, err
 			}
 			holders, err := store.Holders(ctx, name, maxHolders)
-			item := newNameItem(use)
-			item.Holders = Items(holders, newHolderItem)
+			item := s.newNameItem(use)
+			item.Holders = holders
 			return item, err
 		},
 		create: func(ctx context.Context, g Given) (Done, error) {
@@ -103,12 +79,12 @@ func (s *Service) Names() Resource {
 					model.Do("choose another name"), model.ErrRefused, name.Name)
 			}
 			made, err := store.CreateName(ctx, name)
-			return Done{After: unusedName(made)}, err
+			return Done{After: s.unusedName(made)}, err
 		},
 		change: func(ctx context.Context, name string, g Given, _ string) (Done, error) {
 			hold, _ := time.ParseDuration(get[string](g, "hold"))
 			before, after, err := store.ChangeName(ctx, name, hold)
-			return Done{unusedName(before), newNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
+			return Done{s.unusedName(before), s.newNameItem(after), holdCounts(after.Name, s.opts.Now())}, err
 		},
 	}
 }

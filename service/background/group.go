@@ -68,11 +68,19 @@ func (g *Group) Do(ctx context.Context, f func() error) error {
 	if !g.Go(func() { done <- f() }) {
 		return ErrStopping
 	}
+	return g.Await(ctx, done)
+}
+
+// Await gives what comes from done. When ctx ends first, the error is its cause, and ErrStopping while the service
+// stops.
+func (g *Group) Await(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
+	case <-g.ctx.Done():
+		return ErrStopping
 	}
 }
 

@@ -46,9 +46,9 @@ func NewSnowflakes(
 	s := &Service{Generator: gen, Keeper: keeper, Timeout: timeout, Busy: errBusy, Ends: context.Background()}
 	metric.Gauge(registry, "shardid_snowflake_lifetime_seconds", "How long the 41 bits of time last.",
 		func() float64 { return gen.Remaining().Seconds() })
-	metric.CounterOf(registry, "shardid_snowflake_issued_total", "IDs given to callers.", &s.Issued)
+	metric.CounterOf(registry, "shardid_snowflake_issued_total", "IDs given to callers.", s.Issued.Load)
 	metric.CounterOf(registry, "shardid_snowflake_wasted_total",
-		"IDs taken for calls that were refused in the middle: gaps.", &s.Wasted)
+		"IDs taken for calls that were refused in the middle: gaps.", s.Wasted.Load)
 	return s
 }
 

@@ -155,9 +155,11 @@ func (f *fakeAdmin) Name(_ context.Context, name string) (model.NameUse, error) 
 
 func (f *fakeAdmin) Holders(_ context.Context, name string, limit int) ([]model.NameHolder, error) {
 	const at = 1763654400000
+	granted := time.UnixMilli(at).UTC()
 	return []model.NameHolder{
-		{WorkerID: 7, Instance: "pod-1", Leased: true, After: at, Until: 1<<63 - 1, Granted: at, Renewed: at + 20_500},
-		{Until: at, Granted: at},
+		{WorkerID: 7, Instance: "pod-1", Leased: true, After: at, Until: 1<<63 - 1, Granted: granted,
+			Renewed: granted.Add(20_500 * time.Millisecond)},
+		{Until: at, Granted: granted},
 	}, f.note("holders", name, limit)
 }
 

@@ -37,8 +37,8 @@ func (a *API) NoneFreeOf() string {
 	return ""
 }
 
-// leaseItem is a lease in JSON. Times are Unix ms, as strings: they are for programs that count.
-type leaseItem struct {
+// LeaseItem is a lease in JSON. Times are Unix ms, as strings: they are for programs that count.
+type LeaseItem struct {
 	Name     string `json:"name"`
 	WorkerID int64  `json:"workerId"`
 	Secret   string `json:"secret"`
@@ -46,12 +46,12 @@ type leaseItem struct {
 	After   int64 `json:"after,string"` // IDs have a later time
 	Until   int64 `json:"until,string"` // and this one at most
 	Now     int64 `json:"now,string"`   // by the database's clock
-	RenewMs int64 `json:"renewMs"`
+	RenewMs int64 `json:"renewMs"`      // between two renewals, a third of what a lease lasts
 }
 
 // answerLease is the answer with a lease that was granted or renewed.
 func answerLease(l model.NameLease, err error) (any, error) {
-	return map[string]any{"code": 0, "lease": leaseItem{
+	return map[string]any{"code": 0, "lease": LeaseItem{
 		Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret, Layout: l.Name.Layout,
 		After: l.After, Until: l.Until, Now: l.Now, RenewMs: l.Renew().Milliseconds(),
 	}}, err

@@ -4,7 +4,6 @@ package metric
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -17,10 +16,10 @@ func Counter(registry prometheus.Registerer, name, help string) prometheus.Count
 	return promauto.With(registry).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-// CounterOf has registry export what is counted elsewhere.
-func CounterOf(registry prometheus.Registerer, name, help string, n *atomic.Int64) {
+// CounterOf has registry export what is counted elsewhere; read is called by several goroutines at once.
+func CounterOf(registry prometheus.Registerer, name, help string, read func() int64) {
 	promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
-		func() float64 { return float64(n.Load()) })
+		func() float64 { return float64(read()) })
 }
 
 // Gauge has registry export what read gives at each scrape; read is called by several goroutines at once.

@@ -2,13 +2,10 @@ package queue
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"time"
 
 	"shardid/model"
-	"shardid/service/background"
 )
 
 const (
@@ -20,8 +17,6 @@ const (
 	reloadShare = 5
 	// failedReload is how long after a reload of the schedule that failed the next one is.
 	failedReload = 2 * time.Second
-	// reloadLock names the lock for deleting the lists of removed apps.
-	reloadLock = "reload"
 )
 
 // catalogue is one reading of the configuration; it is never changed.
@@ -108,14 +103,7 @@ func (s *Service) Reload(ctx context.Context) error {
 	}
 	outcome := make(chan error, 1)
 	s.reloads.Add(outcome, false)
-	select {
-	case err := <-outcome:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.background.Context().Done():
-		return background.ErrStopping
-	}
+	return s.background.Await(ctx, outcome)
 }
 
 // reloadOnSchedule reads the configuration until that succeeds.
@@ -204,22 +192,14 @@ func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
 	a.secret, a.lists[cfg.Key.Shard] = cfg.Scramble, l
 }
 
-// clean deletes lists that are gone from the store, if no other replica is at it.
+// clean deletes lists that are gone from the store; another replica may do so as well.
 // Their high-water marks stay: should the app come back, it continues above them.
 func (s *Service) clean(ctx context.Context, keys []model.ListKey) {
 	if len(keys) == 0 {
 		return
 	}
-	token := rand.Text()
-	got, err := s.opts.Lists.TryLock(ctx, []string{reloadLock}, token, lockTTL)
-	if err == nil && !got[0] {
-		return
-	}
-	if err == nil {
-		s.opts.Log.Info("deleting the lists of removed apps", "lists", len(keys))
-		err = errors.Join(s.opts.Lists.Delete(ctx, keys), s.opts.Lists.Unlock(ctx, []string{reloadLock}, token))
-	}
-	if err != nil {
+	s.opts.Log.Info("deleting the lists of removed apps", "lists", len(keys))
+	if err := s.opts.Lists.Delete(ctx, keys); err != nil {
 		s.opts.Log.Warn("lists of removed apps stay in Redis: they could not be deleted",
 			"lists", len(keys), "error", err)
 	}

@@ -448,8 +448,8 @@ func newCollector() *collector { return &collector{seen: map[int64]bool{}} }
 
 func (c *collector) add(ids ...int64) {
 	for _, id := range ids {
-		if parts, err := model.DecodeQueueID(id); err != nil || c.seen[id] || parts.ListKey != aliceKey() {
-			c.err = fmt.Errorf("ID %d came before (%t), or is of another list: %+v", id, c.seen[id], parts)
+		if key, _, err := model.DecodeQueueID(id); err != nil || c.seen[id] || key != aliceKey() {
+			c.err = fmt.Errorf("ID %d came before (%t), or is of another list: %+v", id, c.seen[id], key)
 		}
 		c.seen[id] = true
 	}

@@ -220,8 +220,8 @@ func (w *world) outage(until *time.Time) bool {
 // note checks an ID that a caller got.
 func (w *world) note(id int64) {
 	if w.issued[id] {
-		parts, _ := model.DecodeQueueID(id)
-		w.fail("index %d of list %s was issued twice", parts.Index, parts.ListKey)
+		key, index, _ := model.DecodeQueueID(id)
+		w.fail("index %d of list %s was issued twice", index, key)
 	}
 	w.issued[id] = true
 }

@@ -27,9 +27,8 @@ func (s *Service) count() {
 	counter := func(name, help string) prometheus.Counter {
 		return metric.Counter(registry, "shardid_queue_"+name+"_total", help)
 	}
-	promauto.With(registry).NewCounterFunc(
-		prometheus.CounterOpts{Name: "shardid_queue_issued_total", Help: "IDs given to callers."},
-		func() float64 { return float64(s.countPools().Issued) })
+	metric.CounterOf(registry, "shardid_queue_issued_total", "IDs given to callers.",
+		func() int64 { return s.countPools().Issued })
 	c.refills = counter("refills", "Segments pushed.")
 	c.repeated = counter("repeated_indices", "Indices refused because the list gave them before: must stay 0.")
 	c.lifts = counter("lifts", "Times max_id was below what had been issued: the database went back in time.")

@@ -46,7 +46,9 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errNoAnswer)
 	defer cancel()
-	err := s.lookUp(ctx, name)
+	l := &lookup{strings.Clone(name), make(chan error, 1)}
+	s.lookups.Add(l, false)
+	err := s.background.Await(ctx, l.done)
 	t, found := s.tags.Load(name)
 	switch {
 	case found:
@@ -60,20 +62,6 @@ func (s *Service) findTag(ctx context.Context, name string) (*Tag, error) {
 	}
 	return nil, fmt.Errorf("%w: tag %q is not known and its row cannot be read now: %w", model.ErrSegmentEmpty, name,
 		err)
-}
-
-// lookUp waits for a reading that begins after the call and has the row of a name.
-func (s *Service) lookUp(ctx context.Context, name string) error {
-	l := &lookup{strings.Clone(name), make(chan error, 1)}
-	s.lookups.Add(l, false)
-	select {
-	case err := <-l.done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.background.Context().Done():
-		return background.ErrStopping
-	}
 }
 
 // readAsked reads the rows of names that callers wait for.

@@ -43,30 +43,6 @@ func TestIDsAreDense(t *testing.T) {
 	}
 }
 
-// IDs are appended, and with an error none are.
-func TestArguments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := ready(t, newTable(10, "orders"))
-		for _, c := range []struct {
-			tag   string
-			count int
-			want  error
-		}{
-			{"orders", 1, nil}, {"orders", 2, nil}, {"nobody", 1, model.ErrUnknownTag},
-			{"nobody", 2, model.ErrUnknownTag},
-		} {
-			ids, err := r.Next(t.Context(), c.tag, model.ShardKey{}, c.count, []int64{42})
-			got := c.count
-			if c.want != nil {
-				got = 0
-				check.Is(t, err, c.want, c.tag, c.count)
-			}
-			check.Equal(t, len(ids), 1+got, "IDs of", c.tag, c.count, err)
-			check.Equal(t, ids[0], 42, "the first")
-		}
-	})
-}
-
 func TestNotReadyUntilTheTableAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newTable(10, "orders")

@@ -185,26 +185,20 @@ func (s *Service) count() {
 		"the table went back in time.")
 	s.stats.jumped = counter("jumped_ids_total", "IDs of tags skipped, as the database server changed and Redis "+
 		"could not tell what was issued: gaps.")
-	if s.opts.Registry != nil {
-		s.opts.Registry.MustRegister(s)
-	}
-}
-
-// Describe implements prometheus.Collector. It names no metrics: Gather checks them.
-func (*Service) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector: what takes a look at all tags.
-func (s *Service) Collect(metrics chan<- prometheus.Metric) {
-	counts, runway := s.countPools()
-	export := func(kind prometheus.ValueType, name string, value float64, help string) {
-		desc := prometheus.NewDesc("shardid_segment_"+name, help, nil, nil)
-		metrics <- prometheus.MustNewConstMetric(desc, kind, value)
-	}
-	export(prometheus.CounterValue, "issued_total", float64(counts.Issued), "IDs given to callers.")
-	export(prometheus.CounterValue, "wasted_total", float64(counts.Dropped),
-		"IDs held by this replica and given up: gaps.")
-	export(prometheus.GaugeValue, "runway_seconds", runway.Seconds(),
-		"How long the held IDs of the tag that runs out first last at the present rate, at most a year.")
+	metric.CounterOf(s.opts.Registry, "shardid_segment_issued_total", "IDs given to callers.", func() int64 {
+		counts, _ := s.countPools()
+		return counts.Issued
+	})
+	metric.CounterOf(s.opts.Registry, "shardid_segment_wasted_total", "IDs held by this replica and given up: gaps.",
+		func() int64 {
+			counts, _ := s.countPools()
+			return counts.Dropped
+		})
+	metric.Gauge(s.opts.Registry, "shardid_segment_runway_seconds", "How long the held IDs of the tag that runs out "+
+		"first last at the present rate, at most a year.", func() float64 {
+		_, runway := s.countPools()
+		return runway.Seconds()
+	})
 }
 
 // countPools adds up what the pools of all tags count, and what was issued and given up beside them, and says how long

@@ -93,11 +93,8 @@ func (l *Loaded) check() {
 			l.note(k.fail(err))
 		}
 	}
-	if len(l.problems) > 0 {
-		return
-	}
-	for _, c := range l.conflicts() {
-		l.note(fmt.Errorf("%w: %s: %s", c.do, l.blame(c.wrong), c.wrong))
+	if len(l.problems) == 0 {
+		l.checkTogether()
 	}
 }
 
@@ -160,17 +157,13 @@ func (k *Key) bound(text string) int64 {
 	return end.value.Int()
 }
 
-// conflict is what is wrong with keys that belong together. It names the keys, that which is to blame first: see blame.
-type conflict struct {
-	do    model.Remedy
-	wrong string
-}
-
-// conflicts are all that there are.
-func (l *Loaded) conflicts() (all []conflict) {
+// checkTogether holds keys that belong together against each other. What is wrong names the keys, that which is to
+// blame first: see blame.
+func (l *Loaded) checkTogether() {
 	when := func(isWrong bool, do model.Remedy, wrong string, args ...any) {
 		if isWrong {
-			all = append(all, conflict{do, fmt.Sprintf(wrong, args...)})
+			text := fmt.Sprintf(wrong, args...)
+			l.note(fmt.Errorf("%w: %s: %s", do, l.blame(text), text))
 		}
 	}
 	s := l.Server
@@ -246,5 +239,4 @@ func (l *Loaded) conflicts() (all []conflict) {
 		"region.bits %d leaves no worker IDs of snowflake.worker_bits %d", r.Bits, f.WorkerBits)
 	when(u.Enabled && r.Bits >= u.WorkerBits, "lower region.bits, or switch uid off",
 		"region.bits %d leaves no worker IDs of uid.worker_bits %d", r.Bits, u.WorkerBits)
-	return all
 }
