@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -63,21 +64,21 @@ func (a *API) routeResource(g *gin.RouterGroup, r admin.Resource) {
 		if err != nil {
 			return nil, err
 		}
-		return changed(r.Add(ctx, a.actor(c), given))
+		return thingAnswer(r.Add(ctx, a.actor(c), given))
 	}))
 	routeGet(g, one, a.serveThing(func(ctx context.Context, _ *gin.Context, key, _ string) (any, error) {
 		thing, err := r.Show(ctx, key)
-		return thingAnswer{thing: thing}, err
+		return thingAnswer(thing, "", err)
 	}))
 	g.PATCH(one, a.serveThing(func(ctx context.Context, c *gin.Context, key, confirm string) (any, error) {
 		given, err := readGiven(c, r.Fields, func(f admin.Field) admin.Need { return f.Set })
 		if err != nil {
 			return nil, err
 		}
-		return changed(r.Change(ctx, a.actor(c), key, given, confirm))
+		return thingAnswer(r.Change(ctx, a.actor(c), key, given, confirm))
 	}))
 	g.DELETE(one, a.serveThing(func(ctx context.Context, c *gin.Context, key, confirm string) (any, error) {
-		return changed(r.Delete(ctx, a.actor(c), key, confirm))
+		return thingAnswer(r.Delete(ctx, a.actor(c), key, confirm))
 	}))
 }
 
@@ -130,28 +131,20 @@ func readGiven(c *gin.Context, fields []admin.Field, need func(admin.Field) admi
 }
 
 // thingAnswer is {"code":0} with the fields of a thing and, after a change, from when on that counts.
-type thingAnswer struct {
-	thing     any
-	effective string // "" for no change
-}
-
-// changed is the answer to a change.
-func changed(thing any, effective string, err error) (any, error) {
-	return thingAnswer{thing, effective}, err
-}
-
-// MarshalJSON implements json.Marshaler.
-func (a thingAnswer) MarshalJSON() ([]byte, error) {
-	text, err := encodeJSON(a.thing)
+func thingAnswer(thing any, effective string, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	text, err := encodeJSON(thing)
 	if err != nil {
 		return nil, err
 	}
 	text = append([]byte(`{"code":0,`), text[1:]...)
-	if a.effective != "" {
+	if effective != "" {
 		text = append(text[:len(text)-1], `,"effective":`...)
-		text = append(appendJSON(text, a.effective), '}')
+		text = append(appendJSON(text, effective), '}')
 	}
-	return text, nil
+	return json.RawMessage(text), nil
 }
 
 // actor is who sends the request, for the log.

@@ -66,7 +66,7 @@ func consoleAssets(t *testing.T) map[string]string {
 func wantConsoleHeaders(t *testing.T, target string, h http.Header) {
 	t.Helper()
 	for name, want := range map[string]string{
-		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 			"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
 		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
 		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",

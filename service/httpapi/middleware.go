@@ -82,12 +82,7 @@ func (a *API) requestID(c *gin.Context) string {
 }
 
 // knownID is the ID that the answer shows; "" for none yet.
-func knownID(c *gin.Context) string {
-	if shown := c.Writer.Header()[requestIDHeader]; len(shown) == 1 {
-		return shown[0]
-	}
-	return ""
-}
+func knownID(c *gin.Context) string { return c.Writer.Header().Get(requestIDHeader) }
 
 // traceID is the ID of the trace that the request's span belongs to; "" without a span.
 func traceID(c *gin.Context) string {

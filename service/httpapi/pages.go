@@ -47,7 +47,7 @@ var openAPI []byte
 
 // pageCSP is the Content-Security-Policy of all pages: they load their own files, ask their own server, and nothing
 // else. There is no inline script or style, and no frame around them.
-var pageCSP = []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+var pageCSP = []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 
 // fileTypes are the types of files by the ends of their names; all others are pages. The machine is not asked, as its

@@ -55,13 +55,10 @@ func NewTraffic(registry prometheus.Registerer, modes ...model.Mode) *Traffic {
 // Observe counts a request for IDs of a mode that was answered with a code of the public table, 0 for IDs. It
 // took from when the front end began with it until its answer was composed, and with HTTP until it was written.
 func (t *Traffic) Observe(mode model.Mode, code int, took time.Duration) {
-	if t == nil {
+	if t == nil || t.modes[mode] == nil {
 		return
 	}
 	m := t.modes[mode]
-	if m == nil {
-		return
-	}
 	seconds := float64(took) / float64(time.Second)
 	switch {
 	case code == 0:

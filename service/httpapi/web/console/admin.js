@@ -188,15 +188,20 @@ export class Admin {
     return sent;
   }
 
-  /** Runs a question and says what came of it; another token can be given when this one is refused. */
+  /**
+   * Runs a question and says what came of it, unless another task has begun; another token can be given when this one
+   * is refused.
+   */
   async #busy(question) {
+    const task = this.#task;
     this.#say('busy', text.admin.busy);
     $('admin-submit').disabled = true;
     try {
       await question();
-      this.#say('', '');
+      if (task === this.#task) this.#say('', '');
     } catch (err) {
       if (!(err instanceof AnswerError)) throw err;
+      if (task !== this.#task) return;
       if (err.status === 401 || err.status === 403) {
         this.#token = '';
         this.#ready = false;

@@ -90,11 +90,6 @@ export class KeyedList {
     if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
-  /** The element of a key; undefined without one. */
-  get(key) {
-    return this.#nodes.get(key);
-  }
-
   #node(key) {
     if (!this.#nodes.has(key)) this.#nodes.set(key, this.#create(key));
     return this.#nodes.get(key);

@@ -74,6 +74,7 @@ export const text = {
   net: {
     late: (seconds) => `no answer within ${seconds} s`,
     unreachable: 'the server cannot be reached',
+    perhaps: (why) => `Look whether the change was made before you repeat it: ${why}.`,
     notJSON: (status) => `HTTP ${status}, and the answer is not JSON`,
     status: (status) => `HTTP ${status}`,
   },

@@ -22,7 +22,8 @@ async function request(path, { token = '', method = 'GET', body, confirm, signal
   try {
     return await fetch(confirm === undefined ? path : `${path}?confirm=${encodeURIComponent(confirm)}`, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
   } catch (err) {
-    throw new AnswerError(0, err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable);
+    const why = err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable;
+    throw new AnswerError(0, method === 'GET' ? why : text.net.perhaps(why));
   }
 }
 

@@ -7,6 +7,8 @@ function effect(said) {
     const time = `${by.slice(11, 19)} UTC`;
     return here ? `本副本已生效，其他副本最迟 ${time} 生效` : `各副本（含本副本）最迟 ${time} 生效`;
   }
+  const [, later] = /^for leases that are granted or renewed from (\d\S+) on$/.exec(said) ?? [];
+  if (later) return `${later.slice(0, 10)} ${later.slice(11, 19)} UTC 起新租或续租的租约生效`;
   return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效', 'on every replica within 3 s': '3 秒内在所有副本生效', 'for leases that are granted or renewed from now on': '之后新租或续租的租约生效' }[said] ?? said;
 }
 
@@ -91,6 +93,7 @@ export const text = {
   net: {
     late: (seconds) => `${seconds} 秒内没有响应`,
     unreachable: '无法连接服务端',
+    perhaps: (why) => `重试之前，请先确认更改是否已经生效：${why}。`,
     notJSON: (status) => `HTTP ${status}，响应不是 JSON`,
     status: (status) => `HTTP ${status}`,
   },
