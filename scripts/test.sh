@@ -24,6 +24,7 @@ esac
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+trap 'kill 0' INT # what runs in the background does not hear Ctrl-C
 
 test=(go test -count=1 -timeout 20m)
 module=$(go list -m)

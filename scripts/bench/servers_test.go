@@ -239,13 +239,13 @@ func (c *comparison) drawByClient(p *rig.Process) figures {
 }
 
 // latencies are those of a load at one rate for all, far below what /get can do: what is seen is what happens inside a
-// server, and not the queue before a busy one. The lists that are often refilled are asked for at most three quarters
-// of the rate that they are allowed: above it they are empty.
+// server, and not the queue before a busy one. It is at most three quarters of what the lists that are often refilled
+// are allowed: above that they are empty.
 func (c *comparison) latencies(d deployment, own, bare, plain, refilled *rig.Process) {
 	speeds := c.of(goal{figure: "/get req/s"})
-	rate := int(0.4*speeds[len(speeds)/2]) / 100 * 100
+	rate := min(int(0.4*speeds[len(speeds)/2])/100*100, 64*smallStep*3/4)
 	c.found["rate req/s"] = []float64{float64(rate)}
-	at := func(name string, p *rig.Process, path string, rate int) contender {
+	at := func(name string, p *rig.Process, path string) contender {
 		return contender{name + " at the rate", func() figures {
 			before := c.cpu(p) + d.cpuOfRedis(c.t)
 			got := newLoad(p.Listens(), path, 1, rate).run(c.t, time.Second, 5*c.load)
@@ -254,11 +254,11 @@ func (c *comparison) latencies(d deployment, own, bare, plain, refilled *rig.Pro
 		}}
 	}
 	c.contest("at a rate", c.rounds, []contender{
-		at("bare Gin", bare, getPath, rate),
-		at("/get", own, getPath, rate),
-		at("refilled", refilled, refilledPath, min(rate, 64*smallStep*3/4)),
-		at("sequence", own, chatPath, rate),
-		at("plain INCR", plain, chatPath, rate),
+		at("bare Gin", bare, getPath),
+		at("/get", own, getPath),
+		at("refilled", refilled, refilledPath),
+		at("sequence", own, chatPath),
+		at("plain INCR", plain, chatPath),
 	})
 	if n := c.refills(refilled); n < 128 {
 		c.t.Errorf("%d refills of 64 lists, want two of each: the latency beside them says nothing", n)

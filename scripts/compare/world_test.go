@@ -198,7 +198,7 @@ func (w *world) restart(meanwhile func()) {
 
 const (
 	forever = time.Hour // longer than a fault
-	atOnce  = 100       // IDs of a request, for a tenth of a second
+	atOnce  = 10        // IDs of a request, for a hundredth of a second
 )
 
 // ask has all generators of a process issue IDs, one a millisecond, for so long or until it ends.

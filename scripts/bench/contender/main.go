@@ -34,7 +34,7 @@ func main() {
 	case len(args) == 1 && args[0] == "gin":
 		engine.GET("/get", constant)
 	case len(args) == 2 && args[0] == "redis":
-		s := &service{redis: redis.NewClient(&redis.Options{Addr: args[1],
+		s := &service{redis: redis.NewClient(&redis.Options{Addr: args[1], Protocol: 2, // as shardid's
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})}
 		engine.GET("/get", s.get)
 		engine.GET("/v1/sequence/:space/ids", s.number)
