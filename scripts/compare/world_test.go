@@ -196,14 +196,16 @@ func (w *world) restart(meanwhile func()) {
 	}
 }
 
-const (
-	forever = time.Hour // longer than a fault
-	atOnce  = 10        // IDs of a request, for a hundredth of a second
-)
+const forever = time.Hour // longer than a fault
 
-// ask has all generators of a process issue IDs, one a millisecond, for so long or until it ends.
+// ask has all generators of a process issue IDs, one a millisecond, for so long or until it ends. Programs wait for the
+// next millisecond themselves, so a request is for a hundred. A replica issues those of a request at once: that is for
+// ten, as the more come at once the less a repeat shows.
 func (w *world) ask(p *process, length time.Duration) {
-	life, end := p.Process, time.Now().Add(length)
+	life, end, atOnce := p.Process, time.Now().Add(length), 100
+	if p.program == "shardid" {
+		atOnce = 10
+	}
 	for _, g := range p.generators {
 		series := life.Cmd.Process.Pid
 		if g.is == ordered {
@@ -216,8 +218,8 @@ func (w *world) ask(p *process, length time.Duration) {
 		w.mu.Unlock()
 		w.asking.Go(func() {
 			for time.Now().Before(end) && !life.Gone() {
-				next := time.Now().Add(atOnce * time.Millisecond)
-				w.askOnce(p.addr, g, series)
+				next := time.Now().Add(time.Duration(atOnce) * time.Millisecond)
+				w.askOnce(p.addr, g, series, atOnce)
 				time.Sleep(time.Until(next))
 			}
 		})
@@ -232,12 +234,12 @@ func (w *world) together(length time.Duration) {
 	w.asking.Wait()
 }
 
-func (w *world) askOnce(addr string, g generator, series int) {
+func (w *world) askOnce(addr string, g generator, series, count int) {
 	w.mu.Lock()
 	l := w.tallies[g.kind]
 	last, asked := l.last[series], time.Now()
 	w.mu.Unlock()
-	ids, err := w.get(addr, g, atOnce)
+	ids, err := w.get(addr, g, count)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
