@@ -2,10 +2,8 @@ package model
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
 )
@@ -111,62 +109,3 @@ func TestCheckText(t *testing.T) {
 		t.Errorf("the step of an app with an odd name: %v", err)
 	}
 }
-
-// Whatever wraps an error, its message begins with what to do, once, and loses nothing of what happened.
-func TestMessage(t *testing.T) {
-	refused := errors.New("connection refused")
-	away := &StoreError{Store: "redis", Op: "pop", Advice: "start Redis", Err: refused}
-	for name, c := range map[string]struct {
-		err  error
-		want string
-	}{
-		"no error":      {nil, ""},
-		"nothing to do": {refused, "connection refused"},
-		"two lines":     {errors.Join(refused, refused), "connection refused; connection refused"},
-		"it stands first": {fmt.Errorf("%w: %w: app 7", Do("add app %d", 7), ErrUnknownApp), "add app 7: app is not " +
-			"provisioned: app 7"},
-		"it stands last": {fmt.Errorf("%w: %w", refused, Do("wait")), "wait: connection refused"},
-		"it is wrapped": {fmt.Errorf("queue: %w: list 1_0", fmt.Errorf("%w: %w", Do("wait"), refused)),
-			"wait: queue: connection refused: list 1_0"},
-		"it follows a text without a colon": {fmt.Errorf("addr: x %w", fmt.Errorf("%w: is no port",
-			Do("write a port"))),
-			"write a port: addr: x is no port"},
-		"a store": {fmt.Errorf("%w: list 1_0: %w", ErrQueueEmpty, away),
-			"start Redis: queue is empty: list 1_0: redis: pop: connection refused"},
-		"a store without advice": {fmt.Errorf("list 1_0: %w", &StoreError{Store: "redis", Op: "pop",
-			Err: fmt.Errorf("%w: %w", Do("wait"), refused)}), "wait: list 1_0: redis: pop: connection refused"},
-		"of two the outer one is first": {fmt.Errorf("%w: %w", Do("stop"), away),
-			"stop: start Redis: redis: pop: connection refused"},
-		"an argument": {fmt.Errorf("%w: give a tag", ErrInvalidArgument), "give a tag"},
-	} {
-		t.Run(name, func(t *testing.T) { check.Equal(t, Message(c.err), c.want, "the message") })
-	}
-}
-
-// A condition has its name in its failure once.
-func TestConditionFailure(t *testing.T) {
-	away := &StoreError{Store: "redis", Op: "check", Advice: "start Redis", Err: errors.New("no answer")}
-	for name, want := range map[string]string{
-		"redis":  "start Redis: redis: check: no answer",
-		"refill": "start Redis: redis: check: no answer (refill)",
-	} {
-		check.Equal(t, Message(Condition{Name: name, Err: away}.Failure()), want, "the failure of "+name)
-	}
-}
-
-// NumbersOfMinutes are business numbers with a period for each minute, for simulations. It
-// begins a little before that time.
-func NumbersOfMinutes(n Numbering, from time.Time) *Numbers {
-	p, err := n.Numbers()
-	if err != nil {
-		panic(err)
-	}
-	first := from.Unix()/60 - 100
-	p.index = func(t time.Time) int64 { return t.Unix()/60 - first }
-	p.date = func(period int64) time.Time { return time.Unix((first+period)*60, 0).UTC() }
-	return p
-}
-
-// Begins and Last are of a period.
-func (n *Numbers) Begins(period int64) time.Time { return n.begins(period) }
-func (n *Numbers) Last(period int64) int64       { return n.last(period) }

@@ -4,6 +4,7 @@
 package listtest
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -13,11 +14,16 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/queue"
 )
 
-// Store is what the service needs of a store.
-type Store = queue.Lists
+// Store is what the service needs of a store: its interface Lists, without the locks, which only replicas need.
+type Store interface {
+	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
+	State(ctx context.Context, keys []model.ListKey) []model.ListState
+	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
+	Push(ctx context.Context, reqs []model.PushRequest) []error
+	Delete(ctx context.Context, keys []model.ListKey) error
+}
 
 // unlimited is a cap no list of these tests reaches.
 const unlimited = 1 << 40

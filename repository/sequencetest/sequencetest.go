@@ -10,12 +10,14 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/sequence"
 )
 
-// Store is what the service needs of a store of sequences, and the end of a space.
+// Store is what the service needs of a store of sequences.
 type Store interface {
-	sequence.Store
+	State(ctx context.Context, keys []model.SectionKey) []model.SectionState
+	Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer
+	Push(ctx context.Context, pushes []model.SectionPush) []error
+	Confirm(ctx context.Context, key model.SectionKey) (server string, err error)
 	Forget(ctx context.Context, space model.Space) error
 }
 

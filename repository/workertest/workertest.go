@@ -4,6 +4,7 @@
 package workertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,11 +14,14 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/worker"
 )
 
 // Registry is what the service needs of a registry.
-type Registry = worker.Registry
+type Registry interface {
+	Acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
+	Renew(ctx context.Context, lease model.Lease) (model.Lease, error)
+	Release(ctx context.Context, lease model.Lease) error
+}
 
 // Workers is how many worker IDs each registry of the contract gives out.
 const Workers = 64
