@@ -112,26 +112,14 @@ func administer(c *cli, n noun) *cobra.Command {
 		if o.place = o.ask.url; o.place != "" {
 			return o.run(cmd.Context(), cfg)
 		}
-		return o.onDatabase(cmd.Context(), cfg)
-	})
-}
-
-// onDatabase runs the order without --url.
-func (o *order) onDatabase(ctx context.Context, cfg Config) (err error) {
-	for range 3 { // who has an embedded database may be about to listen, or a command that ends
-		if o.ask.beside = throughSocket(ctx, cfg); o.ask.beside != nil {
-			o.place = sqlstore.EmbeddedPlace(cfg.DatabaseDSN())
-			return o.run(ctx, cfg)
-		}
-		err = o.cli.onStores(ctx, cfg, func(ctx context.Context, s opened) error {
+		return o.cli.onDatabase(cmd.Context(), cfg, func(socket http.RoundTripper) error {
+			o.ask.beside, o.place = socket, sqlstore.EmbeddedPlace(cfg.DatabaseDSN())
+			return o.run(cmd.Context(), cfg)
+		}, func(ctx context.Context, s opened) error {
 			o.ask.beside, o.place = inProcess{httpapi.NewAdministration(s.admin.Resources(), s.log)}, s.db.Place()
 			return o.run(ctx, cfg)
 		})
-		if !errors.Is(err, sqlstore.ErrHeld) {
-			break
-		}
-	}
-	return err
+	})
 }
 
 // flag is the flag of a field: max-limit-id for maxLimitId, and what a thing is called for the field that names it.

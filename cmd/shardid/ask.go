@@ -130,7 +130,7 @@ func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err err
 
 // Remedies for what a server answers, or does not.
 const (
-	correctURL = "correct --url or server.addr"
+	correctURL = "correct the URL or server.addr"
 	giveToken  = "name a file that holds a token of the server by --token-file"
 )
 

@@ -85,9 +85,9 @@ func TestAskHealth(t *testing.T) {
 			"degraded: snowflake: no lease", ""},
 		"not ready": {503, `{"status":"not ready","message":"shutting down"}`, "",
 			"shutting down: not ready: http://"},
-		"another one": {200, `<html>welcome</html>`, "", "correct --url or server.addr: what answers there is " +
+		"another one": {200, `<html>welcome</html>`, "", "correct the URL or server.addr: what answers there is " +
 			"not the HTTP of shardid"},
-		"an empty body": {503, ``, "", "correct --url or server.addr: what answers there is not the HTTP " +
+		"an empty body": {503, ``, "", "correct the URL or server.addr: what answers there is not the HTTP " +
 			"of shardid: http://"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
 	} {

@@ -186,9 +186,9 @@ func usageLines() []line {
 		{"apps add --app 7 --name x --min-index 5", 2, "leave --min-index out of add: it is for set"},
 		{"apps delete --app 7", 2, "give --confirm, see shardid apps --help: it is missing"},
 		{"tags add", 2, "give --tag, see shardid tags --help: it is missing"},
-		{"status --url http://127.0.0.1:1", 1, "start the server, or correct --url or server.addr: "},
+		{"status --url http://127.0.0.1:1", 1, "start the server, or correct the URL or server.addr: "},
 		{"status --url 127.0.0.1:1", 2, "write --url like http://127.0.0.1:8080, "},
-		{"apps --url http://127.0.0.1:1", 1, "start the server, or correct --url or server.addr: "},
+		{"apps --url http://127.0.0.1:1", 1, "start the server, or correct the URL or server.addr: "},
 	}
 }
 
@@ -471,7 +471,7 @@ func TestCommandsWithStoreAway(t *testing.T) {
 	}
 	redis := testserver.Redis(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")
 	types(t, []line{{"status --url http://" + redis.Addr, 1,
-		"correct --url or server.addr, as what listens there does not answer as shardid does: "}})
+		"correct the URL or server.addr, as what listens there does not answer as shardid does: "}})
 	t.Setenv("SHARDID_REDIS_URL", "redis://"+redis.Addr)
 	types(t, []line{{"doctor", 1, `^STORE .*\ndatabase +\S+ +reachable +no +yes +unknown .*\n` +
 		`(?:.*\n)*redis +\S+ +maxmemory-policy +allkeys-lru +noeviction +unsafe .*\n(?:.*\n)*` +

@@ -30,7 +30,8 @@ type inspection struct {
 }
 
 func (c *cli) doctor() *cobra.Command {
-	ask, others := asking{timeout: 2 * time.Second}, []string{} // a replica that hangs leaves time for others
+	var ask asking
+	var others []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether stores, clocks and replicas let IDs be issued, and never twice",
@@ -42,6 +43,7 @@ func (c *cli) doctor() *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVar(&others, "region", nil, "`URL` of a deployment in another region, which must not issue the same "+
 		"IDs; may be repeated")
+	f.DurationVar(&ask.timeout, "timeout", 2*time.Second, "`time` that the answer of a replica or URL may take")
 	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these URLs and for the replicas")
 	f.StringVar(&ask.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {

@@ -150,10 +150,10 @@ func TestWrongInputs(t *testing.T) {
 			{elsewhere + host, "end the other program that listens there, or choose another server.addr: "},
 		}},
 		{"status asks where nothing is", []wrong{
-			{"status --url http://127.0.0.1:1", "start the server, or correct --url or server.addr: "},
+			{"status --url http://127.0.0.1:1", "start the server, or correct the URL or server.addr: "},
 		}},
 		{"status asks the port of Redis clients", []wrong{
-			{"status --url http://" + addr, "correct --url or server.addr: what answers there is not the HTTP of "},
+			{"status --url http://" + addr, "correct the URL or server.addr: what answers there is not the HTTP of "},
 		}},
 		{"the port of MySQL", []wrong{
 			{"migrate --config port.yaml", "start the database server at 127.0.0.1:1, or correct database.dsn: "},

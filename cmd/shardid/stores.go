@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -50,6 +51,21 @@ func (c *cli) onStores(ctx context.Context, cfg Config, run func(context.Context
 		opts.Forget = client.Sequences().Forget
 	}
 	return run(ctx, opened{db, admin.New(opts), log})
+}
+
+// onDatabase runs what asks the process that serves with the embedded database, or, where none does, what works on the
+// stores.
+func (c *cli) onDatabase(ctx context.Context, cfg Config, through func(socket http.RoundTripper) error,
+	on func(context.Context, opened) error) (err error) {
+	for range 3 { // who has an embedded database may be about to listen, or a command that ends
+		if socket := throughSocket(ctx, cfg); socket != nil {
+			return through(socket)
+		}
+		if err = c.onStores(ctx, cfg, on); !errors.Is(err, sqlstore.ErrHeld) {
+			break
+		}
+	}
+	return err
 }
 
 // openDatabase opens the configured database, for which client vouches; it may be nil. mayMake is for an embedded one

@@ -51,15 +51,14 @@ running replicas in any mode.`,
 
 // listWorkers asks the database, or the process that serves with the embedded one.
 func (c *cli) listWorkers(ctx context.Context, cfg Config, name string) (all []model.WorkerEntry, err error) {
-	if socket := throughSocket(ctx, cfg); socket != nil {
+	err = c.onDatabase(ctx, cfg, func(socket http.RoundTripper) error {
 		ask := asking{beside: socket, timeout: time.Minute}
 		answer, err := ask.send(ctx, cfg, http.MethodGet, "/workers?name="+url.QueryEscape(name), nil)
 		if err == nil {
 			err = json.Unmarshal(answer, &all)
 		}
-		return all, err
-	}
-	err = c.onStores(ctx, cfg, func(ctx context.Context, o opened) (err error) {
+		return err
+	}, func(ctx context.Context, o opened) (err error) {
 		all, err = workersOf(ctx, o.db, cfg, name)
 		return err
 	})
