@@ -26,6 +26,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Must ends the test if err is not nil.
@@ -50,6 +54,13 @@ func Is(t testing.TB, err, want error, what ...any) {
 		t.Helper()
 		t.Errorf("%sgot %v, want %v", label(what), err, want)
 	}
+}
+
+// Metrics are those of a registry, as metric.Sums has them.
+func Metrics(t testing.TB, registry prometheus.Gatherer) map[string]float64 {
+	families, err := registry.Gather()
+	Must(t, err)
+	return metric.Sums(families)
 }
 
 // Equal reports a value that is not want.

@@ -15,7 +15,6 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/clockid"
-	"shardid/service/metric"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -54,8 +53,7 @@ func running(t testing.TB, timeout time.Duration) (*clockid.Service, *idgen.Gene
 // counts are how many IDs a service has issued and wasted.
 func counts(t *testing.T, registry *prometheus.Registry) (issued, wasted float64) {
 	t.Helper()
-	values, err := metric.Values(registry)
-	check.Must(t, err)
+	values := check.Metrics(t, registry)
 	return values["shardid_snowflake_issued_total"], values["shardid_snowflake_wasted_total"]
 }
 

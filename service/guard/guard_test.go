@@ -13,19 +13,20 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"shardid/scripts/check"
-	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve has an HTTP server guarded until the test ends. It answers /large with more than sockets hold, and
 // any other path when the body has come.
-func serve(t *testing.T, limits Limits, log *slog.Logger) (g *Guard, addr string) {
+func serve(t *testing.T, limits Limits, log *slog.Logger) (g *Guard, addr string, registry *prometheus.Registry) {
 	t.Helper()
-	g = New(limits, log, nil)
+	registry = prometheus.NewRegistry()
+	g = New(limits, log, registry)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	s := &http.Server{ConnState: g.ConnState, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,7 @@ func serve(t *testing.T, limits Limits, log *slog.Logger) (g *Guard, addr string
 		}
 		time.Sleep(2 * period) // the last sweep
 	})
-	return g, l.Addr().String()
+	return g, l.Addr().String(), registry
 }
 
 const get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -68,7 +69,7 @@ func TestSlowConnectionsEnd(t *testing.T) {
 		limits     Limits
 		sends      string
 		afterwards string // again and again
-		cut        int64
+		cut        float64
 	}{
 		"says nothing":              {Limits{100, limit, time.Hour, time.Hour}, "", "", 1},
 		"a head that never ends":    {Limits{100, limit, time.Hour, time.Hour}, "GET / HTTP/1.1\r\nX: ", "x", 1},
@@ -80,7 +81,7 @@ func TestSlowConnectionsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, addr := serve(t, c.limits, slog.New(slog.DiscardHandler))
+			g, addr, registry := serve(t, c.limits, slog.New(slog.DiscardHandler))
 			began := time.Now()
 			conn := check.Dial(t, addr, c.sends)
 			for g.Open() == 0 {
@@ -96,12 +97,12 @@ func TestSlowConnectionsEnd(t *testing.T) {
 			if took := time.Since(began); took < limit || took > 9*time.Second {
 				t.Errorf("ended after %v", took)
 			}
-			check.Equal(t, metric.Value(g.cut), c.cut, "cut")
+			check.Equal(t, check.Metrics(t, registry)["shardid_connections_cut_total"], c.cut, "cut")
 		})
 	}
 	t.Run("asks now and then", func(t *testing.T) {
 		t.Parallel()
-		_, addr := serve(t, Limits{100, limit, 2 * limit, limit}, slog.New(slog.DiscardHandler))
+		_, addr, _ := serve(t, Limits{100, limit, 2 * limit, limit}, slog.New(slog.DiscardHandler))
 		conn := check.Dial(t, addr, "")
 		for range 8 {
 			if !answered(conn) {
@@ -115,7 +116,7 @@ func TestSlowConnectionsEnd(t *testing.T) {
 // Beyond the bound the connection that has waited the longest gives way, and none that is being answered.
 func TestTheLongestIdleGivesWay(t *testing.T) {
 	var log bytes.Buffer
-	g, addr := serve(t, Limits{4, time.Hour, time.Hour, time.Hour}, slog.New(slog.NewTextHandler(&log, nil)))
+	g, addr, registry := serve(t, Limits{4, time.Hour, time.Hour, time.Hour}, slog.New(slog.NewTextHandler(&log, nil)))
 	busy := check.Dial(t, addr, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
 	_, _ = io.ReadFull(busy, make([]byte, 1))
 	var crowd []net.Conn
@@ -151,9 +152,10 @@ func TestTheLongestIdleGivesWay(t *testing.T) {
 	if answered(check.Dial(t, addr, "")) {
 		t.Error("answered, though all are busy")
 	}
-	refused, cut := metric.Value(g.refused), metric.Value(g.cut)
-	if g.Open() != 4 || refused < 50 || cut != 0 {
-		t.Errorf("%d open, %d refused, %d cut", g.Open(), refused, cut)
+	counted := check.Metrics(t, registry)
+	if g.Open() != 4 || counted["shardid_connections_refused_total"] < 50 ||
+		counted["shardid_connections_cut_total"] != 0 {
+		t.Errorf("%d open, %v", g.Open(), counted)
 	}
 	check.Equal(t, strings.Count(log.String(), "raise server.max_connections"), 1, "warnings")
 }

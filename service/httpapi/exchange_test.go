@@ -20,7 +20,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 	"shardid/service/issuer"
-	"shardid/service/metric"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -285,8 +284,7 @@ func checkSideEffects(t *testing.T, x exchange, got served) {
 		t.Errorf("the refused request asked %q, and %d IDs were issued", asked, issued)
 	}
 	if ofIDs(x.target) && (x.status == http.StatusOK || x.status == http.StatusBadRequest) {
-		values, err := metric.Values(got.opts.Registry.(*prometheus.Registry))
-		check.Must(t, err)
+		values := check.Metrics(t, got.opts.Registry.(*prometheus.Registry))
 		check.Equal(t, values["shardid_request_duration_seconds_count"], 1, "requests that were counted")
 		check.Equal(t, values["shardid_refused_total"] == 1, x.code != 0, "refusals that were counted")
 	}

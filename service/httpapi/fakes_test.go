@@ -18,7 +18,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 	"shardid/service/issuer"
-	"shardid/service/metric"
 	"shardid/service/monitor"
 	"shardid/service/segment"
 
@@ -176,12 +175,10 @@ func metered(o *Options) {
 	o.Traffic = issuer.NewTraffic(registry, everyMode...)
 }
 
-// metricOf is a metric of an API, by metric.Values.
+// metricOf is a metric of an API, by check.Metrics.
 func metricOf(t *testing.T, api *API, name string) int {
 	t.Helper()
-	values, err := metric.Values(api.opts.Registry.(*prometheus.Registry))
-	check.Must(t, err)
-	return int(values[name])
+	return int(check.Metrics(t, api.opts.Registry.(*prometheus.Registry))[name])
 }
 
 // wantAnswer compares status and whole body.

@@ -17,7 +17,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 	"shardid/service/access"
-	"shardid/service/metric"
 )
 
 // Large batches of a mode take turns, one that waits too long is refused, and neither small
@@ -153,8 +152,7 @@ func TestTraffic(t *testing.T) {
 			traffic := NewTraffic(registry, model.ModeUID, model.ModeSequence)
 			traffic.Observe(model.ModeUID, code, time.Second)
 			traffic.Observe(model.ModeQueue, code, time.Second)
-			values, err := metric.Values(registry)
-			check.Must(t, err)
+			values := check.Metrics(t, registry)
 			outcome, refused := "ok", 0.0
 			switch code {
 			case 0:

@@ -36,24 +36,8 @@ func Buckets() []float64 {
 	}
 }
 
-// Value reads a counter, which must have counted in whole numbers.
-func Value(c prometheus.Counter) int64 {
-	var read dto.Metric
-	if err := c.Write(&read); err != nil {
-		return 0 // a counter's Write has no errors
-	}
-	return int64(read.GetCounter().GetValue())
-}
-
-// Values reads all metrics of a registry and adds them up: by name, and by name{label="value"} for each of
-// their labels. Of a histogram it is how often it counted, by name_count. A metric that is not there has no
-// value, which is not 0.
-func Values(registry prometheus.Gatherer) (map[string]float64, error) {
-	families, err := registry.Gather()
-	return Sums(families), err
-}
-
-// Sums is Values of metrics that were read.
+// Sums adds metrics up that were gathered: by name, and by name{label="value"} for each of their labels. Of a histogram
+// it is how often it counted, by name_count. A metric that is not there has no value, which is not 0.
 func Sums(families []*dto.MetricFamily) map[string]float64 {
 	sums := map[string]float64{}
 	for _, family := range families {

@@ -10,7 +10,6 @@ import (
 
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/metric"
 	"shardid/service/queue"
 	"shardid/service/worker"
 
@@ -238,8 +237,7 @@ func TestCollect(t *testing.T) {
 	r.Alarms()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r.Monitor)
-	values, err := metric.Values(registry)
-	check.Must(t, err)
+	values := check.Metrics(t, registry)
 	for name, want := range map[string]float64{`shardid_alarm{name="ShardidStoreAway"}`: 1,
 		`shardid_alarm{severity="critical"}`: 1, "shardid_alarm": 1, `shardid_condition_ok{name="redis"}`: 0,
 		`shardid_condition_ok{name="database"}`: 1, "shardid_condition_ok": 2} {

@@ -422,8 +422,8 @@ func (r replica) dry(pass string) (err error) {
 
 // counted is the metric shardid_queue_NAME, and wasted that of wasted indices for a reason.
 func (r replica) counted(name string) int {
-	values, _ := metric.Values(r.registry) // a registry that fails has none
-	return int(values["shardid_queue_"+name])
+	families, _ := r.registry.Gather() // a registry that fails has none
+	return int(metric.Sums(families)["shardid_queue_"+name])
 }
 
 func (r replica) wasted(reason string) int {

@@ -23,7 +23,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 	"shardid/service/issuer"
-	"shardid/service/metric"
 )
 
 // encodeAll writes commands as clients do; bars are between them, and spaces between their words.
@@ -177,8 +176,7 @@ func TestCommandsAreCounted(t *testing.T) {
 	const commands = "INCR snowflake|LPOP snowflake 10001|INCR sequence:chat:a|INCR sequence:chat:bad|QUIT"
 	exchange(t, addr, encodeAll(commands), 1<<20)
 	exchange(t, addr, encode("INCR", "sequence:chat:panic"), 1<<20)
-	values, err := metric.Values(registry)
-	check.Must(t, err)
+	values := check.Metrics(t, registry)
 	const requests = "shardid_request_duration_seconds_count"
 	for name, want := range map[string]float64{
 		requests + `{mode="snowflake"}`: 2, requests + `{mode="sequence"}`: 2, requests + `{outcome="ok"}`: 2,

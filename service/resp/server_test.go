@@ -18,7 +18,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
 	"shardid/service/guard"
-	"shardid/service/metric"
 )
 
 // Stop answers what has come, also a command that waits, and cuts one that waits too long
@@ -107,8 +106,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 			if took := time.Since(began); took < limit || took > 9*time.Second {
 				t.Errorf("ended after %v", took)
 			}
-			values, err := metric.Values(registry)
-			check.Must(t, err)
+			values := check.Metrics(t, registry)
 			check.Equal(t, values["shardid_connections_cut_total"], c.cut, "cut")
 		})
 	}

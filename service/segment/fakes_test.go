@@ -216,8 +216,8 @@ func orders(t testing.TB, step int64, change ...func(*segment.Options)) (*table,
 
 // counted is the metric shardid_segment_NAME_total.
 func (r replica) counted(name string) int64 {
-	values, _ := metric.Values(r.registry) // a registry that fails has none
-	return int64(values["shardid_segment_"+name+"_total"])
+	families, _ := r.registry.Gather() // a registry that fails has none
+	return int64(metric.Sums(families)["shardid_segment_"+name+"_total"])
 }
 
 // one asks for a single ID.

@@ -16,7 +16,6 @@ import (
 	"shardid/client/hold"
 	"shardid/model"
 	"shardid/scripts/check"
-	"shardid/service/metric"
 	"shardid/service/segment"
 )
 
@@ -137,8 +136,7 @@ func TestTheViewIsLeafs(t *testing.T) {
 		if v := r.view("orders"); math.Abs(v.Rate-101) > 1 || math.Abs(v.Runway*v.Rate-float64(v.Held)) > 0.01 {
 			t.Errorf("%+v", v)
 		}
-		values, err := metric.Values(r.registry)
-		check.Must(t, err)
+		values := check.Metrics(t, r.registry)
 		check.Equal(t, values["shardid_segment_runway_seconds"], r.view("orders").Runway, "the shortest runway")
 		for most, want := range []map[string]float64{{}, {"orders": r.view("orders").Rate}} {
 			if got := r.Busiest(most); !maps.Equal(got, want) {
@@ -157,7 +155,7 @@ func TestTheViewIsLeafs(t *testing.T) {
 			}
 		})
 		loads := len(db.asked())
-		_, err = r.Next(t.Context(), "orders", model.ShardKey{}, 100, nil)
+		_, err := r.Next(t.Context(), "orders", model.ShardKey{}, 100, nil)
 		check.Is(t, err, model.ErrSegmentEmpty, "during the outage")
 		r.mustTake(t, "orders", 102, 99)
 		time.Sleep(time.Second)

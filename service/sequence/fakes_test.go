@@ -16,7 +16,6 @@ import (
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/scripts/check"
-	"shardid/service/metric"
 	"shardid/service/sequence"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -274,9 +273,7 @@ func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*seque
 // counted is the counter shardid_sequence_NAME_total.
 func (r *rig) counted(name string) int {
 	r.t.Helper()
-	values, err := metric.Values(r.registry)
-	check.Must(r.t, err)
-	return int(values["shardid_sequence_"+name+"_total"])
+	return int(check.Metrics(r.t, r.registry)["shardid_sequence_"+name+"_total"])
 }
 
 // ask asks for numbers of a key of the space, and gives the last.
