@@ -110,7 +110,7 @@ type Options struct {
 	// IDs waits for several, for four times as long at most.
 	Timeout time.Duration
 	// Instance is what the holder of a worker ID calls itself, such as a host name: at most 128
-	// printable characters, "" for nothing. People see it, and a Generator of a later process
+	// printable bytes, "" for nothing. People see it, and a Generator of a later process
 	// with the same name gets the same worker ID again where that is free.
 	Instance string
 }

@@ -119,7 +119,7 @@ func CheckHold(hold time.Duration) error {
 func CheckInstance(instance string) error {
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
 	if len(instance) > MaxInstanceBytes || !utf8.ValidString(instance) || strings.ContainsFunc(instance, hidden) {
-		return fmt.Errorf("%w: `instance` must have at most %d printable characters", ErrInvalidArgument,
+		return fmt.Errorf("%w: `instance` must have at most %d printable bytes", ErrInvalidArgument,
 			MaxInstanceBytes)
 	}
 	return nil
@@ -178,7 +178,7 @@ type NameLease struct {
 }
 
 // Renew is how long a holder waits before each renewal: two may fail.
-func (l NameLease) Renew() time.Duration { return l.Name.Hold / 3 }
+func (l NameLease) Renew() time.Duration { return l.Name.GrantHold(l.Now) / 3 }
 
 // LeaseKey is what the holder of a NameLease says to renew or to release it.
 type LeaseKey struct {

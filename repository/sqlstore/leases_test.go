@@ -183,6 +183,7 @@ func TestHoldChanges(t *testing.T) {
 		}
 		l := leased(t, s, "a", "i")
 		check.Equal(t, l.Until-l.Now, holdMs, "granted at once after a raise")
+		check.Equal(t, 3*l.Renew(), time.Minute, "so that it is renewed in time")
 		run(t, s, "UPDATE shardid_name SET low_until = low_until - "+strconv.FormatInt(model.RaiseDelay.Milliseconds(),
 			10))
 		if l, err = renewLease(t, s, l); err != nil || l.Until-l.Now != time.Hour.Milliseconds() {

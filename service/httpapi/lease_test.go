@@ -91,7 +91,7 @@ func leaseExchanges() []exchange {
 			asked: "release {orders 0 s} 0"},
 		{method: post, target: "/v1/leases/%00", status: 400, code: -6, says: "`name` must have 1…64 letters"},
 		{method: post, target: lease + "?instance=%00", status: 400, code: -6,
-			says: "at most 128 printable characters"},
+			says: "at most 128 printable bytes"},
 		{method: post, target: renew, status: 400, code: -6, says: "secret is missing"},
 		{method: post, target: "/v1/leases/orders/x/renew?secret=s", status: 400, code: -6, says: "workerId must be"},
 		{method: del, target: "/v1/leases/orders/4194304?secret=s", status: 400, code: -6, says: "in 0…4194303"},
