@@ -48,7 +48,7 @@ var remedies = []struct{ words, advice string }{
 	}, {
 		"NOPERM|can't run this command",
 		"allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hincrby +hscan +time +llen " +
-			"+lindex +lpop +ltrim +rpush +unlink +set +get +del +hget +hgetall (+cluster)",
+			"+lindex +lpop +ltrim +rpush +unlink +set +get +del +hget +hgetall +select (+cluster +asking)",
 	}, {
 		"FOREIGN",
 		"give each deployment a Redis database of its own (the number at the end of redis.url, or another server), " +

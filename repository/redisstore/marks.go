@@ -165,16 +165,17 @@ func (o Options) electedMaster(ctx context.Context) (string, error) {
 		}
 		asked[addr] = true
 		master, others, ids, err := o.askSentinel(ctx, addr)
-		if err != nil || voted[ids] {
-			continue // it has no vote, or had it
+		if err == nil && !voted[ids] {
+			voted[ids] = true
+			votes[master]++
+			all = max(all, len(others)+1)
+			todo = append(todo, others...)
 		}
-		voted[ids] = true
-		votes[master]++
-		all = max(all, len(others)+1)
-		if votes[master] > all/2 && len(asked) >= len(o.Addrs) {
-			return master, nil
+		for master, n := range votes {
+			if n > all/2 && len(asked) >= len(o.Addrs) {
+				return master, nil
+			}
 		}
-		todo = append(todo, others...)
 	}
 	return "", fmt.Errorf("%w: Sentinels answered %v, of %d", errNoMajority, votes, all)
 }
@@ -185,7 +186,7 @@ func (o Options) askSentinel(ctx context.Context, addr string) (master string, o
 	simple := u.Simple()
 	simple.Addr, simple.DB, simple.Username, simple.Password = addr, 0, o.SentinelUsername, o.SentinelPassword
 	// Three are asked within one timeout.
-	simple.DialTimeout, simple.ReadTimeout = u.DialTimeout*3/10, u.ReadTimeout*3/10
+	simple.DialTimeout, simple.ReadTimeout, simple.MaxRetries = u.DialTimeout*3/10, u.ReadTimeout*3/10, -1
 	c := redis.NewSentinelClient(simple)
 	defer c.Close()
 	at, err := c.GetMasterAddrByName(ctx, o.MasterName).Result()

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -186,6 +188,9 @@ func TestConfirm(t *testing.T) {
 		setup := testserver.Sentinel(t)
 		twice := []string{setup.Addrs[0], strings.Replace(setup.Addrs[0], "127.0.0.1", "localhost", 1)} // and one vote
 		o := redisstore.Options{Mode: "sentinel", Addrs: twice, MasterName: setup.MasterName}
+		setup.Sentinels[2].Stop()
+		last := redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}
+		check.OK(t, check.Err(of(t, last, "one").Marks().Confirm(t.Context())), "while the last one is away")
 		confirmed(t, o, "no majority", setup.Sentinels[1:]...)
 		check.Must(t, setup.Sentinels[0].Client().Do(t.Context(), "SENTINEL", "RESET", "*").Err())
 		o.Addrs = []string{setup.Addrs[1], setup.Addrs[0]} // the one that is left knows no other
@@ -194,6 +199,18 @@ func TestConfirm(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		setup := testserver.Cluster(t, "--cluster-node-timeout", "60000")
+		page, err := os.ReadFile("../../docs/stores.md")
+		check.Must(t, err)
+		rules := regexp.MustCompile(`(?m)^ACL SETUSER shardid (reset on >change-me ~|\+cluster).*$`)
+		for _, rule := range rules.FindAllString(string(page), -1) { // a user who may do no more
+			var words []any
+			for _, word := range strings.Fields(rule) {
+				words = append(words, word)
+			}
+			for _, node := range setup.Nodes {
+				do(t, node.Client(), words...)
+			}
+		}
 		owner, err := setup.Client().MasterForKey(t.Context(), "id.gen.marks_{one}")
 		check.Must(t, err)
 		var others []*testserver.RedisServer
@@ -202,6 +219,7 @@ func TestConfirm(t *testing.T) {
 				others = append(others, node)
 			}
 		}
-		confirmed(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, "no majority", others...)
+		confirmed(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs, Username: "shardid",
+			Password: "change-me"}, "no majority", others...)
 	})
 }

@@ -125,10 +125,10 @@ func TestACL(t *testing.T) {
 	rules := []any{"ACL", "SETUSER", "bob", "reset", "on", ">" + secret, "~id.gen.*", "-@all"}
 	do(t, server.Client(), rules...)
 	o := single(server.Addr)
-	o.Username, o.Password = "bob", secret
+	o.Username, o.Password, o.DB = "bob", secret, 1
 	s := open(t, o)
 	_, advised, _ := strings.Cut(popErr(t, s).Error(), "ACL SETUSER <user> ~id.gen.* ")
-	advised, _, _ = strings.Cut(advised, " (+cluster)")
+	advised, _, _ = strings.Cut(advised, " (+cluster")
 	for _, right := range strings.Fields(advised) {
 		rules = append(rules, right)
 	}
