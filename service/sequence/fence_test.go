@@ -124,7 +124,10 @@ func TestRedisIsReplaced(t *testing.T) {
 					r.wantNone("a", model.ErrFence)
 					time.Sleep(8 * time.Second)
 				}
+				r.table.change(func() { r.table.err = errAway })
+				_, _ = r.ask("a", 600) // more numbers are wanted, and cannot be had
 				r.redis.replace()
+				r.table.change(func() { r.table.err = nil })
 				began := time.Now()
 				got, err := r.ask("a", 1)
 				for ; err != nil && time.Since(began) < 20*time.Second; got, err = r.ask("a", 1) {
@@ -139,6 +142,11 @@ func TestRedisIsReplaced(t *testing.T) {
 				if got <= 1000*times {
 					t.Errorf("%d is not above what was taken before", got)
 				}
+				r.table.change(func() {
+					if last := r.table.rows[sectionOf("a")].Last; last > got+3000 {
+						t.Errorf("%d numbers were taken while none could be given", last-got)
+					}
+				})
 				r.want("a", got+1)
 				check.OK(t, r.reports.Of(sequence.Condition), "the condition")
 			})

@@ -263,6 +263,9 @@ func (s *Service) finishFill(j *job) (lost string) {
 // lane's mu.
 func (s *Service) judgeFill(j *job) time.Duration {
 	one := j.section
+	if j.err == nil && j.grant.Segment.Len() > 0 && one.want <= j.want { // also while its term is not open
+		one.want = 0
+	}
 	switch {
 	case errors.Is(j.err, model.ErrSectionBusy), errors.Is(j.err, errSectionChanged):
 		return soon
@@ -289,12 +292,7 @@ func (s *Service) judgeFill(j *job) time.Duration {
 	s.failing.Note(one.key, nil)
 	one.server = j.state.Server
 	one.grant = grant{j.state.Server, j.grant.Term, j.grant.Number, j.grant.Changes}
-	switch {
-	case j.grant.Segment.Len() > 0:
-		if one.want <= j.want {
-			one.want = 0
-		}
-	case j.grant.Term != j.state.Term: // Redis has no numbers of the term
+	if j.grant.Segment.Len() == 0 && j.grant.Term != j.state.Term { // Redis has no numbers of the term
 		one.want = max(one.want, 1)
 		return soon
 	}
