@@ -40,8 +40,8 @@ const (
 	// BeatEvery is the time between two heartbeats in the database. A heartbeat says
 	// that a reader of it has everything that was stored before.
 	BeatEvery = 10 * time.Second
-	// RaiseDelay is for how long a higher configured rate must have been stored before it
-	// is used, so that every replica, and a stale replica by less, knows of it.
+	// RaiseDelay is for how long a rate above the default, or a longer hold, must have been stored
+	// before it is used, so that every replica, and a stale replica by less, knows of it.
 	RaiseDelay = time.Minute
 	// MaxGap is the oldest copy whose doubt is computed.
 	MaxGap = 1000 * 24 * time.Hour

@@ -317,7 +317,7 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 		}
 		for i, l := range lists { // what a list may have issued without its row's knowledge counts, too
 			lists[i].Floor, err = highestIssued(counters[i], marks[i], model.MaxIndex,
-				"indices of list "+l.Key.String(), fmt.Sprintf("--app %d", id))
+				"indices of list "+l.Key.String(), fmt.Sprintf("--app %d --name %q", id, app.Name))
 			if err != nil {
 				return app, err
 			}

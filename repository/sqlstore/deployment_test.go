@@ -205,6 +205,7 @@ func TestServerChange(t *testing.T) {
 		next.Segment.First != a.Segment.Last+1 {
 		t.Errorf("it jumps once: %+v", next)
 	}
+	provision(t, s, scrambledApp(9)) // which has issued nothing, as far as anybody knows
 }
 
 // An operator's word needs no Redis, unless the witness knows what the rows may lack.

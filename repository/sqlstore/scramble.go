@@ -66,7 +66,7 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 			model.Do("add it with `scramble`"), model.ErrRefused, made.ID)
 	case !made.Scramble:
 		return nil
-	case made.HighestIndex > 0:
+	case made.TotalIndices > 0: // what a copy lacks of other apps is no reason
 		return fmt.Errorf("%w: %w: app %d had plain IDs before it was deleted, which scrambled ones could repeat",
 			model.Do("use an app ID that was never used"), model.ErrRefused, made.ID)
 	}

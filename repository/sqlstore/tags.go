@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -110,7 +109,7 @@ func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows [
 	return rows, s.explain(op, err)
 }
 
-// usableTags are the tags of rows that can be used, ordered by name: the table may ignore case.
+// usableTags are the tags of rows that can be used, in their order.
 func (s *Store) usableTags(rows []tagRow) []model.Tag {
 	tags := make([]model.Tag, 0, len(rows))
 	for _, row := range rows {
@@ -121,7 +120,6 @@ func (s *Store) usableTags(rows []tagRow) []model.Tag {
 			s.opts.OnBadRow(err)
 		}
 	}
-	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
 	return tags
 }
 
