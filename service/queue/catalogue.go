@@ -137,7 +137,7 @@ func (s *Service) NextReload(now time.Time) time.Time {
 }
 
 // reload reads the configuration and takes it over. Lists keep what they hold;
-// those of removed apps are closed and deleted.
+// those whose rows are gone, or cannot be used, are closed, and the first deleted.
 func (s *Service) reload() error {
 	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()
@@ -160,7 +160,9 @@ func (s *Service) reload() error {
 			l.close(err)
 			s.stats.issued.Add(l.counts().Issued)
 			s.stats.dropped.Add(l.counts().Dropped)
-			gone = append(gone, l.key)
+			if a := next.apps[l.key.App]; a == nil || a.refused[l.key.Shard] == nil {
+				gone = append(gone, l.key)
+			}
 		}
 	}
 	s.clean(ctx, gone)

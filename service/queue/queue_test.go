@@ -190,8 +190,11 @@ func TestReload(t *testing.T) {
 		before, err = r.one(1, "alice")
 		check.Must(t, err)
 	}
+	wrong := model.ListKey{App: 2, Shard: 7}
+	db.edit(wrong, func(row *model.AllocState) { row.Step = 0 })
 	db.remove(1)
 	check.Must(t, r.Reload(t.Context()))
+	check.Equal(t, l.depth(wrong) > 0, true, "indices of a row that cannot be used are kept")
 	check.Equal(t, r.wasted("dropped") > 0, true, "what a removed app holds is given up")
 	check.Is(t, r.alice(), model.ErrUnknownApp, "of a removed app")
 	check.Equal(t, l.depth(aliceKey()), 0, "indices of a removed app")
