@@ -243,8 +243,8 @@ func rows() []row {
 		{"ShardidWorkerID", Warning, func(s *sight) message {
 			runway, held := s.metrics["shardid_uid_runway_seconds"], s.sum("shardid_uid_worker_id") >= 0
 			return when(s.has("shardid_uid_runway_seconds") && held && runway < shortRunway.Seconds(),
-				"look at the database. UIDs end in %s unless their mark in WORKER_NODE is raised",
-				time.Duration(runway)*time.Second)
+				"look at the database. %s unless their mark in WORKER_NODE is raised",
+				fmt.Sprintf("UIDs end in %s", time.Duration(runway)*time.Second))
 		}},
 		{"ShardidClockOffset", Warning, func(s *sight) message {
 			offset := s.Worker.ClockOffset

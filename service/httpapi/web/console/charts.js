@@ -47,7 +47,7 @@ const colour = (name) => () => {
 };
 
 /** One chart in a figure. Safe to show() before the page has a size. */
-export class Chart {
+class Chart {
   #title = el('figcaption');
   #axis;
   #write;

@@ -56,7 +56,7 @@ export const text = {
     ShardidStoreAway: ['Store unreachable', 'Bring it back. Replicas issue the IDs that they hold, then refuse.'],
     ShardidConditionFailing: ['Refills or background work fail', 'Look at the error below. No new IDs arrive, or work in the background fails each time that it is tried.'],
     ShardidStarved: ['Callers got no ID in time', 'Look at the stores, and at how long refills take; for UIDs at uid.boost_power and uid.padding_factor.'],
-    ShardidWorkerID: ['Worker ID', 'Look at the registry of worker IDs, or at the holders of a name. No worker ID can be trusted, or all of a name are leased, and callers get -8; or one was not renewed, and IDs end soon.',
+    ShardidWorkerID: ['Worker ID', 'Look at the registry of worker IDs, at the database, or at the holders of a name. No worker ID can be trusted, or all of a name are leased, and callers get -8; or one was not renewed, and IDs end soon.',
       (what, error) => (error ? `${capital(error)} (IDs last another ${what})` : capital(what))],
     ShardidClockOffset: ['Clock offset', "Set the clocks (NTP). This machine's clock and the registry's differ too much.",
       (offset, most) => `The offset is ${offset}; at most ${most} is allowed.`],

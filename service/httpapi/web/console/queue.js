@@ -119,11 +119,15 @@ export class Queue {
   /** Shows the queue of a status. While Redis is unreachable, that is what the lists held before. */
   show({ queue, stores = [], modes = {} }, now) {
     const apps = queue?.apps ?? [];
-    if (apps.length === 0 && modes.queue?.ready === false) return; // the replica has started without its database
+    const unread = apps.length === 0 && modes.queue?.ready === false; // the replica has started without its database
+    if (unread && this.#apps.length === 0) return;
     const redis = stores.find(({ name, ok }) => name === 'redis' && !ok);
-    this.#away = redis ? { message: '', lasts: about(redis.since, now) } : null; // the alarm has the message
-    this.#apps = apps;
-    this.#sum = text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held));
+    const since = unread ? modes.queue.since : redis?.since;
+    this.#away = since ? { message: '', lasts: about(since, now) } : null; // the alarm has the message
+    if (!unread) {
+      this.#apps = apps;
+      this.#sum = text.queue.sum(apps.length, count(queue?.issued), count(queue?.held));
+    }
     this.#draw();
   }
 

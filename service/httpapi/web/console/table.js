@@ -4,7 +4,7 @@
 
 import { KeyedList, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
-import { count, duration } from './format.js';
+import { duration } from './format.js';
 
 /** A column whose cells are what of(item) says; by is the field of the items by which it sorts them. */
 export function column(name, of, { number = false, by = null } = {}) {

@@ -55,15 +55,15 @@ class Listed extends Table {
   answer(answer, now) {
     this.now = now;
     const items = answer[this.#many];
+    if (items.length === 0 && this.#from > 0) {
+      this.#turn(0); // the last ones were deleted, or cannot be read
+      return;
+    }
     if (items.length === 0 && answer.message) { // that says nothing of what there is
-      this.fail(answer, '');
+      this.fail(answer);
       return;
     }
     const many = answer.total ?? items.length;
-    if (items.length === 0 && this.#from > 0) {
-      this.#turn(0); // the last ones were deleted
-      return;
-    }
     this.show(items, { many, sum: this.searched || answer.message ? null : this.#sum(items, many) });
     setAttribute(this.#pager, 'hidden', many === items.length);
     setText(this.#place, text.pages.place(count(this.#from + 1), count(this.#from + items.length), count(many)));

@@ -13,7 +13,7 @@ function effect(said) {
 }
 
 /** A fact of an alarm, which the server says in English. */
-const fact = (said) => said.replace(/^apps? /, '应用 ').replace(/^name /, '命名空间 ');
+const fact = (said) => said.replace(/^apps? /, '应用 ').replace(/^name /, '命名空间 ').replace(/^UIDs end in /, 'UID 还可支撑 ');
 
 export const text = {
   locale: 'zh-CN',
@@ -55,7 +55,7 @@ export const text = {
       (indices, segments) => `列表重复序号 ${indices} 个，leaf_alloc 重复号段 ${segments} 个。`],
     ShardidDatabaseWentBack: ['数据库数据回退', '请查明数据库从何处恢复；回退幅度大时，还要查丢了什么数据。max_id 低于已发放的序号，已自动抬高，不会重号。',
       (times) => (times ? `回退超过 100,000 个序号，max_id 已大幅抬高 ${times} 次。` : '')],
-    ShardidIndicesLeftOut: ['已跳过一段序号', '请查明数据库与 Redis 同时发生变化的原因。为避免重号，跳过了一段序号或 ID。',
+    ShardidIndicesLeftOut: ['已跳过一段序号', '请查明数据库发生了什么，以及 Redis 为何不能作证。为避免重号，跳过了一段序号或 ID。',
       (indices, ids) => `列表跳过序号 ${indices} 个，标签跳过 ID ${ids} 个。`],
     ShardidConfirmationNeeded: ['等待人工确认', '请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。max_id 可能已回退，相关列表暂停发号。',
       (apps, commands) => `${fact(apps)}：${commands}`],
@@ -64,11 +64,11 @@ export const text = {
     ShardidStoreAway: ['存储不可用', '请尽快恢复。存储暂时无法使用，只能发放手中已有的 ID。'],
     ShardidConditionFailing: ['补号或后台任务失败', '请按下方的报错处理。无法取得新的序号或号段；或有后台任务反复重试仍然失败。'],
     ShardidStarved: ['取号超时，或环取空', '请检查存储状态与补号耗时；UID 请看 uid.boost_power 与 uid.padding_factor。有调用方没能及时取得序号、号段或 UID。'],
-    ShardidWorkerID: ['工作节点 ID', '请检查注册中心，或命名空间的持有者，详见下方。没有可信的工作节点 ID，或命名空间的已全部租出，调用方收到 -8；或续约失败，即将停发。',
+    ShardidWorkerID: ['工作节点 ID', '请检查注册中心、数据库，或命名空间的持有者，详见下方。没有可信的工作节点 ID，或命名空间的已全部租出，调用方收到 -8；或续约失败，即将停发。',
       (what, error) => (error ? `${error}（还可支撑 ${what}）` : fact(what))],
     ShardidClockOffset: ['时钟偏差过大', '请检查 NTP 校时。本机时钟与注册中心的时钟相差过大。',
       (offset, most) => `偏差 ${offset}，最多允许 ${most}。`],
-    ShardidLifetime: ['时间位用尽', '请规划在新库上增加时间位宽，或使用更晚的起始时间。雪花 ID 或 UID 的时间位不足一年，或已经用尽而停发。'],
+    ShardidLifetime: ['时间位用尽', '请改用时间位更多的布局，或使用更晚的起始时间并把新 ID 存进另一列。雪花 ID 或 UID 的时间位不足一年，或已经用尽而停发。'],
     ShardidInternalErrors: ['内部错误', '请把日志中的详情反馈给开发者。有调用方收到 -11，这是 shardid 自身的问题。'],
     ShardidSlow: ['响应变慢', '请检查补号耗时与本机 CPU。最近十分钟里有五分钟以上，某种模式百分之一的请求超过 250 毫秒。',
       (_, modes) => `模式：${modes}`],
