@@ -87,7 +87,7 @@ public final class Shardid implements AutoCloseable {
      * A generator of snowflakes in this process, with a worker ID of a name that nobody else has; until it is closed,
      * always the same one of a name. It begins to ask for a worker ID, and does not wait for one.
      *
-     * @param instance what this process calls itself, at most 128 printable characters, "" for nothing: one that comes
+     * @param instance what this process calls itself, at most 128 printable bytes, "" for nothing: one that comes
      *     back gets its worker ID back where it can
      */
     public synchronized Snowflakes snowflakes(String name, String instance) {

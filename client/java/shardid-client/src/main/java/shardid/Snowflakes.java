@@ -192,8 +192,10 @@ public final class Snowflakes implements AutoCloseable {
                 throw new ShardidException(l == null ? "no worker ID of the name " + name + ": " : "the lease of worker ID " + l.worker
                         + " ended at " + text(l, l.until) + ", and the clock says " + text(l, now) + ": ", error);
             }
-            hurry |= !early;
-            notifyAll();
+            if (!early && !hurry) {
+                hurry = true;
+                notifyAll();
+            }
             Shardid.await(this, early ? time - now : left);
         }
     }
@@ -217,6 +219,7 @@ public final class Snowflakes implements AutoCloseable {
             lease = lost ? null : lease;
             synchronized (this) {
                 error = lost ? null : failed;
+                hurry = false;
                 notifyAll();
             }
             client.told("snowflake:" + name, begun, failed);
@@ -261,8 +264,11 @@ public final class Snowflakes implements AutoCloseable {
 
     private synchronized void sleep(long ms) {
         long begun = System.nanoTime();
-        hurry = false;
-        for (long left = ms; !closed && left > 0; left = (hurry ? Math.min(ms, FIRST_PAUSE_MS) : ms) + Shardid.left(begun)) {
+        while (!closed) {
+            long left = (hurry ? Math.min(ms, FIRST_PAUSE_MS) : ms) + Shardid.left(begun);
+            if (left <= 0) {
+                return;
+            }
             Shardid.await(this, left);
         }
     }

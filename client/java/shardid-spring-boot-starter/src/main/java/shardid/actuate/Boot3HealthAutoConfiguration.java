@@ -1,8 +1,9 @@
 package shardid.actuate;
 
+import org.springframework.boot.actuate.autoconfigure.health.ConditionalOnEnabledHealthIndicator;
+import org.springframework.boot.actuate.health.*;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.*;
-import org.springframework.boot.actuate.health.*;
 import org.springframework.context.annotation.Bean;
 import shardid.spring.*;
 
@@ -10,7 +11,7 @@ import shardid.spring.*;
 @AutoConfiguration(after = ShardidAutoConfiguration.class)
 @ConditionalOnClass(HealthIndicator.class)
 @ConditionalOnBean(ShardidIds.class)
-@ConditionalOnProperty(name = "management.health.shardid.enabled", matchIfMissing = true)
+@ConditionalOnEnabledHealthIndicator("shardid")
 public class Boot3HealthAutoConfiguration {
 
     @Bean

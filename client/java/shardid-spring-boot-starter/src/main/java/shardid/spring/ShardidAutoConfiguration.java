@@ -30,8 +30,9 @@ public class ShardidAutoConfiguration {
         return new ShardidIds(client, source, set.instance()).asCurrent();
     }
 
-    /** Has a worker ID when it is made, which is before the application serves. */
-    @Bean
+    /** Has a worker ID when it is made, which is before the application serves. The client closes it, after all who ask. */
+    @Bean(destroyMethod = "")
+    @Lazy(false)
     @ConditionalOnMissingBean
     @ConditionalOnProperty("shardid.snowflake.name")
     Snowflakes shardidSnowflakes(Shardid client, ShardidProperties set) {

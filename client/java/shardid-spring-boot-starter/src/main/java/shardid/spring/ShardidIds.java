@@ -60,7 +60,8 @@ public final class ShardidIds implements AutoCloseable {
         String from = source == null || source.isEmpty() ? defaultSource : source;
         if (from == null) {
             throw new IllegalArgumentException(
-                    "set shardid.default to a source such as segment:orders, or name one by @ShardidId at the ID");
+                    "set shardid.default, or the property source of ShardingSphere's key generator, to a source such as "
+                            + "segment:orders, or name one by @ShardidId at the ID");
         }
         return sources.computeIfAbsent(from, this::keyed).next(shardKey);
     }

@@ -61,6 +61,12 @@ class ContextTest {
     }
 
     @Test
+    void hasNoHealthWhereIndicatorsAreOff() {
+        app(URLS, "management.health.defaults.enabled=false")
+                .run(c -> assertThat(c).hasNotFailed().doesNotHaveBean("shardidHealthIndicator"));
+    }
+
+    @Test
     void startsWithoutAnyFramework() {
         new ApplicationContextRunner().withPropertyValues(URLS)
                 .withClassLoader(new FilteredClassLoader("com.baomidou", "org.hibernate", "io.micrometer",
@@ -113,7 +119,7 @@ class ContextTest {
     /** What a user reads when no replica answers and a worker ID is wanted. */
     @Test
     void saysWhyItDoesNotStart(CapturedOutput out) {
-        SpringApplication app = new SpringApplicationBuilder(App.class)
+        SpringApplication app = new SpringApplicationBuilder(App.class).lazyInitialization(true)
                 .properties(URLS, "shardid.timeout=1s", "shardid.snowflake.name=demo").build();
         assertThatThrownBy(() -> app.run()).hasRootCauseInstanceOf(ConnectException.class);
         assertThat(out)
@@ -124,7 +130,7 @@ class ContextTest {
 
     @ParameterizedTest
     @CsvSource(delimiter = '|', textBlock = """
-            ''                | set shardid.default to a source
+            ''                | set shardid.default, or the property source
             orders            | write segment:<tag>, snowflake:<name>, queue:<appId>
             segment:          | write segment:<tag>
             tag:orders        | write segment:<tag>

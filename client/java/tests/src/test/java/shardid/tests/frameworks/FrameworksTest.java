@@ -15,11 +15,12 @@ import org.apache.shardingsphere.infra.spi.type.typed.TypedSPILoader;
 import org.junit.jupiter.api.*;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.mybatis.spring.annotation.MapperScan;
+import org.springframework.beans.factory.DisposableBean;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
-import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.*;
 import org.springframework.transaction.support.TransactionTemplate;
 import shardid.spring.ShardidIds;
 
@@ -32,7 +33,12 @@ class FrameworksTest {
     @Configuration
     @EnableAutoConfiguration
     @MapperScan(basePackageClasses = FrameworksTest.class, annotationClass = Mapper.class)
-    static class App {}
+    static class App {
+        @Bean
+        DisposableBean takesAnIdAtItsEnd(ShardidIds ids) {
+            return () -> last = ids.next("snowflake:demo", null);
+        }
+    }
 
     static class Base {
         @TableId(type = IdType.ASSIGN_ID)
@@ -91,6 +97,7 @@ class FrameworksTest {
 
     static ConfigurableApplicationContext app;
     static ShardidIds ids;
+    static long last; // that was taken while the context closed
 
     @BeforeAll
     static void start() {
@@ -106,6 +113,7 @@ class FrameworksTest {
     @AfterAll
     static void stop() {
         app.close();
+        assertThat(last).isPositive();
     }
 
     @Test
