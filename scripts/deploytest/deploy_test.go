@@ -196,7 +196,7 @@ func objects(t *testing.T, text string, err error) map[string]object {
 // TestChart: with each file of values Helm finds nothing to warn of, what it renders is valid by the schemas of
 // Kubernetes and of the Prometheus Operator, shardid takes the settings and the arguments of each container, and a pod
 // may do what the strictest profile of a namespace allows. Several replicas with an embedded store each, which would
-// all issue the same IDs, are refused.
+// all issue the same IDs, are refused, and apps that no Job would make.
 func TestChart(t *testing.T) {
 	check.Deep(t)
 	validate, crds := built(t, "kubectl-validate-v0.0.4"), built(t, "prometheus-operator-v0.85.0")
@@ -223,9 +223,16 @@ func TestChart(t *testing.T) {
 			check.OK(t, err, out)
 		})
 	}
-	for _, set := range []string{"replicas=2", "autoscaling.enabled=true"} {
-		if _, err := render(t, chart, "embedded.yaml", "--set", set); err == nil ||
-			!strings.Contains(err.Error(), "an embedded store is for one replica") {
+	for set, want := range map[string]string{
+		"replicas=2":               "an embedded store is for one replica",
+		"autoscaling.enabled=true": "an embedded store is for one replica",
+		"apps[0].id=1":             "leave apps empty and run shardid provision",
+		"replicas=2,config.database.driver=mysql": "", // without Redis
+	} {
+		_, err := render(t, chart, "embedded.yaml", "--set", set)
+		if want == "" {
+			check.OK(t, err, set)
+		} else if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want a refusal", set, err)
 		}
 	}
