@@ -251,6 +251,10 @@ func (s *Store) ChangeApp(
 			lists = append(lists, model.ListConfig{Key: key, MaxID: row.MaxID, Limit: limit})
 		}
 		next, err := change.Apply(before.App, lists)
+		if most := s.opts.Region.MaxIndex(); change.MinIndex != nil && *change.MinIndex >= most {
+			err = fmt.Errorf("%w: leave the region out of `minIndex`, which must be in 0…%d, not %d",
+				model.ErrInvalidArgument, most-1, *change.MinIndex)
+		}
 		if err := cmp.Or(err, s.opts.Region.Refuses(next.Limit)); err != nil {
 			return err
 		}

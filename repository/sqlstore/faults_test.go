@@ -84,11 +84,12 @@ func TestLostCommitReply(t *testing.T) {
 
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
+	check.Eventually(t, "waited in vain", func() error {
+		if done() {
+			return nil
 		}
-	}
+		return errors.New("it is not so yet")
+	})
 }
 
 // proxy stands between a client and MySQL.
@@ -320,6 +321,21 @@ func TestHostThatCommitsNothing(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A primary that was only set to read_only is left, by what reads as by what writes.
+func TestSwitchover(t *testing.T) {
+	check.Deep(t)
+	t.Parallel()
+	pair := testserver.MariaDBReplicated(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t),
+		Hosts: []string{pair.Primary.Addr(), pair.Replica.Addr()}})
+	check.Must(t, errors.Join(s.Check(t.Context()), s.Beat(t.Context())))
+	pair.CatchUp()
+	check.Must(t, check.Err(plain(t, pair.Primary.DSN("")).Exec("SET GLOBAL read_only = ON")))
+	pair.Promote()
+	check.Eventually(t, "heartbeats", func() error { return s.Beat(t.Context()) })
+	check.Eventually(t, "the check", func() error { return s.Check(t.Context()) })
 }
 
 // A host is doubted when a transaction broke and nothing was committed for long enough; what only reads commits

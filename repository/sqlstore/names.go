@@ -11,8 +11,8 @@ import (
 	"shardid/model"
 )
 
-// nameRow is a row of shardid_name. Times are Unix ms. SeqBits has the shard bits from its ninth bit on: holders that
-// are told so by a version that does not know them refuse the lease.
+// nameRow is a row of shardid_name. Times are Unix ms. SeqBits has the shard bits from its ninth bit on: holders refuse
+// a lease of a replica of 0.4, which does not know them.
 type nameRow struct {
 	Name                string
 	EpochMs             int64

@@ -57,7 +57,7 @@ func (s *Store) openMySQL() error {
 	s.pool, s.checks = sql.OpenDB(connector), sql.OpenDB(connector)
 	s.hosts, _ = connector.(*primary)
 	s.checks.SetMaxOpenConns(1)
-	s.checks.SetConnMaxIdleTime(poolIdle)
+	s.checks.SetConnMaxLifetime(poolIdle) // so that a moved primary is found
 	s.server = cfg
 	s.pool.SetMaxOpenConns(poolSize)
 	s.pool.SetMaxIdleConns(poolSize)

@@ -169,6 +169,9 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 			discard(conn)
 			return false, err
 		}
+		if errors.Is(err, errReadOnly) { // the next connection may be to another host
+			discard(conn)
+		}
 		return isRolledBack(err), err
 	}
 	if err := tx.Commit(); err != nil {
