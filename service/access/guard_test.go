@@ -230,13 +230,16 @@ func TestQuota(t *testing.T) {
 	refused(41, 10*time.Millisecond, "ask for fewer, or again after 1s: too many requests: nothing was issued: the "+
 		"quota ids_per_second: 100 of token x-service has 40 left, and 41 were asked for")
 	check.OK(t, token().Take(40))
-	refused(101, 1010*time.Millisecond, "ask for 100 at most")
+	refused(1000, time.Second, "ask for fewer, or again after 1s")
 	clock = now.Add(500 * time.Millisecond)
 	refused(100, 500*time.Millisecond, "has 50 left")
 	check.OK(t, token().Take(50))
 	refused(1, 10*time.Millisecond, "has 0 left")
 	token().Charge(250) // a run, whose length is known afterwards
 	refused(1, 2510*time.Millisecond, "has 0 left")
+	clock = clock.Add(3500 * time.Millisecond)
+	check.OK(t, token().Take(1000), "as all of a second are left")
+	refused(1, 9010*time.Millisecond, "has 0 left")
 	var none *Token
 	check.OK(t, none.Take(10_000))
 	none.Charge(1)

@@ -158,12 +158,13 @@ func (l *limit) fill() {
 	l.then = now
 }
 
-// take takes n, after which after is 0, or says how many there are, and after which time there are n.
+// take takes n, after which after is 0, or says how many there are, and after which time it can. What is more than a
+// second's is taken from the seconds that follow: clients choose their own batches.
 func (l *limit) take(n int) (left int64, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fill()
-	seconds := min((float64(n)-l.left)/l.perSecond, math.MaxInt32)
+	seconds := min((min(float64(n), math.Ceil(l.perSecond))-l.left)/l.perSecond, math.MaxInt32)
 	if after = time.Duration(seconds * float64(time.Second)); after > 0 {
 		return max(0, int64(l.left)), after
 	}
@@ -208,9 +209,6 @@ func (t *Token) Take(n int) error {
 	}
 	most := int64(t.ids.perSecond)
 	do := model.Do("ask for fewer, or again after %v", (after + time.Second - 1).Truncate(time.Second))
-	if int64(n) > most {
-		do = model.Do("ask for %d at most", most)
-	}
 	return &TooManyError{after, do, fmt.Sprintf("nothing was issued: the quota ids_per_second: %d of token %s has %d "+
 		"left, and %d were asked for", most, t.Name(), left, n)}
 }
