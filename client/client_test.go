@@ -29,7 +29,7 @@ func TestAConnectionThatIsDead(t *testing.T) {
 	before := http.DefaultTransport
 	http.DefaultTransport = front.Client().Transport
 	t.Cleanup(func() { http.DefaultTransport = before })
-	c := newClient(t, Options{Addrs: []string{front.URL}, MaxHeld: 1, Timeout: 300 * time.Millisecond})
+	c := newClient(t, Options{Addrs: []string{front.URL}, MaxHeld: 1, Timeout: time.Second})
 	if _, err := c.UID().Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ type Generator struct {
 	layout idgen.Layout
 
 	cancel context.CancelFunc // ends the goroutine that renews, which releases the worker ID
+	hurry  chan struct{}      // of one value: a caller has found that the lease has ended
 	ended  chan struct{}      // closed when it has
 	kept   error              // then: why the worker ID is not released
 
@@ -76,7 +77,8 @@ func (c *Client) newGenerator(ctx context.Context, name string, clock idgen.Cloc
 		return nil, fmt.Errorf("shardid: %w", err)
 	}
 	base, cancel := context.WithCancel(c.base)
-	g := &Generator{gen: gen, client: c, name: name, layout: l.Layout, cancel: cancel, ended: make(chan struct{})}
+	g := &Generator{gen: gen, client: c, name: name, layout: l.Layout, cancel: cancel,
+		hurry: make(chan struct{}, 1), ended: make(chan struct{})}
 	g.begin(l)
 	if !c.start(func() { g.keep(base, l.renew()) }) {
 		g.release()
@@ -183,6 +185,10 @@ func (g *Generator) explain(err error) error {
 		return fmt.Errorf("%w: the name %q: %w", ErrClockBack, g.name, err)
 	}
 	err = fmt.Errorf("%w: the name %q: %w", ErrNoLease, g.name, err)
+	select {
+	case g.hurry <- struct{}{}:
+	default:
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.cause != nil {
@@ -210,14 +216,22 @@ func (g *Generator) Close() error {
 	return g.kept
 }
 
-// keep renews the lease until the context ends, replaces it when it is lost, and releases it at last.
+// keep renews the lease until the context ends, replaces it when it is lost, and releases it at last. Timers stand
+// still while a machine is suspended, so who finds that the lease has ended has it renewed within firstRetry.
 func (g *Generator) keep(ctx context.Context, every time.Duration) {
 	defer close(g.ended)
 	defer g.release()
 	wait, retry := every, time.Duration(0)
 	for {
+		hurry := g.hurry
+		if wait <= firstRetry || retry > 0 {
+			hurry = nil
+		}
 		select {
 		case <-time.After(wait):
+		case <-hurry:
+			wait = firstRetry
+			continue
 		case <-ctx.Done():
 			return
 		}

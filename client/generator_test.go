@@ -118,6 +118,19 @@ func TestGeneratorOutage(t *testing.T) {
 	}
 }
 
+// Timers may have stood still, as on a machine that was suspended: who finds that the lease has ended has it renewed.
+func TestGeneratorWakesUp(t *testing.T) {
+	t.Parallel()
+	s := &lessor{hold: 300 * time.Millisecond, renew: time.Hour}
+	g := newGenerator(t, s.start(t))
+	is := func(want error) func() bool {
+		return func() bool { _, err := g.Next(); return errors.Is(err, want) }
+	}
+	eventually(t, "the end of the lease", is(ErrNoLease))
+	s.set(func() { s.hold = time.Minute })
+	eventually(t, "IDs again", is(nil))
+}
+
 // A lease that is lost is replaced at once; while there is none, the error says so.
 func TestGeneratorLosesItsLease(t *testing.T) {
 	s := &lessor{hold: time.Minute, renew: 50 * time.Millisecond}

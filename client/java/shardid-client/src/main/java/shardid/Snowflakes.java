@@ -189,8 +189,12 @@ public final class Snowflakes implements AutoCloseable {
                 throw new ShardidException("the clock says " + text(l, now) + ", and IDs up to " + text(l, time) + " were issued, or may have been");
             }
             if (!early && (error != null || left <= 0)) {
-                throw new ShardidException(l == null ? "no worker ID of the name " + name + ": " : "the lease of worker ID " + l.worker
-                        + " ended at " + text(l, l.until) + ", and the clock says " + text(l, now) + ": ", error);
+                String ended = l == null ? "" : "the lease of worker ID " + l.worker + " ended at " + text(l, l.until)
+                        + ", and the clock says " + text(l, now);
+                if (l != null && error == null) { // it is renewed, and has ended all the same
+                    throw new ShardidException("set the clock of this machine: " + ended);
+                }
+                throw new ShardidException((l == null ? "no worker ID of the name " + name : ended) + ": ", error);
             }
             if (!early && !hurry) {
                 hurry = true;

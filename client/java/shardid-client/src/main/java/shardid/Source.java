@@ -117,7 +117,7 @@ public final class Source {
             return;
         }
         long lasted = -Shardid.left(began);
-        if (fetches > 0 && error == null && lasted < 1000) {
+        if (fetches > 0 && error == null && (lasted < 1000 || held == 0 && lasted <= 4000)) {
             target = Math.min(2 * target, MOST_HELD);
         } else if (lasted > 4000) {
             target = Math.max(target / 2, FIRST_TARGET);

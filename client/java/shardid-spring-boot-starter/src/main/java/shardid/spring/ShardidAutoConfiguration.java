@@ -24,6 +24,7 @@ public class ShardidAutoConfiguration {
 
     @Bean
     @ConditionalOnMissingBean
+    @Lazy(false) // ShardingSphere asks for the current one, and for no bean
     ShardidIds shardidIds(Shardid client, ShardidProperties set) {
         String name = set.snowflake().name();
         String source = set.source() == null && name != null ? "snowflake:" + name : set.source();
