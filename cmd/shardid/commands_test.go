@@ -171,7 +171,6 @@ func usageLines() []line {
 		{"--version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
 		{"serve --help", 0, `^(?s)Serve .* database\.dsn +secret: .*DATABASE_DSN\n.* queue\.prefetch_max +1000\n`},
 		{"srve", 2, `did you mean serve; see shardid --help: unknown command "srve" for "shardid"`},
-		{"serve --server.addr :1", 2, "did you mean --set server.addr=VALUE; see shardid serve --help: unknown flag"},
 		{"apps show", 2, `see shardid apps --help: invalid argument "show" for "shardid apps"`},
 		{"config print", 2, `see shardid config --help: invalid argument "print" for "shardid config"`},
 		{"doctor extra", 2, `"extra"`},
@@ -186,7 +185,6 @@ func usageLines() []line {
 		{"apps add --app 7 --name x --min-index 5", 2, "leave --min-index out of add: it is for set"},
 		{"apps delete --app 7", 2, "give --confirm, see shardid apps --help: it is missing"},
 		{"tags add", 2, "give --tag, see shardid tags --help: it is missing"},
-		{"status --url http://127.0.0.1:1", 1, "start the server, or correct the URL or server.addr: "},
 		{"status --url 127.0.0.1:1", 2, "write --url like http://127.0.0.1:8080, "},
 		{"apps --url http://127.0.0.1:1", 1, "start the server, or correct the URL or server.addr: "},
 	}
@@ -257,7 +255,6 @@ func appLines() []line {
 		{"apps set --app 8 --step 5", 1, "shardid: see `shardid apps`, or provision it with `shardid provision "},
 		{"apps set --app 7", 2,
 			"give some of --name, --description, --step, --max-limit-id, --limit-policy, --min-index: "},
-		{"apps add --app 9 --name x --max-limit 3", 2, "did you mean --max-limit-id; see shardid apps --help: "},
 		{"apps set --app 7 --min-index 4000 --description d", 0, "app 7 is changed, on every replica with its next"},
 		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
@@ -418,10 +415,7 @@ func startLines() []line {
 		{"SERVE --set server.tls_cert_file=no.pem --set server.tls_key_file=no.key", 1, "name the PEM files"},
 		{"SERVE REDIS --set redis.tls_ca_file=no.pem", 1, "name a PEM file of authorities"},
 		{"SERVE --set data_dir=empty", 1, "let the user of this process read and write "},
-		{"SERVE --set data_dir=/sys/kernel", 1, "or set another data_dir"},
 		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: found character"},
-		{"serve --demo --set log.level=error --set server.addr=BUSY", 1,
-			"end the other program that listens there, or choose another server.addr: "},
 		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
 	}
 }

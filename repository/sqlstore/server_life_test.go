@@ -4,8 +4,6 @@ package sqlstore
 
 import (
 	"fmt"
-	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -102,16 +100,12 @@ func copyTables(t *testing.T, from, to *Store) {
 func TestClusterRestored(t *testing.T) {
 	check.Deep(t)
 	t.Parallel()
-	const provider = "/usr/lib/galera/libgalera_smm.so"
-	if _, err := os.Stat(provider); err != nil || testserver.OnMySQL() {
+	if testserver.OnMySQL() || !testserver.HasGalera() {
 		t.Skip("needs Galera")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	addr := listener.Addr().String()
-	check.Must(t, listener.Close())
-	server := testserver.MariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-address=gcomm://",
-		"--wsrep-new-cluster",
+	addr := testserver.FreeAddrs(t, 1)[0]
+	server := testserver.MariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+testserver.GaleraProvider,
+		"--wsrep-cluster-address=gcomm://", "--wsrep-new-cluster",
 		"--binlog-format=ROW", "--wsrep-node-address="+addr,
 		"--wsrep-provider-options=gmcast.listen_addr=tcp://"+addr+";gcache.size=8M")
 	empty := open(t, Options{Driver: MySQL, DSN: server.DSN("mysql")})

@@ -47,12 +47,14 @@ func TestMutants(t *testing.T) {
 	}
 	begins := nameLine.FindAllSubmatchIndex(all, -1)
 	check.Equal(t, len(begins), bytes.Count(all, []byte("\ntest: ")), "a name for each patch")
+	missing := slices.Clone(always)
 	for i, at := range begins {
 		name, end := string(all[at[2]:at[3]]), len(all)
 		if i+1 < len(begins) {
 			end = begins[i+1][0]
 		}
 		text := all[at[1]:end]
+		missing = slices.DeleteFunc(missing, func(one string) bool { return one == name })
 		if os.Getenv("DEEP") == "" && !slices.Contains(always, name) {
 			continue
 		}
@@ -63,6 +65,7 @@ func TestMutants(t *testing.T) {
 			t.Logf("%.0f s, %s: %.200s", time.Since(began).Seconds(), test, noticed)
 		})
 	}
+	check.Equal(t, len(missing), 0, "mutants of make test that are missing", missing)
 }
 
 // run gives the test that a patch names, and what it says of the mutant.

@@ -317,10 +317,10 @@ func TestJavaHundred(t *testing.T) {
 	replicas := forJava(t, 2)
 	jar, err := filepath.Abs("testdata/java/bench/target/bench-1.jar")
 	check.Must(t, err)
-	var ports []string
 	seen, workers := map[string]bool{}, map[int64]bool{}
-	for range 100 {
-		ports = append(ports, strings.TrimPrefix(testserver.FreeAddrs(t, 1)[0], "127.0.0.1:"))
+	var ports []string
+	for _, addr := range testserver.FreeAddrs(t, 100) {
+		ports = append(ports, strings.TrimPrefix(addr, "127.0.0.1:"))
 		cmd := exec.CommandContext(t.Context(), "java", "-Xmx24m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 			"-jar", jar, ports[len(ports)-1], "1", "lease-java")
 		cmd.Env = append(os.Environ(), "SHARDID_URLS="+replicas[0].url+","+replicas[1].url)

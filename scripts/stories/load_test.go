@@ -127,10 +127,10 @@ func number(p *place, order *rig.Order) *rig.Callers {
 			if d := p.now.Load(); d != nil {
 				chat := rig.SequenceHTTP{Client: d.client, URL: d.url, Space: "chat"}
 				err := order.DrawAny(ctx, p.name, chat, rnd, 50)
-				refusal, is := errors.AsType[*rig.RefusalError](err) // else it may be killed meanwhile
-				lives := p.now.Load() == d && !p.ending.Load()
-				if is && lives && (refusal.Status != 503 || refusal.Code != -1 && refusal.Code != -4) {
-					p.t.Errorf("%s refuses a number: %v", p.name, refusal)
+				refusal, is := errors.AsType[*rig.RefusalError](err)
+				away := is && refusal.Status == 503 && (refusal.Code == -1 || refusal.Code == -4)
+				if lives := p.now.Load() == d && !p.ending.Load(); err != nil && lives && ctx.Err() == nil && !away {
+					p.t.Errorf("%s gives no number: %v", p.name, err)
 				}
 			}
 		}

@@ -162,13 +162,13 @@ type GaleraCluster struct {
 	t     testing.TB
 }
 
-// galeraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
-const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
+// GaleraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
+const GaleraProvider = "/usr/lib/galera/libgalera_smm.so"
 
 // HasGalera says whether Galera works here: its scripts are those of the installed version.
 func HasGalera() bool {
 	e, err := database()
-	_, missing := os.Stat(galeraProvider)
+	_, missing := os.Stat(GaleraProvider)
 	return err == nil && missing == nil && e.root == ""
 }
 
@@ -183,7 +183,7 @@ func Galera(t testing.TB) *GaleraCluster {
 	cluster := "gcomm://" + strings.Join([]string{address(0), address(1), address(2)}, ",")
 	c := &GaleraCluster{t: t}
 	for i := range nodes {
-		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-address=" + cluster,
+		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + GaleraProvider, "--wsrep-cluster-address=" + cluster,
 			"--wsrep-node-address=" + address(i), "--wsrep-sst-method=mysqldump", "--wsrep-sst-auth=root:",
 			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
 			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M",
