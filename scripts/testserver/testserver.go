@@ -131,7 +131,7 @@ func (s *server) Kill() {
 	}
 }
 
-// Stop ends the server in an orderly way (SIGTERM) and waits, 20 s at most,
+// Stop ends the server in an orderly way (SIGTERM) and waits, a minute at most,
 // for its end. A paused server is resumed for it.
 func (s *server) Stop() {
 	s.t.Helper()

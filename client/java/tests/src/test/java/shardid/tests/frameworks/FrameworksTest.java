@@ -123,7 +123,7 @@ class FrameworksTest {
             Cart cart = new Cart();
             cart.buyerId = buyer;
             app.getBean(Carts.class).insert(cart);
-            assertThat(cart.id % 64).isEqualTo(buyer % 64);
+            assertThat(cart.id % 1024).isEqualTo(buyer % 1024);
             assertThat(numbers.add(cart.id >> 10)).isTrue();
         }
         assertThat(app.getBean(Carts.class).selectCount(null)).isEqualTo(2000);
