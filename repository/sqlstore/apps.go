@@ -199,7 +199,7 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 			summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
 			summary.TotalIndices += c.Last
 		}
-		return keepScramble(tx, summary)
+		return keepScramble(tx, summary, len(graves) > 0)
 	})
 	if isDuplicate(err) {
 		err = fmt.Errorf("%w: %w: app %d", model.Do("leave it, by --if-missing, or change it with `shardid apps set "+

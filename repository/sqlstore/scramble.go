@@ -50,9 +50,9 @@ func scrambled(tx *gorm.DB) (map[int64]scrambleRow, error) {
 	return apps, err
 }
 
-// keepScramble notes that a new app is scrambled, or refuses, with model.ErrRefused, an app
-// of which IDs of the other kind were issued before it was deleted.
-func keepScramble(tx *gorm.DB, made model.AppSummary) error {
+// keepScramble notes that a new app is scrambled, or refuses, with model.ErrRefused, an app of which IDs of the other
+// kind may have been issued. A replica gives those of one that wasDeleted until it reads the apps again.
+func keepScramble(tx *gorm.DB, made model.AppSummary, wasDeleted bool) error {
 	apps, err := scrambled(tx)
 	if err != nil {
 		return err
@@ -66,8 +66,8 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 			model.Do("add it with `scramble`"), model.ErrRefused, made.ID)
 	case !made.Scramble:
 		return nil
-	case made.TotalIndices > 0: // what a copy lacks of other apps is no reason
-		return fmt.Errorf("%w: %w: app %d had plain IDs before it was deleted, which scrambled ones could repeat",
+	case wasDeleted || made.TotalIndices > 0: // what a copy may lack is for the operator to know
+		return fmt.Errorf("%w: %w: app %d may have had plain IDs before it was deleted, which scrambled ones could repeat",
 			model.Do("use an app ID that was never used"), model.ErrRefused, made.ID)
 	}
 	if err := makeSecret(tx); err != nil {
