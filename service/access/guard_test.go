@@ -240,6 +240,8 @@ func TestQuota(t *testing.T) {
 	clock = clock.Add(3500 * time.Millisecond)
 	check.OK(t, token().Take(1000), "as all of a second are left")
 	refused(1, 9010*time.Millisecond, "has 0 left")
+	token().Refund(1000) // as it failed
+	refused(1, 10*time.Millisecond, "has 0 left")
 	var none *Token
 	check.OK(t, none.Take(10_000))
 	none.Charge(1)

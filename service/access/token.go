@@ -42,7 +42,7 @@ type entry struct {
 	SHA256       string     `yaml:"sha256"`         // of the token, in hex
 	May          []string   `yaml:"may"`            // must be there, and may be empty: every token may read monitoring
 	Rate         *float64   `yaml:"rate"`           // requests a second, and at once
-	IDsPerSecond *int64     `yaml:"ids_per_second"` // IDs a second, and at once
+	IDsPerSecond *int64     `yaml:"ids_per_second"` // IDs a second; a larger batch is paid for later
 	Expires      *time.Time `yaml:"expires"`        // a day stands for its midnight UTC
 }
 
@@ -138,14 +138,14 @@ func (t *Token) forbidden(what string) error {
 	return fmt.Errorf("use a token that may %s: %w: token %s may not", what, model.ErrForbidden, t.Name())
 }
 
-// limit allows so much a second, and the same at once. Safe for concurrent use: what is
+// limit allows so much a second, and the same, or one that is larger, at once. Safe for concurrent use: what is
 // refused changes nothing.
 type limit struct {
 	perSecond float64
 	now       func() time.Time
 
 	mu   sync.Mutex // guards what follows
-	left float64    // below 0 after a charge that was more
+	left float64    // below 0 after one that was more than a second's
 	then time.Time  // when left was so much; zero before the first use
 }
 
@@ -211,6 +211,13 @@ func (t *Token) Take(n int) error {
 	do := model.Do("ask for fewer, or again after %v", (after + time.Second - 1).Truncate(time.Second))
 	return &TooManyError{after, do, fmt.Sprintf("nothing was issued: the quota ids_per_second: %d of token %s has %d "+
 		"left, and %d were asked for", most, t.Name(), left, n)}
+}
+
+// Refund gives back what Take took of n IDs beyond a second's, as none was issued: a request that fails costs no more.
+func (t *Token) Refund(n int) {
+	if t != nil && t.ids != nil {
+		t.Charge(-max(0, int64(n)-int64(t.ids.perSecond)))
+	}
 }
 
 // Charge counts n IDs that were issued beside those of Take, however many are left.

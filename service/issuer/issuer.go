@@ -133,6 +133,9 @@ func (s *Issuer) Issue(
 	default:
 		dst, err = s.Queue.Next(ctx, r.App, r.Shard, r.Count, dst)
 	}
+	if err != nil {
+		token.Refund(r.Count)
+	}
 	return dst, texts, err
 }
 
