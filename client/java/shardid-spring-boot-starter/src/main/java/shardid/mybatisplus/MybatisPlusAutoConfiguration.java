@@ -2,7 +2,7 @@ package shardid.mybatisplus;
 
 import com.baomidou.mybatisplus.core.config.GlobalConfig;
 import com.baomidou.mybatisplus.core.incrementer.*;
-import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
+import com.baomidou.mybatisplus.core.toolkit.*;
 import java.lang.reflect.Field;
 import java.util.Optional;
 import org.apache.ibatis.session.SqlSessionFactory;
@@ -15,7 +15,8 @@ import org.springframework.util.ReflectionUtils;
 import shardid.spring.*;
 
 /** Fills the fields that MyBatis-Plus assigns IDs to. */
-@AutoConfiguration(after = ShardidAutoConfiguration.class)
+@AutoConfiguration(after = ShardidAutoConfiguration.class,
+        beforeName = "com.baomidou.mybatisplus.autoconfigure.IdentifierGeneratorAutoConfiguration") // of Spring Cloud
 @ConditionalOnClass(IdentifierGenerator.class)
 @ConditionalOnBean(ShardidIds.class)
 public class MybatisPlusAutoConfiguration {
@@ -39,6 +40,7 @@ public class MybatisPlusAutoConfiguration {
                     if (has != null && has.getClass() == DefaultIdentifierGenerator.class
                             && beans.stream().noneMatch(b -> b == has)) {
                         set.setIdentifierGenerator(new Generator(ids.getObject()));
+                        IdWorker.setIdentifierGenerator(set.getIdentifierGenerator());
                     }
                 }
                 return bean;
@@ -51,8 +53,8 @@ public class MybatisPlusAutoConfiguration {
             @Override
             protected Optional<ShardidId> computeValue(Class<?> entity) {
                 Field[] found = new Field[1];
-                ReflectionUtils.doWithFields(entity, field -> found[0] = field,
-                        field -> field.isAnnotationPresent(ShardidId.class));
+                ReflectionUtils.doWithFields(entity, field -> found[0] = field, // that of the class before its parents'
+                        field -> found[0] == null && field.isAnnotationPresent(ShardidId.class));
                 return Optional.ofNullable(found[0]).map(field -> field.getAnnotation(ShardidId.class));
             }
         };

@@ -7,6 +7,7 @@ import java.net.ConnectException;
 import com.baomidou.mybatisplus.core.incrementer.DefaultIdentifierGenerator;
 import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
 import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
+import com.baomidou.mybatisplus.core.toolkit.IdWorker;
 import com.baomidou.mybatisplus.extension.spring.MybatisSqlSessionFactoryBean;
 import org.apache.ibatis.session.SqlSessionFactory;
 import org.junit.jupiter.api.Test;
@@ -88,6 +89,7 @@ class ContextTest {
             IdentifierGenerator ids = GlobalConfigUtils.getGlobalConfig(second.getConfiguration())
                     .getIdentifierGenerator();
             assertThatThrownBy(() -> ids.nextId(null)).hasMessageStartingWith("set shardid.default");
+            assertThatThrownBy(() -> IdWorker.getId()).hasMessageStartingWith("set shardid.default");
         });
     }
 

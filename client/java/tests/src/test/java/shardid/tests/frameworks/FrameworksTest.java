@@ -42,12 +42,15 @@ class FrameworksTest {
 
     static class Base {
         @TableId(type = IdType.ASSIGN_ID)
-        @shardid.mybatisplus.ShardidId(value = "segment:carts", shardKey = "buyerId")
+        @shardid.mybatisplus.ShardidId("segment:none")
         Long id;
     }
 
     @TableName("cart")
     static class Cart extends Base {
+        @TableId(type = IdType.ASSIGN_ID)
+        @shardid.mybatisplus.ShardidId(value = "segment:carts", shardKey = "buyerId")
+        Long id;
         Long buyerId;
     }
 
