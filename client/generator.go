@@ -184,11 +184,13 @@ func (g *Generator) explain(err error) error {
 	case errors.Is(err, idgen.ErrClockBack), r.Now < g.layout.Epoch:
 		return fmt.Errorf("%w: the name %q: %w", ErrClockBack, g.name, err)
 	}
-	err = fmt.Errorf("%w: the name %q: %w", ErrNoLease, g.name, err)
-	select {
-	case g.hurry <- struct{}{}:
-	default:
+	if errors.Is(err, idgen.ErrNoLease) {
+		select {
+		case g.hurry <- struct{}{}:
+		default:
+		}
 	}
+	err = fmt.Errorf("%w: the name %q: %w", ErrNoLease, g.name, err)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.cause != nil {

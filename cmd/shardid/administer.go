@@ -366,6 +366,10 @@ func (o *order) isSame(there, body map[string]any) bool {
 		if want == nil {
 			want = field.Default
 		}
+		if body["pattern"] != nil { // which gives others a default
+			standard := map[string]any{"zone": "UTC", "overflow": string(model.OverflowWiden)}[field.Name]
+			want, has = cmp.Or(want, standard), cmp.Or(has, standard)
+		}
 		if want != nil && fmt.Sprint(want) != fmt.Sprint(cmp.Or(has, field.Value.Zero)) {
 			return false
 		}

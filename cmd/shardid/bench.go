@@ -223,7 +223,7 @@ func (b *bencher) load(ctx context.Context) (seen []int64) {
 }
 
 // badAnswer is the kind of an error that no server may answer with.
-const badAnswer = "not as many IDs above 0 as were asked for"
+const badAnswer = "not as many IDs above 0 as were asked for (a tag with a pattern has texts)"
 
 // answerError is an answer without what was asked for.
 type answerError struct{ kind, message string } // the status and the code, and what the server said

@@ -293,6 +293,8 @@ func tagLines() []line {
 		{"tags add --tag orders", 1, "already provisioned"},
 		{"tags add --if-missing --tag orders --pattern {seq:8} --reset none", 1, "already provisioned"},
 		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none", 0, "tag 单号 is added, now, on every replica"},
+		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none", 0, "tag 单号 is there, nothing was changed"},
+		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none --overflow refuse", 1, "already provisioned"},
 		{"tags list", 0, `^(?s)TAG .*\norders +50001 +- +- +500 .*\n单号 +1 +00000001 +- +2000 [^\n]*\n$`},
 		{"tags add --file tags.yaml", 0, "tag many is added, "}, {"tags delete --tag many --confirm many", 0, ""},
 		{"tags add --file empty", 2, "write each as - {tag: TAG}: empty is no list of tags"},

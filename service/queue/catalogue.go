@@ -137,7 +137,8 @@ func (s *Service) NextReload(now time.Time) time.Time {
 }
 
 // reload reads the configuration and takes it over. Lists keep what they hold;
-// those whose rows are gone, or cannot be used, are closed, and the first deleted.
+// those whose rows are gone, or cannot be used, are closed. The first are deleted in the store, too; one whose row
+// could not be used before that stays there.
 func (s *Service) reload() error {
 	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()
