@@ -67,7 +67,7 @@ func keepScramble(tx *gorm.DB, made model.AppSummary, wasDeleted bool) error {
 	case !made.Scramble:
 		return nil
 	case wasDeleted || made.TotalIndices > 0: // what a copy may lack is for the operator to know
-		return fmt.Errorf("%w: %w: app %d may have had plain IDs before it was deleted, which scrambled ones could repeat",
+		return fmt.Errorf("%w: %w: app %d may have had plain IDs before it was deleted, which scrambled ones repeat",
 			model.Do("use an app ID that was never used"), model.ErrRefused, made.ID)
 	}
 	if err := makeSecret(tx); err != nil {

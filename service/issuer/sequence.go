@@ -28,7 +28,8 @@ func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*m
 	}
 	s.Sequence.Ask(ctx, good)
 	for _, ask := range good {
-		if ask.Last = s.Region.Number(ask.Last); ask.Err != nil {
+		ask.Last = s.Region.Number(ask.Last)
+		if ask.Err != nil {
 			token.Refund(int(ask.Count))
 		}
 	}
