@@ -191,6 +191,9 @@ func TestReload(t *testing.T) {
 		check.Must(t, err)
 	}
 	wrong := model.ListKey{App: 2, Shard: 7}
+	for l.depth(wrong) == 0 { // it is filled in the background
+		time.Sleep(time.Millisecond)
+	}
 	db.edit(wrong, func(row *model.AllocState) { row.Step = 0 })
 	db.remove(1)
 	check.Must(t, r.Reload(t.Context()))
