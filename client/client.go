@@ -119,6 +119,7 @@ type Options struct {
 // concurrent use.
 type Client struct {
 	opts    Options
+	made    time.Time
 	http    *http.Client
 	own     *http.Transport // of http; nil when it is the caller's
 	base    context.Context // of every fetch and renewal, until Close
@@ -153,7 +154,7 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	c := &Client{opts: opts, http: opts.HTTPClient, segments: map[string]*Source{}}
+	c := &Client{opts: opts, made: time.Now(), http: opts.HTTPClient, segments: map[string]*Source{}}
 	for _, addr := range opts.Addrs {
 		if err := checkAddr(addr); err != nil {
 			return nil, err
@@ -161,7 +162,7 @@ func New(opts Options) (*Client, error) {
 		c.replicas = append(c.replicas, &replica{url: strings.TrimRight(addr, "/")})
 	}
 	if c.http == nil {
-		c.http = &http.Client{}
+		c.http = &http.Client{CheckRedirect: stay}
 		if known, is := http.DefaultTransport.(*http.Transport); is { // else it is the program's own
 			c.own = known.Clone()
 			c.own.MaxIdleConnsPerHost = 16
@@ -177,6 +178,9 @@ func New(opts Options) (*Client, error) {
 	c.uid = c.addSource("/v1/uid/ids?")
 	return c, nil
 }
+
+// stay follows no redirect: the token is for the addresses that were given.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // checkAddr refuses, without a look at the network, what cannot be the address of a replica.
 // It shows no user and password.

@@ -43,6 +43,17 @@ func TestAConnectionThatIsDead(t *testing.T) {
 	}
 }
 
+// A token is for the addresses that were given.
+func TestFollowsNoRedirect(t *testing.T) {
+	s := fake(t)
+	front := httptest.NewServer(http.RedirectHandler(s.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(front.Close)
+	c := newClient(t, Options{Addrs: []string{front.URL}, Timeout: 300 * time.Millisecond})
+	if _, err := c.UID().Next(t.Context()); err == nil || s.Requests() > 0 {
+		t.Errorf("%v after %d requests", err, s.Requests())
+	}
+}
+
 // A refusal is told as it is and once; what may pass is asked for until the timeout.
 func TestErrors(t *testing.T) {
 	s := fake(t)

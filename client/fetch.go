@@ -35,7 +35,7 @@ var userAgent = "shardid-go-client (" + runtime.Version() + ")"
 // replica is one address. Safe for concurrent use.
 type replica struct {
 	url      string
-	lastTill atomic.Int64 // in nanoseconds since 1970; before, it is asked last
+	lastTill atomic.Int64 // in nanoseconds of the client's life; before, it is asked last
 }
 
 // answer is the body of /v1, of an error too.
@@ -107,7 +107,7 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 			case !answered: // an answer says more than a connection that fails
 				last = err
 			}
-			r.lastTill.Store(time.Now().Add(lastFor).UnixNano())
+			r.lastTill.Store(int64(time.Since(c.made) + lastFor))
 		}
 		select {
 		case <-time.After(wait):
@@ -134,7 +134,7 @@ func ended(ctx context.Context, last error) error {
 
 // inTurn are the replicas, beginning with the next one; those that had no answer lately are last.
 func (c *Client) inTurn() []*replica {
-	turn, now := c.turn.Add(1), time.Now().UnixNano()
+	turn, now := c.turn.Add(1), int64(time.Since(c.made))
 	first, last := make([]*replica, 0, len(c.replicas)), []*replica(nil)
 	for i := range c.replicas {
 		r := c.replicas[(turn+uint64(i))%uint64(len(c.replicas))]
@@ -195,7 +195,7 @@ func (a answer) ranges(count int) ([]hold.Run, error) {
 	for _, one := range a.Ranges {
 		ranges = append(ranges, hold.Run{First: one.First, Count: one.Count, Stride: one.Stride})
 		if total += one.Count; one.First < 1 || one.Count < 1 || one.Count > int64(count) || one.Stride < 1 ||
-			one.Stride > (math.MaxInt64-one.First)/one.Count {
+			one.Count > 1 && one.Stride > (math.MaxInt64-one.First)/(one.Count-1) {
 			return nil, fmt.Errorf("the range %+v", one)
 		}
 	}

@@ -174,7 +174,7 @@ func (a asking) send(
 	if err != nil {
 		return nil, err
 	}
-	target, client := "http://shardid", &http.Client{Transport: a.beside}
+	target, client := "http://shardid", &http.Client{Transport: a.beside, CheckRedirect: stay}
 	if a.beside == nil {
 		var secure *tls.Config
 		if target, secure, err = a.resolve(cfg); err != nil {
@@ -236,6 +236,9 @@ func (a asking) send(
 	}
 	return nil, &refusedError{target, resp.StatusCode, said.Code, message}
 }
+
+// stay follows no redirect: the token is for the address that was given.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // refusedError is an answer that is an error.
 type refusedError struct {

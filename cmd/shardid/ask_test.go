@@ -89,6 +89,7 @@ func TestAskHealth(t *testing.T) {
 			"not the HTTP of shardid"},
 		"an empty body": {503, ``, "", "correct the URL or server.addr: what answers there is not the HTTP " +
 			"of shardid: http://"},
+		"a redirect":     {301, `moved`, "", "is not the HTTP of shardid: http://"},
 		"one that hangs": {0, ``, "", "deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +99,7 @@ func TestAskHealth(t *testing.T) {
 					<-r.Context().Done()
 					return
 				}
+				w.Header().Set("Location", "http://127.0.0.1:1")
 				w.WriteHeader(c.status)
 				_, _ = w.Write([]byte(c.body))
 			}))

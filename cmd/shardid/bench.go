@@ -122,8 +122,7 @@ func (c *cli) bench() *cobra.Command {
 		if b.token, err = ask.token(); err != nil {
 			return err
 		}
-		b.client = &http.Client{Transport: transport, Timeout: ask.timeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		b.client = &http.Client{Transport: transport, Timeout: ask.timeout, CheckRedirect: stay}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		defer context.AfterFunc(ctx, stop)() // from here on a signal kills
