@@ -173,7 +173,7 @@ public final class Source {
             String path = "ranges." + ranges.size();
             long n = answer.number(path + ".count", false, 1, missing);
             long stride = answer.number(path + ".stride", true, 1, Long.MAX_VALUE / n);
-            ranges.add(new long[] {answer.number(path + ".first", true, 1, Long.MAX_VALUE - n * stride), stride, n});
+            ranges.add(new long[] {answer.number(path + ".first", true, 1, Long.MAX_VALUE - (n - 1) * stride), stride, n});
         }
         return ranges;
     }

@@ -1,5 +1,6 @@
 package shardid.spring;
 
+import java.math.BigInteger;
 import java.util.*;
 import java.util.concurrent.*;
 import org.springframework.beans.*;
@@ -93,11 +94,11 @@ public final class ShardidIds implements AutoCloseable {
         String of = words.length > 1 ? words[1] : "";
         if (words[0].equals("segment") && !of.isEmpty()) {
             Source tag = client.segment(of);
-            return key -> key == null ? tag.next() : tag.next(key.toString());
+            return key -> key == null ? tag.next() : tag.next(text(key));
         }
         if (words[0].equals("snowflake") && !of.isEmpty()) {
             Snowflakes name = instance == null ? client.snowflakes(of) : client.snowflakes(of, instance);
-            return key -> key == null ? name.next() : name.nextFor(ShardKey.of(key.toString()));
+            return key -> key == null ? name.next() : name.nextFor(ShardKey.of(text(key)));
         }
         if (words[0].equals("queue") && of.matches("[0-9]{1,3}(:shard)?")) {
             QueueSource app = client.queue(Integer.parseInt(of.replace(":shard", "")));
@@ -110,8 +111,14 @@ public final class ShardidIds implements AutoCloseable {
                 + " in place of the source \"" + source + "\"");
     }
 
+    /** The text of a shard key, which every client writes in the same way. */
     private static String text(Object key) {
-        return key == null ? null : key.toString();
+        if (key == null || key instanceof CharSequence || key instanceof Long || key instanceof Integer || key instanceof Short
+                || key instanceof Byte || key instanceof BigInteger || key instanceof UUID) {
+            return Objects.toString(key, null);
+        }
+        throw new IllegalArgumentException("name a field with a whole number or a text as the shard key: "
+                + key.getClass().getName() + " is neither");
     }
 
     /** What is left of each lease in milliseconds, by its name. It throws when no replica answers, or a lease ended. */

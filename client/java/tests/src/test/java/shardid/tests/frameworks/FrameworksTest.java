@@ -178,6 +178,7 @@ class FrameworksTest {
         assertThat(ids.next("queue:1", "alice") >> 8 & 63).isEqualTo("alice".hashCode() & 63);
         assertThat(ids.next("queue:1:shard", 70) >> 8 & 63).isEqualTo(6);
         assertThat(ids.next("segment:carts", "tenant-7") % 1024).isEqualTo(202);
+        assertThatThrownBy(() -> ids.next("segment:carts", 666.0)).hasMessageStartingWith("name a field with a whole number");
         assertThatThrownBy(() -> ids.next("segment:carts", null)).hasMessageContaining("shardKey");
         assertThatThrownBy(() -> ids.next("segment:none", null)).hasMessageContaining("none");
     }
