@@ -67,13 +67,13 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 		return err
 	}
 	if err := app.Start(ctx, demo); err != nil {
+		signal.Stop(signals)
 		return errors.Join(err, app.Stop(0))
 	}
 	notify(log, daemon.SdNotifyReady)
 	delay := cfg.Server.DrainDelay
 	select {
 	case s := <-signals:
-		signal.Stop(signals) // from here on a signal kills
 		log.Info("stopping", "signal", s.String())
 		if s == os.Interrupt {
 			delay = 0
@@ -83,6 +83,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	case <-ctx.Done():
 		delay = 0
 	}
+	signal.Stop(signals) // from here on a signal kills
 	notify(log, daemon.SdNotifyStopping)
 	err = errors.Join(err, app.Stop(delay))
 	if err == nil {

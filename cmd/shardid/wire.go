@@ -109,8 +109,12 @@ func (a *App) wire() (err error) {
 func (a *App) checkDatabase(ctx context.Context) error {
 	told := tellDeployment(ctx, a.db, a.redis)
 	beat := a.layoutFails(a.db.Beat(ctx)) // of another region
-	if n := a.db.Changes(); n != a.changes && a.queue.Reload(ctx) == nil {
-		a.changes = n
+	if n := a.db.Changes(); n != a.changes {
+		within, cancel := context.WithTimeout(ctx, time.Second) // as reloads that failed have pauses
+		if a.queue.Reload(within) == nil {
+			a.changes = n
+		}
+		cancel()
 	}
 	if cmp.Or(beat, told) == nil && a.cfg.Database.Driver == sqlstore.MySQL && time.Since(a.checked) < checkEvery {
 		return nil

@@ -161,6 +161,7 @@ func TestReplicas(t *testing.T) {
 	now := c.Time(ctx).Val().UnixMilli()
 	for field, record := range map[string]string{
 		"old": fmt.Sprint(now-3_700_000, " old"), "older": fmt.Sprint(now-30_000, " older"), "x": "nonsense",
+		"ahead": fmt.Sprint(now+3_700_000, " ahead"), // as when the clock was set back
 	} {
 		do(t, c, "HSET", hash, field, record)
 	}

@@ -13,7 +13,7 @@ local flat = redis.call('HGETALL', key)
 local kept, answer = {}, {}
 for i = 1, #flat, 2 do
   local written, text = string.match(flat[i + 1], '^(%d+) (.*)$')
-  if written and now - written <= lasts and (replica == '' or flat[i] ~= replica) then
+  if written and math.abs(now - written) <= lasts and (replica == '' or flat[i] ~= replica) then
     kept[#kept + 1], kept[#kept + 2] = flat[i], flat[i + 1]
     answer[#answer + 1], answer[#answer + 2] = string.format('%.0f', math.max(now - written, 0)), text
   end

@@ -215,6 +215,7 @@ func TestReload(t *testing.T) {
 	if got, want := r.NextReload(at), at.Add(119*time.Second); !got.Equal(want) {
 		t.Errorf("the next reload is at %v, want %v", got, want)
 	}
+	check.Has(t, r.NextReload(time.Now()).String(), " m=+", "comes when the clock was set back, too")
 }
 
 // Segments grow when callers used the last one up, and not when it vanished.

@@ -64,7 +64,19 @@ func ParseCron(text string) (cron.Schedule, error) {
 	if schedule.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return nil, fmt.Errorf("%w: never comes", model.Do("choose a day that exists in its month"))
 	}
-	return schedule, nil
+	return steady{schedule}, nil
+}
+
+// steady is a schedule whose times have the monotonic clock in them, so that jobs come also when the clock was set back.
+type steady struct{ cron.Schedule }
+
+// Next implements cron.Schedule.
+func (s steady) Next(now time.Time) time.Time {
+	next := s.Schedule.Next(now)
+	if next.IsZero() {
+		return next
+	}
+	return now.Add(next.Sub(now))
 }
 
 // sweepInTurn sweeps unless another replica does so in this period. A store that does not answer is swept
