@@ -389,7 +389,7 @@ func (n *Numbers) ID(text string) (int64, error) {
 	if found == nil {
 		return 0, wrong
 	}
-	parts := map[byte]int64{'y': 1970, 'M': 1, 'd': 1} // a period that is longer begins with the first
+	parts := map[byte]int64{'y': 1972, 'M': 1, 'd': 1} // of a longer period, in a year that has all days
 	for _, f := range n.fields {
 		if f.part != 0 {
 			found = found[1:]

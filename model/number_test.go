@@ -146,6 +146,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add("ORD-{yyyyMMdd}-{seq:8}", "day", "Asia/Shanghai", "widen", int64(1_795_000_000), int64(1))
 	f.Add("{dd}{MM}{yyyy}{seq:1}9", "day", "+05:37", "widen", int64(1_795_000_000), int64(99_999_999))
 	f.Add("{yyyyMM}{seq:4}{yyyy}", "month", "", "refuse", int64(1_795_000_000), int64(9999))
+	f.Add("{MM}{dd}-{seq:3}", "none", "", "widen", int64(1_835_395_200), int64(7)) // 29 February
 	f.Add("{seq:3}", "none", "", "widen", int64(1_795_000_000), int64(math.MaxInt64-1))
 	f.Fuzz(func(t *testing.T, pattern, reset, zone, overflow string, unix, sequence int64) {
 		n, err := model.Numbering{Pattern: pattern, Reset: model.Reset(reset), Zone: zone,

@@ -11,7 +11,8 @@ import (
 
 // Scrambler turns the indices of one list into others, each into its own, so that IDs show
 // neither their order nor how many there are. It is FF1 of NIST SP 800-38G with AES-128
-// over texts of 49 binary digits, fewer by those of a region; the tweak is the shard, one byte. The key is the first
+// over texts of 49 binary digits; the tweak is the shard, one byte. In a region there are as many digits fewer, and a
+// half still has four bytes of a block, where FF1 has three. The key is the first
 // 16 bytes of HMAC-SHA-256(secret, "shardid scramble app <appId>").
 //
 // Index 0 is never issued: an index whose image is 0 is sent through FF1 once more, so

@@ -159,5 +159,9 @@ func TestRegionLeases(t *testing.T) {
 		check.Is(t, check.Err(s.CreateApp(t.Context(),
 			model.App{ID: 8, Name: "limited", Step: 1, Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitReject}})),
 			model.ErrInvalidArgument, "a limit")
+		check.Is(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "high", MaxID: 1 << 61, Step: 1})),
+			model.ErrInvalidArgument, "a tag that could issue nothing")
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MinIndex: ptr(int64(1) << 47)})),
+			model.ErrInvalidArgument, "an app that could issue nothing")
 	})
 }

@@ -143,13 +143,16 @@ func checkTagStep(step int64) error {
 // hold and a tag that has no segment left.
 func checkNewTag(tag model.Tag) error {
 	err := cmp.Or(model.CheckTag(tag.Name), checkTagStep(tag.Step))
-	switch {
+	most := model.MaxTagNumber(tag.ShardBits())
+	if tag.Pattern == "" || tag.ShardBits() > 0 { // IDs of a business number have its period above the region
+		most = tag.Region.MaxNumber(most)
+	}
+	switch most += 1 - tag.Step; {
 	case err != nil:
 		return err
-	case tag.MaxID < 1 || tag.MaxID > model.MaxTagNumber(tag.ShardBits())+1-tag.Step:
-		return fmt.Errorf("%w: `maxId` must be in 1…%d, not %d: it is the first ID to issue, or the first number of a "+
-			"tag with shard bits, and a step must fit above it", model.ErrInvalidArgument,
-			model.MaxTagNumber(tag.ShardBits())+1-tag.Step, tag.MaxID)
+	case tag.MaxID < 1 || tag.MaxID > most:
+		return fmt.Errorf("%w: `maxId` must be in 1…%d, not %d: it is the first ID to issue, or in a region, or with "+
+			"shard bits, the first number, and a step must fit above it", model.ErrInvalidArgument, most, tag.MaxID)
 	case utf8.RuneCountInString(tag.Description) > maxTagDescription:
 		return fmt.Errorf("%w: `description` must have at most %d characters", model.ErrInvalidArgument,
 			maxTagDescription)
