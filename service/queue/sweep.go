@@ -67,7 +67,7 @@ func ParseCron(text string) (cron.Schedule, error) {
 	return steady{schedule}, nil
 }
 
-// steady is a schedule whose times have the monotonic clock in them, so that jobs come also when the clock was set back.
+// steady is a schedule with the monotonic clock in its times, so that jobs come also when the clock was set back.
 type steady struct{ cron.Schedule }
 
 // Next implements cron.Schedule.
