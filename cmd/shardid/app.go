@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -143,12 +144,34 @@ func newServer(cfg Config, h http.Handler, state func(net.Conn, http.ConnState),
 	if cfg.Server.TLSCertFile != "" {
 		s.ReadHeaderTimeout, s.IdleTimeout = headTimeout, idleTimeout
 		s.ReadTimeout, s.WriteTimeout = requestTimeout(cfg), requestTimeout(cfg)
+		s.Handler = boundStreams(h)
 		s.HTTP2 = &http.HTTP2Config{
 			MaxConcurrentStreams: 100, // the least that RFC 9113 recommends
 			WriteByteTimeout:     slack,
 		}
 	}
 	return s
+}
+
+// maxStreams is how many requests of HTTP/2 there may be: with their connections they take 100 MB of memory.
+const maxStreams = 4096
+
+// boundStreams refuses further streams of HTTP/2. One ends when its client has taken the answer, or at the write
+// timeout: a client that takes none does not hold more by having more connections.
+func boundStreams(h http.Handler) http.Handler {
+	var open atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 {
+			h.ServeHTTP(w, r)
+			return
+		}
+		defer open.Add(-1)
+		if open.Add(1) > maxStreams {
+			panic(http.ErrAbortHandler)
+		}
+		h.ServeHTTP(w, r)
+		_ = http.NewResponseController(w).Flush() // the client has gone
+	})
 }
 
 // Start listens and serves. With demo it provisions app 1 in an embedded

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +15,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +115,27 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 	if s.HTTP2.MaxConcurrentStreams > 100 || s.HTTP2.WriteByteTimeout <= 0 {
 		t.Errorf("streams: %+v", s.HTTP2)
 	}
+}
+
+// Streams that their clients hold up are not more than fit, on however many connections.
+func TestBoundStreams(t *testing.T) {
+	held := make(chan struct{})
+	h := boundStreams(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
+	var waiting sync.WaitGroup
+	var refused atomic.Int64
+	for range maxStreams + 10 {
+		waiting.Go(func() {
+			defer func() {
+				if err, _ := recover().(error); errors.Is(err, http.ErrAbortHandler) && refused.Add(1) == 10 {
+					close(held)
+				}
+			}()
+			h.ServeHTTP(httptest.NewRecorder(), &http.Request{ProtoMajor: 2})
+		})
+	}
+	waiting.Wait()
+	check.Equal(t, refused.Load(), 10, "streams that are refused")
+	h.ServeHTTP(httptest.NewRecorder(), &http.Request{ProtoMajor: 2})
 }
 
 // The less lives the more the heap may grow, up to its goal; much that lives is collected as often as with GOGC=150.

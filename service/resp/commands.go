@@ -174,7 +174,8 @@ func (c *conn) selectDB(args [][]byte) {
 
 func (c *conn) reset([][]byte) {
 	c.setState(http.StateIdle) // while there is a token
-	c.resp3, c.token, c.multi = false, nil, nil
+	c.endTransaction()
+	c.resp3, c.token = false, nil
 	c.setIntegers()
 	c.simple("RESET")
 }

@@ -6,9 +6,13 @@ import (
 	"shardid/service/issuer"
 )
 
-// maxQueued is how many bytes of commands a client may queue after MULTI: all connections may hold as many without
-// asking for anything.
-const maxQueued = 128 << 10
+const (
+	// maxQueued is how many bytes of commands a client may queue after MULTI, which it can keep without asking for
+	// anything.
+	maxQueued = 128 << 10
+	// allQueued is how many all of them may.
+	allQueued = 32 << 20
+)
 
 // transaction is what a client has queued since MULTI. Like Redis it isolates nothing: every
 // command issues on its own, and none is undone when another one fails.
@@ -32,13 +36,21 @@ func (c *conn) discard([][]byte) {
 		c.work.out = appendError(c.work.out, "ERR DISCARD without MULTI")
 		return
 	}
-	c.multi = nil
+	c.endTransaction()
 	c.simple("OK")
+}
+
+// endTransaction forgets what is queued.
+func (c *conn) endTransaction() {
+	if c.multi != nil {
+		c.server.queued.Add(-int64(len(c.multi.commands)))
+		c.multi = nil
+	}
 }
 
 // queue keeps a command for EXEC. What follows one that was refused is not kept.
 func (c *conn) queue(words [][]byte) {
-	t := c.multi
+	t, before := c.multi, len(c.multi.commands)
 	if !t.broken {
 		t.commands = appendArray(t.commands, len(words))
 		for _, word := range words {
@@ -46,11 +58,12 @@ func (c *conn) queue(words [][]byte) {
 		}
 		t.count++
 	}
-	if len(t.commands) > maxQueued {
-		*t = transaction{broken: true}
+	if all := c.server.queued.Add(int64(len(t.commands) - before)); len(t.commands) > maxQueued || all > allQueued {
+		c.endTransaction()
+		c.multi = &transaction{broken: true}
 		c.fail(issuer.CodeInvalid, fmt.Sprintf("send fewer commands, or none of them in a transaction "+
-			"(transaction=False in redis-py), or LPOP with a count: after MULTI there may be %d bytes of them",
-			maxQueued))
+			"(transaction=False in redis-py), or LPOP with a count: after MULTI there may be %d bytes of them, and %d "+
+			"of all clients", maxQueued, allQueued))
 		return
 	}
 	c.simple("QUEUED")
@@ -59,7 +72,7 @@ func (c *conn) queue(words [][]byte) {
 // exec answers what is queued as a pipeline of the same commands is answered.
 func (c *conn) exec([][]byte) {
 	t := c.multi
-	c.multi = nil
+	c.endTransaction()
 	switch {
 	case t == nil:
 		c.work.out = appendError(c.work.out, "ERR EXEC without MULTI")

@@ -46,6 +46,7 @@ type Server struct {
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	nextID   atomic.Int64
+	queued   atomic.Int64 // bytes of commands after MULTI, of all clients
 	faults   background.RateLimitedLog
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
@@ -124,6 +125,7 @@ func (s *Server) end(c *conn) {
 		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
 	}
 	_ = c.Close()
+	c.endTransaction()
 	c.release()
 	s.mu.Lock()
 	delete(s.conns, c)
