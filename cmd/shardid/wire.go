@@ -110,7 +110,7 @@ func (a *App) checkDatabase(ctx context.Context) error {
 	told := tellDeployment(ctx, a.db, a.redis)
 	beat := a.layoutFails(a.db.Beat(ctx)) // of another region
 	if n := a.db.Changes(); n != a.changes {
-		within, cancel := context.WithTimeout(ctx, time.Second) // as reloads that failed have pauses
+		within, cancel := context.WithTimeout(ctx, 2*time.Second) // of 3; reloads that failed have pauses
 		if a.queue.Reload(within) == nil {
 			a.changes = n
 		}

@@ -323,6 +323,25 @@ func TestHostThatCommitsNothing(t *testing.T) {
 	})
 }
 
+// A call does not outlast its context when the server confirms no COMMIT, and tells that it may be stored.
+func TestCommitIsNotWaitedFor(t *testing.T) {
+	check.Deep(t)
+	t.Parallel()
+	pair := testserver.MariaDBReplicated(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t)})
+	provision(t, s, app(1))
+	end := pair.Stall()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	err := s.Allocate(ctx, []model.AllocRequest{{Key: key(1, 0), MaxStep: 10}})[0].Err
+	check.Is(t, err, context.DeadlineExceeded)
+	check.Equal(t, model.MayBeStored(err), true, err)
+	check.Equal(t, time.Since(begun) < 5*time.Second, true, "it took", time.Since(begun))
+	end()
+	check.Eventually(t, "the next one", func() error { return one(s, key(1, 0), 0).Err })
+}
+
 // A primary that was only set to read_only is left, by what reads as by what writes.
 func TestSwitchover(t *testing.T) {
 	check.Deep(t)

@@ -150,7 +150,12 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	if err != nil {
 		return false, &model.NotBegunError{Err: err}
 	}
-	defer conn.Close()
+	abandoned := false
+	defer func() {
+		if !abandoned {
+			_ = conn.Close() // gives it back to the pool
+		}
+	}()
 	if s.server == nil {
 		// The driver skips a statement whose context has ended and interrupts
 		// even a ROLLBACK; nothing waits inside.
@@ -174,7 +179,17 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 		}
 		return isRolledBack(err), err
 	}
-	if err := tx.Commit(); err != nil {
+	committed := make(chan error, 1) // a server that waits for its replicas may answer much later, or never
+	go func() { committed <- tx.Commit() }()
+	select {
+	case err = <-committed:
+	case <-ctx.Done():
+		s.hosts.tell(false)
+		abandoned = true
+		go func() { <-committed; discard(conn); _ = conn.Close() }()
+		return false, context.Cause(ctx)
+	}
+	if err != nil {
 		s.hosts.tell(false)
 		discard(conn)
 		return false, err
