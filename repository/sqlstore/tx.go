@@ -150,10 +150,10 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	if err != nil {
 		return false, &model.NotBegunError{Err: err}
 	}
-	abandoned := false
+	commits := false
 	defer func() {
-		if !abandoned {
-			_ = conn.Close() // gives it back to the pool
+		if !commits { // which gives it back
+			_ = conn.Close()
 		}
 	}()
 	if s.server == nil {
@@ -180,18 +180,22 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 		return isRolledBack(err), err
 	}
 	committed := make(chan error, 1) // a server that waits for its replicas may answer much later, or never
-	go func() { committed <- tx.Commit() }()
+	commits = true
+	go func() {
+		err := tx.Commit()
+		if err != nil {
+			discard(conn)
+		}
+		_ = conn.Close()
+		committed <- err
+	}()
 	select {
 	case err = <-committed:
 	case <-ctx.Done():
-		s.hosts.tell(false)
-		abandoned = true
-		go func() { <-committed; discard(conn); _ = conn.Close() }()
-		return false, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		s.hosts.tell(false)
-		discard(conn)
 		return false, err
 	}
 	if writing.wrote {
