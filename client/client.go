@@ -119,7 +119,7 @@ type Options struct {
 // concurrent use.
 type Client struct {
 	opts    Options
-	made    time.Time
+	made    time.Time // since then its clock runs, see replica.lastTill
 	http    *http.Client
 	own     *http.Transport // of http; nil when it is the caller's
 	base    context.Context // of every fetch and renewal, until Close

@@ -170,7 +170,7 @@ func boundStreams(h http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		}
 		h.ServeHTTP(w, r)
-		_ = http.NewResponseController(w).Flush() // the client has gone
+		_ = http.NewResponseController(w).Flush() // waits for the client; it fails when that has gone
 	})
 }
 

@@ -117,10 +117,19 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 	}
 }
 
-// Streams that their clients hold up are not more than fit, on however many connections.
+// untaken is an answer that its client does not take until held is closed.
+type untaken struct {
+	*httptest.ResponseRecorder
+	held chan struct{}
+}
+
+// Flush implements http.Flusher.
+func (u untaken) Flush() { <-u.held }
+
+// Streams whose answers are not taken are not more than fit, on however many connections.
 func TestBoundStreams(t *testing.T) {
 	held := make(chan struct{})
-	h := boundStreams(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
+	h := boundStreams(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	var waiting sync.WaitGroup
 	var refused atomic.Int64
 	for range maxStreams + 10 {
@@ -130,7 +139,7 @@ func TestBoundStreams(t *testing.T) {
 					close(held)
 				}
 			}()
-			h.ServeHTTP(httptest.NewRecorder(), &http.Request{ProtoMajor: 2})
+			h.ServeHTTP(untaken{httptest.NewRecorder(), held}, &http.Request{ProtoMajor: 2})
 		})
 	}
 	waiting.Wait()

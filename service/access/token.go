@@ -138,8 +138,8 @@ func (t *Token) forbidden(what string) error {
 	return fmt.Errorf("use a token that may %s: %w: token %s may not", what, model.ErrForbidden, t.Name())
 }
 
-// limit allows so much a second, and the same, or one that is larger, at once. Safe for concurrent use: what is
-// refused changes nothing.
+// limit allows so much a second, and as much at once. Clients choose their batches, so a larger one is allowed when all
+// of a second is left, and later seconds pay for it. Safe for concurrent use: what is refused changes nothing.
 type limit struct {
 	perSecond float64
 	now       func() time.Time
@@ -158,8 +158,7 @@ func (l *limit) fill() {
 	l.then = now
 }
 
-// take takes n, after which after is 0, or says how many there are, and after which time it can. What is more than a
-// second's is taken from the seconds that follow: clients choose their own batches.
+// take takes n, after which after is 0, or says how many there are, and after which time it can.
 func (l *limit) take(n int) (left int64, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

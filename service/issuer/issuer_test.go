@@ -90,6 +90,22 @@ func TestQuota(t *testing.T) {
 	check.Is(t, err, model.ErrTooMany, "after a run")
 }
 
+// A batch that fails costs no more than a second of the quota, however large it is.
+func TestFailuresCostASecond(t *testing.T) {
+	s := &Issuer{Segment: fakes.Segment{Mode: &fakes.Mode{Fail: fakes.Broken(model.ErrSegmentEmpty)}},
+		Sequence: &fakes.Sequence{Mode: &fakes.Mode{}}}
+	for _, r := range []Request{
+		{Mode: model.ModeSegment, Tag: "a", Count: 5000},
+		{Mode: model.ModeSequence, Space: "chat", Key: "bad", Count: 5000},
+	} {
+		token := tokenOf(t, "may: ['segment:*', 'sequence:*'], ids_per_second: 100")
+		_, _, err := s.Issue(t.Context(), token, r, nil)
+		check.Equal(t, err != nil && !errors.Is(err, model.ErrTooMany), true, err)
+		many, _ := errors.AsType[*access.TooManyError](token.Take(1))
+		check.Equal(t, many == nil || many.After <= time.Second, true, r.Mode, many)
+	}
+}
+
 // tokenOf is a token that may do what the entry says.
 func tokenOf(t *testing.T, may string) *access.Token {
 	t.Helper()

@@ -136,9 +136,8 @@ func (s *Service) NextReload(now time.Time) time.Time {
 	return s.cron.Entry(s.reloadJob).Schedule.Next(now)
 }
 
-// reload reads the configuration and takes it over. Lists keep what they hold;
-// those whose rows are gone, or cannot be used, are closed. The first are deleted in the store, too; one whose row
-// could not be used before that stays there.
+// reload reads the configuration and takes it over. Lists keep what they hold. Those whose rows are gone or cannot be
+// used are closed; those whose rows are gone are also deleted from the store.
 func (s *Service) reload() error {
 	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()

@@ -197,3 +197,23 @@ func TestReader(t *testing.T) {
 		}
 	}
 }
+
+// What clients have queued after MULTI is bounded over all of them, and counts until it is answered or given up.
+func TestQueuedByAll(t *testing.T) {
+	s, addr := start(t, &fakes.Mode{}, nil)
+	queued := func(want int64) {
+		t.Helper()
+		check.Eventually(t, "what is queued", func() error {
+			if n := s.queued.Load(); n != want {
+				return fmt.Errorf("%d bytes, want %d", n, want)
+			}
+			return nil
+		})
+	}
+	const queues = "MULTI|INCR snowflake|"
+	exchange(t, addr, encodeAll(queues+"DISCARD|"+queues+"EXEC|"+queues+"RESET|"+queues+"QUIT"), 1<<20)
+	queued(0)
+	s.queued.Store(allQueued)
+	check.Has(t, exchange(t, addr, encodeAll(queues+"EXEC|QUIT"), 1<<20), "of all clients")
+	queued(allQueued)
+}
