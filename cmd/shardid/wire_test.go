@@ -99,6 +99,12 @@ func TestOwnHosts(t *testing.T) {
 	}
 }
 
+// Connections, however much each has sent, leave half of the memory to the rest.
+func TestConnectionsFitMemory(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(30 << 20))
+	check.Equal(t, limits(config.Defaults().Config).Most, 320)
+}
+
 // TestServerOutlastsItsCallers: a deadline of the connection that ends while a
 // request waits would cancel it.
 func TestServerOutlastsItsCallers(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// maxBody is the longest body that is read, in bytes.
-const maxBody = 64 << 10
+// maxBody is the longest body that is read, in bytes: as much as a query may have.
+const maxBody = 16 << 10
 
 // readBody reads the whole body. Errors: model.ErrInvalidArgument.
 func readBody(c *gin.Context) ([]byte, error) {

@@ -254,7 +254,7 @@ func badBodies() (all []exchange) {
 	add(ids, "send one JSON object with some of count, ranges, format, padded", 400, json, `[3]`, `null`,
 		`{"count":3`, `{"count":3 "ranges":1}`, "{\"count\":\"\xff\"}", `{"count":3}{"count":4}`, `{}x`, `{}}`)
 	add(ids, "give count once", 400, json, `{"count":1,"count":3}`, `{"count":1,"c\u006funt":1}`)
-	add(ids, "send at most 65536 bytes: the body has more", 400, json, strings.Repeat(" ", maxBody+1))
+	add(ids, "send at most 16384 bytes: the body has more", 400, json, strings.Repeat(" ", maxBody+1))
 	add(ids+"?count=4", "give count once", 400, json, `{"count":3}`)
 	add(ids+"?count=3", "give count once", 400, formBody, `count=3`)
 	add(ids, `unknown parameter "Count"`, 400, formBody, `Count=100`)
@@ -262,7 +262,7 @@ func badBodies() (all []exchange) {
 	add(uidURL, `use count, stringify`, 400, json, `{"cnt":3}`)
 	add("/v1/queue/1/ids", "unknown field", 400, json, `{"gatePass":"`+person+`","appId":2}`)
 	add(alice, "give appId once", 400, formBody, "appId=2")
-	add("/get", "send at most 65536 bytes: the body has more", 400, formBody, strings.Repeat("a", maxBody+1))
+	add("/get", "send at most 16384 bytes: the body has more", 400, formBody, strings.Repeat("a", maxBody+1))
 	const unreadable = "send application/json or application/x-www-form-urlencoded, or the parameters in the URL: this "
 	add(ids, unreadable, 415, "text/plain;charset=UTF-8", `{"count":3}`) // fetch with a string
 	add(ids, unreadable, 415, "none", `{"count":3}`)
