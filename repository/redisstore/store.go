@@ -151,18 +151,11 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 	return nil
 }
 
-// cleanupTimeout bounds the unlocking after a failed TryLock.
-const cleanupTimeout = time.Second
-
 // TryLock tries to take each name for ttl, in whole milliseconds, under the token and says, in order, which it got; a
-// name that is held under this token already is one, and is held no longer for it. After an error nothing is
-// held, unless Redis cannot be reached to say so: then until ttl is over.
+// name that is held under this token already is one, and is held no longer for it. After an error each may be held.
 func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	results := s.runParts(ctx, lockScript, callsFor(names, 1, s.lockKey, token, ttl.Milliseconds()), pipelineCalls)
 	if err := firstError(results); err != nil {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		_ = s.Unlock(cleanup, names, token) // what it cannot reach expires
 		return nil, explain("lock", err)
 	}
 	got := make([]bool, len(names))

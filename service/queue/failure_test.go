@@ -88,7 +88,7 @@ func TestStoresAreAway(t *testing.T) {
 func TestASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(1)
-		r := start(t, l, db, firstSweepOnly, timeout(3*time.Second))
+		r := start(t, l, db, firstSweepOnly, timeout(1500*time.Millisecond))
 		time.Sleep(time.Second)
 		l.restart() // so all lists are in one pass
 		l.set(func(l *lists) { l.silent = map[string]bool{"1_1": true, "1_40": true} })

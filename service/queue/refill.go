@@ -26,9 +26,10 @@ const (
 	// database counts as another one (model.Server): no segment of a database that went back is pushed after
 	// the first one of the database that came up.
 	refillTimeout = 4 * time.Second
-	// askTimeout bounds the locking, without the cleanup of one that failed, and the reading of the state: a silent
-	// server of a Redis Cluster must leave the lists of the others time.
-	askTimeout = time.Second
+	// lockTimeout and askTimeout bound the locking and the reading of the state: a silent server of a Redis Cluster
+	// must leave those time who wait for lists of the others.
+	lockTimeout = 250 * time.Millisecond
+	askTimeout  = time.Second
 	// passSize is how many lists a pass refills: one transaction, and few pipelines for each of its other steps.
 	// passIndices is how many indices its segments have, if there is more than one. Redis takes 0.2 to 0.6 µs
 	// for an index, so passesAtOnce of them end within a quarter of a second, far from refillTimeout, at which the
@@ -176,15 +177,13 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		names[i] = j.key.String()
 	}
 	token := rand.Text()
-	locking, done := context.WithTimeout(ctx, askTimeout)
+	locking, done := context.WithTimeout(ctx, lockTimeout)
 	defer done()
 	got, err := s.opts.Lists.TryLock(locking, names, token, lockTTL)
 	var held []string
 	for i, j := range jobs {
 		switch {
-		case err != nil:
-			locked = append(locked, j)
-		case got[i]:
+		case err != nil || got[i]:
 			locked, held = append(locked, j), append(held, names[i])
 		case j.ignoresLock():
 			locked = append(locked, j)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -154,7 +155,17 @@ type redis struct {
 	strays bool                      // who is asked anew, says another
 	err    error                     // every call for numbers fails with it
 	silent map[model.SectionKey]bool // whose server answers no call
+	second map[model.SectionKey]bool // whose server is another one of a cluster
 }
+
+// isSecond says whether another server of a cluster has a section. Its life is that of the first under its name.
+func (r *redis) isSecond(key model.SectionKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.second[key]
+}
+
+const secondServer = "second"
 
 func newRedis() *redis { return &redis{now: memstore.NewSequences()} }
 
@@ -177,6 +188,9 @@ func (r *redis) State(ctx context.Context, keys []model.SectionKey) []model.Sect
 	states := r.present().State(ctx, keys)
 	for i, key := range keys {
 		states[i].Err = cmp.Or(states[i].Err, r.awaitSilent(ctx, key))
+		if r.isSecond(key) {
+			states[i].Server, states[i].Life = secondServer, secondServer+"-"+states[i].Life
+		}
 	}
 	return states
 }
@@ -202,7 +216,13 @@ func (r *redis) Next(ctx context.Context, asks []model.SectionAsk) []model.Secti
 	if err != nil {
 		return slices.Repeat([]model.SectionAnswer{{Err: err}}, len(asks))
 	}
-	answers := r.present().Next(ctx, asks)
+	inner := slices.Clone(asks)
+	for i := range inner {
+		if inner[i].Server == secondServer {
+			inner[i].Server, _ = r.present().Confirm(ctx, inner[i].Key)
+		}
+	}
+	answers := r.present().Next(ctx, inner)
 	for i, ask := range asks {
 		if err := r.awaitSilent(ctx, ask.Key); err != nil {
 			answers[i] = model.SectionAnswer{Err: err}
@@ -220,7 +240,11 @@ func (r *redis) Push(ctx context.Context, pushes []model.SectionPush) []error {
 		return slices.Repeat([]error{err}, len(pushes))
 	}
 	r.mu.Unlock()
-	return r.present().Push(ctx, pushes)
+	inner := slices.Clone(pushes)
+	for i := range inner {
+		inner[i].Life = strings.TrimPrefix(inner[i].Life, secondServer+"-")
+	}
+	return r.present().Push(ctx, inner)
 }
 
 func (r *redis) Confirm(ctx context.Context, key model.SectionKey) (string, error) {
@@ -229,6 +253,9 @@ func (r *redis) Confirm(ctx context.Context, key model.SectionKey) (string, erro
 	r.mu.Unlock()
 	if strays {
 		return "another", nil
+	}
+	if r.isSecond(key) {
+		return secondServer, nil
 	}
 	return r.present().Confirm(ctx, key)
 }

@@ -282,9 +282,8 @@ func (s *Service) judgeFill(j *job) time.Duration {
 			s.events.Log(slog.LevelWarn, "a section begins another life in Redis: leases of the one before end first",
 				"section", one.key.String(), "term", one.claimed)
 		}
-		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when "+
-			"every lease of before has ended",
-			model.ErrFence, openAfter)
+		one.err = fmt.Errorf("%w: Redis was restarted, emptied or replaced, or its replicas were, and gives numbers "+
+			"again within %v, when every lease of before has ended", model.ErrFence, openAfter)
 		s.failing.Note(one.key, one.err)
 		return min(patience, max(soon, time.Until(one.since.Add(openAfter))+time.Millisecond))
 	}

@@ -168,10 +168,20 @@ func (l *lane) answerQueue() {
 		last = len(items)
 		ctx, cancel := context.WithTimeout(l.svc.background.Context(), askTimeout)
 		answers := l.svc.opts.Store.Next(ctx, asks)
+		late := ctx.Err() != nil
 		cancel()
 		l.mu.Lock()
+		silent := map[string]bool{} // servers
 		for i, a := range answers {
+			if late && a.Err != nil {
+				silent[asks[i].Server] = true
+			}
 			l.takeAnswer(asked[i], asks[i], a)
+		}
+		for _, s := range l.sections {
+			if silent[s.grant.server] { // to ask for one after the other would keep those of all servers waiting
+				s.grant = grant{}
+			}
 		}
 		l.mu.Unlock()
 	}

@@ -200,6 +200,37 @@ func TestASilentServer(t *testing.T) {
 	}, func(o *sequence.Options, _ *table) { o.Timeout = 1900 * time.Millisecond })
 }
 
+// However many sections a silent server has, those of the others wait for it once.
+func TestManySilentSections(t *testing.T) {
+	many := model.Space{Name: "many", Sections: 64, Step: 1000}
+	within(t, func(t *testing.T, r *rig) {
+		good, silent := keyNo(0), map[model.SectionKey]bool{}
+		for i := range 100 {
+			section := model.SectionKey{Space: "many", Section: many.SectionOf(keyNo(i))}
+			silent[section] = section.Section != many.SectionOf(good)
+		}
+		r.redis.change(func() { r.redis.second = silent })
+		ask := func(key string) error {
+			asks := []*model.SequenceAsk{{Space: "many", Key: key, Count: 1}}
+			r.Ask(t.Context(), asks)
+			return asks[0].Err
+		}
+		for i := range 100 {
+			check.OK(t, ask(keyNo(i)))
+		}
+		r.redis.change(func() { r.redis.silent = silent })
+		var others sync.WaitGroup
+		defer others.Wait()
+		for i := range 100 {
+			others.Go(func() { _ = ask(keyNo(i)) })
+			time.Sleep(50 * time.Millisecond)
+		}
+		began := time.Now()
+		check.OK(t, ask(good))
+		check.Equal(t, time.Since(began) < 100*time.Millisecond, true, "it took", time.Since(began))
+	}, func(_ *sequence.Options, t *table) { t.spaces["many"] = many })
+}
+
 // Numbers for callers who have gone before they were asked for would be gaps.
 func TestWhoHasGone(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
