@@ -35,6 +35,17 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 	}
 }
 
+// Where both clocks moved alike, the next renewal follows at once, and reserves time.
+func TestTimeThatWasMissed(t *testing.T) {
+	m, l := withFile(t).serving()
+	m.clock.suspend(time.Hour)
+	l.mustStep()
+	l.refuses("before it is known", model.ErrNoLease)
+	check.Equal(t, len(l.due), 1, "steps that are due")
+	l.mustStep()
+	l.issues("after that")
+}
+
 // A call was stored, its answer lost, and the clock set right: what the registry
 // holds since is not taken for the grant that was asked for.
 func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {

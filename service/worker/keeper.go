@@ -44,7 +44,7 @@ const (
 	// retry is the longest pause after a failure, so that a store that is back is noticed
 	// soon.
 	retry = time.Second
-	// callTimeout bounds each call of the registry.
+	// callTimeout bounds each call of the registry, and that of the database before a renewal with it.
 	callTimeout = 2 * time.Second
 	// stopTimeout bounds the release at the end.
 	stopTimeout = 3 * time.Second
@@ -154,7 +154,8 @@ func (k *Keeper) Start(address, token string) {
 		k.status.Address = address
 		k.mu.Unlock()
 		for ctx := k.background.Context(); ctx.Err() == nil; {
-			background.Pause(ctx, k.step(ctx), k.due)
+			began := time.Now()
+			background.Pause(ctx, k.step(ctx)-time.Since(began), k.due)
 		}
 	})
 }

@@ -63,6 +63,31 @@ func TestPace(t *testing.T) {
 	})
 }
 
+// IDs are issued without a gap while the database answers late, and while it hangs.
+func TestALateDatabase(t *testing.T) {
+	for name, hangs := range map[string]bool{"late": false, "hanging": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := withFile(t)
+				l := m.started()
+				m.registry.set(func(r *registry) {
+					r.hangs = hangs
+					r.during["claim"] = func() { time.Sleep(claimTimeout) }
+					r.during["renew"] = func() { time.Sleep(callTimeout - claimTimeout) }
+				})
+				if hangs {
+					m.claim = errAway
+				}
+				for began := time.Now(); time.Since(began) < testExpiry/2; time.Sleep(time.Millisecond) {
+					if l.take() == 0 {
+						t.Fatalf("none after %v", time.Since(began))
+					}
+				}
+			})
+		})
+	}
+}
+
 // A stop stores how far the term went, which is what came before it where nothing was issued, so that the next life
 // continues at once. The grace of a file is no longer than what was promised.
 func TestStopStoresHowFarItWent(t *testing.T) {

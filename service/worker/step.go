@@ -216,18 +216,19 @@ func (k *Keeper) end(reason error) {
 // generator use it. A clock that left the registry's reserves nothing: the call
 // then only asks for the registry's time, which may be what moved.
 func (k *Keeper) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	wall, mono := k.opts.Now()
 	grant, unclaimed := k.claim(ctx, k.lease)
 	if unclaimed != nil && !isAway(unclaimed) {
 		return unclaimed
 	}
 	want := k.next(millis(wall))
-	if k.jumped(wall, mono) != nil {
+	moved := k.jumped(wall, mono) != nil
+	if moved {
 		want.Reserved, want.Expires = k.lease.Reserved, max(k.lease.Reserved, k.lease.Expires)
 	}
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	got, err := k.opts.Registry.Renew(call, want)
-	cancel()
+	got, err := k.opts.Registry.Renew(ctx, want)
 	if isAway(err) && k.file != nil {
 		return k.reserveInFile(err)
 	}
@@ -254,6 +255,9 @@ func (k *Keeper) renew(ctx context.Context) error {
 		}
 	}
 	k.lease, k.trust = want, trust
+	if moved {
+		k.Wake() // it was the registry's, too, so time can be reserved
+	}
 	if k.allowed {
 		k.opts.Generator.Extend(want.Reserved, trust)
 	}
