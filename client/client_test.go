@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -407,5 +409,32 @@ func TestSequenceRequests(t *testing.T) {
 	want := []string{post, post, post, post, "GET /v1/sequence/a%2Fb/current?key=a%26b "}
 	if got := *asked.Load(); !slices.Equal(got, want) || away.Requests() != 1 {
 		t.Errorf("%q, %d at the other", got, away.Requests())
+	}
+}
+
+// A client gets what is left below a limit, although that is less than it asks for.
+func TestTheLastIDs(t *testing.T) {
+	const last = 39
+	next := 1
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count, _ := strconv.Atoi(r.FormValue("count"))
+		if next+count-1 > last {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = fmt.Fprintf(w, `{"code":%d,"message":"too few are left"}`, CodeLimit)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, next, count)
+		next += count
+	}))
+	defer server.Close()
+	ids := newClient(t, Options{Addrs: []string{server.URL}}).Segment("orders")
+	for want := range int64(last) {
+		if id, err := ids.Next(t.Context()); err != nil || id != want+1 {
+			t.Fatalf("got %d, %v, want %d", id, err, want+1)
+		}
+	}
+	var refused *Error
+	if _, err := ids.Next(t.Context()); !errors.As(err, &refused) || refused.Code != CodeLimit {
+		t.Errorf("after the last: %v", err)
 	}
 }

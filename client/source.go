@@ -143,8 +143,8 @@ type fetcher struct {
 	numbers *numbers // what is fetched are those; nil where it is IDs
 }
 
-// More implements hold.Source with one request. It is made at several replicas until one answers or
-// Options.Timeout has passed, so that no error of it is worth a wait.
+// More implements hold.Source with one request, and others where fewer are left below a limit. Each is made at several
+// replicas until one answers or Options.Timeout has passed, so that no error of it is worth a wait.
 func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err error) {
 	count := int(min(n, maxBatch))
 	q := question{method: http.MethodPost, path: f.path + "ranges=true&count=" + strconv.Itoa(count)}
@@ -155,6 +155,10 @@ func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err erro
 		}
 		return err
 	})
+	var refused *Error
+	if errors.As(err, &refused) && refused.Code == CodeLimit && count > 1 { // fewer may be left
+		return f.More(ctx, int64(count/2))
+	}
 	return ranges, err
 }
 
