@@ -4,7 +4,7 @@
 // until the answer to a request has been written, and idle after that. Once a part of the next request has come, it is
 // new again. A sweep closes what is in one state for too long: clients that say nothing or send a request too slowly,
 // and clients that do not read their answers. It stands in for the timeouts of http.Server, whose timers cost a
-// twentieth of a small answer, and serves the front end for Redis clients as well.
+// twentieth of a small answer, and serves the front end for Redis clients as well, which may be idle for ever.
 //
 // When the bound on connections is reached, the one that has been new or idle for the longest is
 // closed for the one that comes, so that a crowd which asks for nothing keeps nobody out.
@@ -62,7 +62,7 @@ type Guard struct {
 type conn struct {
 	net.Conn
 	guard *Guard
-	plain bool         // it has HTTP and no TLS, so what is read of it while it is idle begins a request
+	plain atomic.Bool  // it has HTTP and no TLS, so what is read of it while it is idle begins a request
 	since atomic.Int64 // when it got its state, as in Guard.now, times 8, plus the state
 }
 
@@ -182,6 +182,9 @@ func (g *Guard) sweep() {
 		case http.StateNew:
 			limit = g.limits.New
 		case http.StateIdle:
+			if !c.plain.Load() { // clients of Redis expect no such limit, and with TLS the server has it
+				continue
+			}
 			limit = g.limits.Idle
 		case http.StateActive:
 			limit = g.limits.Active
@@ -206,7 +209,7 @@ func (g *Guard) ConnState(c net.Conn, state http.ConnState) {
 	case !plain && state == http.StateActive:
 		state = unlimited
 	case plain && state == http.StateNew:
-		inner.plain = true
+		inner.plain.Store(true)
 	}
 	g.SetState(c, state)
 }
@@ -237,7 +240,7 @@ func (c *conn) state() (state http.ConnState, since time.Duration) {
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
-	if state, _ := c.state(); c.plain && n > 0 && state == http.StateIdle {
+	if state, _ := c.state(); n > 0 && c.plain.Load() && state == http.StateIdle {
 		c.noteState(http.StateNew, time.Duration(c.guard.now.Load()))
 	}
 	return n, err
