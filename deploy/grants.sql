@@ -13,10 +13,10 @@ GRANT SELECT, INSERT, DELETE ON shardid.shardid_replica TO 'shardid'@'%';
 GRANT SELECT, INSERT, UPDATE ON shardid.shardid_change TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.shardid_lock TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.leaf_alloc TO 'shardid'@'%';
-GRANT SELECT, INSERT, DELETE ON shardid.leaf_alloc_deleted TO 'shardid'@'%';
+GRANT SELECT, INSERT, UPDATE ON shardid.leaf_alloc_deleted TO 'shardid'@'%';
 GRANT SELECT ON shardid.WORKER_NODE TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.id_alloc TO 'shardid'@'%';
-GRANT SELECT, INSERT, DELETE ON shardid.id_alloc_deleted TO 'shardid'@'%';
+GRANT SELECT, INSERT, UPDATE ON shardid.id_alloc_deleted TO 'shardid'@'%';
 GRANT SELECT ON shardid.shardid_scramble TO 'shardid'@'%';
 GRANT SELECT ON shardid.shardid_number TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.shardid_name TO 'shardid'@'%';
@@ -25,7 +25,7 @@ GRANT SELECT, INSERT ON shardid.id_layout TO 'shardid'@'%';
 GRANT SELECT ON shardid.shardid_sequence TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.shardid_section TO 'shardid'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON shardid.shardid_fence TO 'shardid'@'%';
-GRANT SELECT, INSERT, DELETE ON shardid.shardid_sequence_deleted TO 'shardid'@'%';
+GRANT SELECT, INSERT, UPDATE ON shardid.shardid_sequence_deleted TO 'shardid'@'%';
 
 -- [snowflake] Snowflake, in addition. Without snowflake.worker.mode mysql the first line is enough.
 GRANT SELECT, INSERT, UPDATE, DELETE ON shardid.shardid_worker_claim TO 'shardid'@'%';
@@ -41,10 +41,9 @@ GRANT INSERT, UPDATE ON shardid.shardid_number TO 'shardid'@'%';
 GRANT INSERT ON shardid.shardid_name TO 'shardid'@'%';
 GRANT INSERT, UPDATE, DELETE ON shardid.shardid_sequence TO 'shardid'@'%';
 GRANT INSERT, DELETE ON shardid.shardid_section TO 'shardid'@'%';
-GRANT UPDATE ON shardid.shardid_sequence_deleted TO 'shardid'@'%';
-GRANT INSERT, UPDATE, DELETE ON shardid.id_alloc_deleted TO 'shardid'@'%';
+GRANT DELETE ON shardid.id_alloc_deleted TO 'shardid'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON shardid.leaf_alloc TO 'shardid'@'%';
-GRANT SELECT, INSERT, UPDATE, DELETE ON shardid.leaf_alloc_deleted TO 'shardid'@'%';
+GRANT DELETE ON shardid.leaf_alloc_deleted TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.leaf_workerid_alloc TO 'shardid'@'%';
 GRANT SELECT, UPDATE ON shardid.shardid_worker_claim TO 'shardid'@'%';
 

@@ -13,8 +13,9 @@ import (
 
 // Four tables may have been made by another program before: the article's service, Leaf, a fork of Leaf,
 // UidGenerator. Their rows stay. Such a table lacks columns of the baseline; then one ALTER gives it all columns,
-// keys and checks of the baseline, so that it is upgraded whole or not at all. In a strict mode the server refuses
-// that where a row would not fit, by the row's key or the column's name.
+// keys and checks of the baseline, so that it is upgraded whole or not at all. A column that holds more than that of
+// the baseline keeps its type, as the other program may go on. In a strict mode the server refuses the ALTER where a
+// row would not fit, by the row's key or the column's name.
 
 // errInTheWay: an upgrade in place would fail or lose something.
 var errInTheWay = errors.New("the table cannot be upgraded")
@@ -25,6 +26,25 @@ type adoptedTable struct {
 	columns []string // a table without them is another one
 	key     string   // its primary key, if it has one
 	unset   []string // columns whose NULL means what a new row has
+}
+
+// adoptedColumn is a column of such a table.
+type adoptedColumn struct {
+	Name, Type string
+	Length     int64 // of a text, in characters; of others 0
+}
+
+// holdsMore says whether the column has values that do not fit into one of a type of the baseline.
+func (c adoptedColumn) holdsMore(baseline string) bool {
+	switch baseline {
+	case "int":
+		return strings.HasPrefix(c.Type, "bigint")
+	case "date", "timestamp":
+		return c.Type == "datetime"
+	}
+	var length int64
+	_, err := fmt.Sscanf(baseline, "varchar(%d)", &length)
+	return err == nil && c.Length > length
 }
 
 func adoptedTables() []adoptedTable {
@@ -42,9 +62,14 @@ func adoptedTables() []adoptedTable {
 func (a adoptedTable) planUpgrade(g *gorm.DB, baseline string) (statements []string, err error) {
 	const here = " WHERE table_schema = DATABASE() AND table_name = ?"
 	look := "look at " + a.name
-	columns, err := query[[]string](g, look, "SELECT LOWER(column_name) FROM information_schema.columns"+here, a.name)
-	if err != nil || len(columns) == 0 {
+	found, err := query[[]adoptedColumn](g, look, "SELECT LOWER(column_name) AS name, column_type AS type, "+
+		"COALESCE(character_maximum_length, 0) AS length FROM information_schema.columns"+here, a.name)
+	if err != nil || len(found) == 0 {
 		return nil, err
+	}
+	columns := map[string]adoptedColumn{}
+	for _, c := range found {
+		columns[c.Name] = c
 	}
 	indexes, err := query[[]string](g, look, "SELECT LOWER(index_name) FROM information_schema.statistics"+here, a.name)
 	if err != nil {
@@ -58,7 +83,7 @@ func (a adoptedTable) planUpgrade(g *gorm.DB, baseline string) (statements []str
 		return nil, err
 	}
 	for _, name := range a.columns {
-		if !slices.Contains(columns, name) {
+		if _, has := columns[name]; !has {
 			return nil, a.inTheWay("it has no column "+name+", so it is another table",
 				"rename it, or use another database")
 		}
@@ -90,9 +115,13 @@ func (a adoptedTable) planUpgrade(g *gorm.DB, baseline string) (statements []str
 		case "constraint":
 			parts = append(parts, "ADD "+line)
 		default:
-			if !slices.Contains(columns, words[0]) {
+			column, has := columns[words[0]]
+			if !has {
 				complete, parts = false, append(parts, "ADD COLUMN "+line)
 				continue
+			}
+			if column.holdsMore(words[1]) {
+				line = strings.Replace(line, " "+words[1], " "+column.Type, 1)
 			}
 			parts = append(parts, "MODIFY "+line)
 			if slices.Contains(a.unset, words[0]) {

@@ -66,6 +66,7 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 	// A busy machine may pause between two statements for longer than idleWait. What a host that has
 	// died was in the middle of is ended as late.
 	cfg.Params["wait_timeout"] = "30"
+	cfg.Params["lock_wait_timeout"] = "600"
 	connector, err := newPrimary(cfg, s.opts.Hosts)
 	if err != nil {
 		return err

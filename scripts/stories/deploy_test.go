@@ -69,12 +69,15 @@ func TestGrants(t *testing.T) {
 	must(t, onMariaDB(db.DSN("shardid")), "tags", "add", "--tag", "orders")
 	must(t, onMariaDB(db.DSN("shardid")), "names", "add", "--name", "orders")
 	must(t, onMariaDB(db.DSN("shardid")), "spaces", "add", "--space", "chat")
+	must(t, onMariaDB(db.DSN("shardid")), "tags", "add", "--tag", "gone")
 
 	grant("service")
 	permit(t, redis, "queue")
 	s := asUser(db, "shardid").With(as("shardid", "change-me", onRedis(redis.Addr)))
 	d := serve(t, s)
-	for _, target := range []string{aliceGet, segmentGet + "orders", "/v1/sequence/chat/ids?key=room42"} {
+	for _, target := range []string{
+		aliceGet, segmentGet + "orders", segmentGet + "gone", "/v1/sequence/chat/ids?key=room42",
+	} {
 		eventuallyID(t, d, target)
 	}
 	d.lease("orders")
@@ -85,9 +88,16 @@ func TestGrants(t *testing.T) {
 		grant(block)
 		eventuallyID(t, d, target)
 	}
-	if ready := d.get("/readyz"); ready.Status != "ok" {
-		t.Errorf("/readyz: %s", ready.body)
+	// After a restart Redis tells how far what was deleted had come.
+	must(t, onMariaDB(db.DSN("shardid")), "tags", "delete", "--tag", "gone", "--confirm", "gone")
+	changes := func() string {
+		return oneRow(t, db.DSN("shardid"),
+			"SELECT CONCAT(COUNT(*), ' ', COALESCE(MIN(settled), 1)) FROM shardid_change")
 	}
+	check.Equal(t, changes(), "0 1", "before the restart")
+	db.Restart()
+	eventually(t, startLimit, "the restart is settled", func() bool { return changes() == "1 1" })
+	eventually(t, startLimit, "/readyz is ok", func() bool { return d.get("/readyz").Status == "ok" })
 	if replicas := d.get("/api/replicas"); strings.Contains(replicas.body, `"message"`) {
 		t.Errorf("/api/replicas: %s", replicas.body)
 	}
