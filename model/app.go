@@ -227,9 +227,9 @@ func (c AppChange) checkList(l ListConfig) error {
 }
 
 // Check refuses, with ErrRefused, a limit below the ID of an index that the list has
-// issued; index 0 means none.
+// issued, with 0 for none below its first ID.
 func (l Limit) Check(key ListKey, index int64) error {
-	if index < 1 || index <= key.LastIndexWithin(l.MaxID) {
+	if index = max(index, 1); index <= key.LastIndexWithin(l.MaxID) {
 		return nil
 	}
 	highest := key.Compose(min(index, MaxIndex))

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 	"unicode/utf8"
 )
@@ -96,9 +97,8 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 }
 
 const (
-	// MaxTagStep is the largest step, Leaf's own bound of a tuned segment is
-	// 1 000 000 (SegmentIDGenImpl.MAX_STEP); a table may ask for more.
-	MaxTagStep = 1_000_000_000
+	// MaxTagStep is the largest step that fits into the column of Leaf's table.
+	MaxTagStep = math.MaxInt32
 	// MaxTagID bounds the IDs of a tag: they are positive 64-bit numbers.
 	MaxTagID = 1<<63 - 1
 )
@@ -114,6 +114,8 @@ func CheckTag(name string) error {
 			MaxTagBytes)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%w: encode the tag in UTF-8: it is not valid", ErrInvalidArgument)
+	case name == "." || name == "..":
+		return fmt.Errorf("%w: choose another tag than %q, which no URL can name", ErrInvalidArgument, name)
 	}
 	return nil
 }

@@ -336,13 +336,16 @@ func readNumbers(text []byte, into any) error {
 func (o *order) add(
 	ctx context.Context, cfg Config, body map[string]any, ifMissing bool,
 ) (a shownThing, what string, err error) {
+	differs := "" // in which flag what is there is another one
 	isThere := func() bool {
 		if body[o.Fields[0].Name] == nil {
 			return false // the answer to the request says that it is missing
 		}
 		there, err := o.send(ctx, cfg, http.MethodGet, body[o.Fields[0].Name], nil)
-		a = there
-		return err == nil && o.isSame(there.fields, body)
+		if a = there; err == nil {
+			differs = o.difference(there.fields, body)
+		}
+		return err == nil && differs == ""
 	}
 	const same = "is there, nothing was changed"
 	if ifMissing && isThere() {
@@ -352,12 +355,15 @@ func (o *order) add(
 	if err != nil && ifMissing && isThere() {
 		return a, same, nil
 	}
+	if err != nil && differs != "" {
+		err = fmt.Errorf("%w; what differs is %s", err, differs)
+	}
 	return added, "is added", err
 }
 
-// isSame says whether a thing that is there is one that was to be added: in what a new one must say, and in
-// what cannot be changed. An app that lacks shards is none.
-func (o *order) isSame(there, body map[string]any) bool {
+// difference is the flag in which a thing that is there is not one that was to be added, if any: of what a new one must
+// say, and of what cannot be changed. An app that lacks shards differs in them.
+func (o *order) difference(there, body map[string]any) string {
 	for _, field := range o.Fields {
 		if field.Add == admin.Never || field.Add == admin.May && field.Set != admin.Never {
 			continue
@@ -371,11 +377,13 @@ func (o *order) isSame(there, body map[string]any) bool {
 			want, has = cmp.Or(want, standard), cmp.Or(has, standard)
 		}
 		if want != nil && fmt.Sprint(want) != fmt.Sprint(cmp.Or(has, field.Value.Zero)) {
-			return false
+			return o.flag(field)
 		}
 	}
-	shards := there["shards"] // of an app
-	return shards == nil || fmt.Sprint(shards) == fmt.Sprint(model.Shards)
+	if shards := there["shards"]; shards != nil && fmt.Sprint(shards) != fmt.Sprint(model.Shards) { // of an app
+		return "shards"
+	}
+	return ""
 }
 
 // addFile adds each thing of a file that is not there. It continues after one that is refused.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -110,7 +111,7 @@ func (c *cli) bench() *cobra.Command {
 		if b.path(0) == "" {
 			return fmt.Errorf("%w: give --mode queue, segment, snowflake, uid or sequence", model.ErrInvalidArgument)
 		}
-		if b.connections < 1 || b.batch < 1 || b.duration <= 0 || b.rate < 0 {
+		if b.connections < 1 || b.batch < 1 || b.duration <= 0 || !(b.rate >= 0 && b.rate <= math.MaxFloat64) {
 			return fmt.Errorf("%w: give --concurrency, --count and --duration above 0, and no negative --rate",
 				model.ErrInvalidArgument)
 		}

@@ -248,7 +248,7 @@ func appLines() []line {
 		{"confirm --app 5 --name 订单", 0, "app 5: nothing waited for a confirmation, nothing was changed"},
 		{"apps add --if-missing --app 7 --name orders", 0, "app 7 is added, now, on every replica"},
 		{"provision --app 7 --name orders", 1,
-			"leave it, by --if-missing, or change it with `shardid apps set --app 7`: already provisioned"},
+			"or change it with `shardid apps set --app 7`: already provisioned"},
 		{"provision --if-missing --app 7 --name orders", 0, "app 7 is there, nothing was changed"},
 		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
 		{"provision --app 256 --name test", 2, "--app must be a whole number in 0…255, not 256"},

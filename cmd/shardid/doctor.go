@@ -48,6 +48,9 @@ func (c *cli) doctor() *cobra.Command {
 	f.StringVar(&ask.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
+		if _, err := ask.token(); err != nil {
+			return err
+		}
 		found, err := examine(cmd.Context(), []inspection{
 			{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
 			{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},

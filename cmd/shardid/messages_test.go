@@ -137,6 +137,7 @@ func TestWrongInputs(t *testing.T) {
 		"jdbc.yaml":     "database: {driver: mysql, dsn: 'jdbc:mysql://hunter2@db:3306/ids'}\n",
 		"bare.yaml":     "database: {driver: mysql, dsn: 'app:hunter2@db:3306/ids'}\n",
 		"driver.yaml":   "database: {dsn: 'app:hunter2@tcp(db:3306)/ids'}\n",
+		"memory.yaml":   "database: {dsn: ':memory:'}\n",
 		"postgres.yaml": "database: {driver: postgres}\n",
 		"http.yaml":     "redis: {url: 'http://hunter2@db:6379'}\n",
 		"port.yaml":     "database: {driver: mysql, dsn: 'app:hunter2@tcp(127.0.0.1:1)/ids'}\n",
@@ -213,7 +214,20 @@ func TestWrongInputs(t *testing.T) {
 		}},
 		{"provision twice", []wrong{
 			{"provision --app 1 --name test",
-				"leave it, by --if-missing, or change it with `shardid apps set --app 1`: "},
+				"leave it, by --if-missing if it is the same, or change it with `shardid apps set --app 1`: "},
+		}},
+		{"what nothing could use", []wrong{
+			{"apps add --app 9 --name x --max-limit-id 5", "give a max limit ID of 16393 or more, or 0 for none: "},
+			{"tags add --tag ..", `choose another tag than ".."`},
+			{"config check --config memory.yaml", "name the path of a file in database.dsn, "},
+			{"config check --set zookeeper.addrs=a:1/x,b:2", "write a chroot after the last address: "},
+			{`config check --set snowflake.worker.local_map={"10.0.0.1:1":1,"10.0.0.1:1":2}`, "keep one: "},
+			{"bench --mode uid --rate NaN", "give --concurrency, "},
+		}},
+		{"a file that is not there", []wrong{
+			{"doctor --token-file nosuch", "name a file that holds a token of the server by --token-file: "},
+			{"status --wait 1h --token-file nosuch", "name a file that holds a token of the server by --token-file: "},
+			{"status --ca-file nosuch", "name a PEM file of authorities that this user may read: "},
 		}},
 		{"a token", []wrong{
 			{"GET hunter2-is-no-token@/admin/apps", "send another token: "},
@@ -255,8 +269,9 @@ func TestWrongInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	n.are("another shell, without the variables", wrong{"provision --app 5 --name forgotten", "set database.driver " +
 		"and database.dsn to those of the service, "})
-	url, _ = served(t)
+	url, _ = served(t, "--set=snowflake.epoch_ms=4102444800000")
 	n.url = url
+	n.are("an epoch that is to come", wrong{"health --url " + url + "/readyz/snowflake", "the time does not fit "})
 	n.are("administration is closed", wrong{
 		"GET any@/admin/apps",
 		"set server.admin_token, or add a token that may admin to server.tokens_file, or use the command line",

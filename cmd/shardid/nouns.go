@@ -14,7 +14,7 @@ provision is the same as shardid apps add.`,
   shardid provision --if-missing --app 1 --name test                   # in a script that runs again
   shardid provision --file apps.yaml                                   # such as - {id: 1, name: orders, step: 5000}
   shardid apps set --app 7 --step 5000
-  shardid apps set --app 7 --min-index 1000000                         # every shard resumes above it
+  shardid apps set --app 7 --min-index 100000                          # every shard resumes above it
   shardid apps set --app 7 --max-limit-id 4294967295 --limit-policy wrap --confirm orders
   shardid apps delete --app 7 --confirm orders
   shardid apps list --json --url https://ids.example.com --token-file token`,

@@ -52,13 +52,9 @@ key=value pairs with commas. These are the keys with their defaults:
 }
 
 // serve runs the service until a signal or a failure of the listener. SIGTERM
-// drains with the configured delay, Ctrl-C without; a second signal kills.
+// drains with the configured delay, Ctrl-C without. A second signal kills, and so does one before the service runs.
 func serve(ctx context.Context, cfg Config, demo bool) error {
 	log, level := newLogger(os.Stderr, cfg.Log)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-	defer signal.Stop(signals)
-
 	if os.Getenv("GOGC") == "" {
 		keepHeapGoal()
 	}
@@ -67,9 +63,10 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 		return err
 	}
 	if err := app.Start(ctx, demo); err != nil {
-		signal.Stop(signals)
 		return errors.Join(err, app.Stop(0))
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	notify(log, daemon.SdNotifyReady)
 	delay := cfg.Server.DrainDelay
 	select {
@@ -83,7 +80,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	case <-ctx.Done():
 		delay = 0
 	}
-	signal.Stop(signals) // from here on a signal kills
+	signal.Stop(signals)
 	notify(log, daemon.SdNotifyStopping)
 	err = errors.Join(err, app.Stop(delay))
 	if err == nil {
@@ -102,7 +99,7 @@ func keepHeapGoal() {
 	var adjust func(*collected)
 	adjust = func(c *collected) {
 		metrics.Read(live)
-		percent := max(least, goal*100/int(max(live[0].Value.Uint64(), smallest))-100)
+		percent := max(least, int(goal*100/max(live[0].Value.Uint64(), smallest))-100)
 		if percent < set-set/8 || percent > set+set/8 { // as it stops the world
 			set = percent
 			debug.SetGCPercent(set)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -94,7 +95,13 @@ func (a *App) wireSnowflake(zoo *zkstore.Store) (err error) {
 	}
 	a.snowflake = clockid.NewSnowflakes(generator, a.cfg.Server.RequestTimeout, a.keeper, a.registry)
 	a.issuer.Snowflake = a.snowflake
-	a.addMode(model.ModeSnowflake, a.keeper.Ready, func(listens net.Addr) {
+	ready := func() error {
+		if err := generator.Ready(); errors.Is(err, idgen.ErrTimeExhausted) {
+			return err
+		}
+		return a.keeper.Ready()
+	}
+	a.addMode(model.ModeSnowflake, ready, func(listens net.Addr) {
 		a.keeper.Start(instanceAddress(a.cfg, listens), rand.Text())
 	}, a.keeper.Stop)
 	return nil

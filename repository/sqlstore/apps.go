@@ -202,8 +202,8 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		return keepScramble(tx, summary, len(graves) > 0)
 	})
 	if isDuplicate(err) {
-		err = fmt.Errorf("%w: %w: app %d", model.Do("leave it, by --if-missing, or change it with `shardid apps set "+
-			"--app %d`", app.ID), model.ErrExists, app.ID)
+		err = fmt.Errorf("%w: %w: app %d", model.Do("leave it, by --if-missing if it is the same, or change it with "+
+			"`shardid apps set --app %d`", app.ID), model.ErrExists, app.ID)
 		if there, readErr := s.App(ctx, app.ID); readErr == nil {
 			err = fmt.Errorf("%w has %d of %d shards, name %q", err, there.Shards, model.Shards, there.Name)
 		}

@@ -106,7 +106,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 }
 
 // takeAnother is what to do about model.ErrExists.
-const takeAnother = "leave it, by --if-missing, or choose another name"
+const takeAnother = "leave it, by --if-missing if it is the same, or choose another name"
 
 // storeName writes what may change of a name. It is deleted at a time, Unix ms, or there, at 0.
 func storeName(tx *gorm.DB, n model.Name, deletedAt int64) error {

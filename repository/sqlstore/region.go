@@ -58,8 +58,8 @@ func (s *Store) CheckRegion(ctx context.Context) error {
 // other regions begin later. Errors: model.ErrRefused, ErrLayoutChanged, *model.StoreError.
 func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
 	if s.opts.Region.ID != 0 || s.opts.Region.Bits == 0 {
-		return model.RegionStart{}, fmt.Errorf("%w: %w: only region 0 can take over what was issued without a region, "+
-			"this is %q", model.Do("set region.id to 0, and region.bits"), model.ErrRefused, s.opts.Region)
+		return model.RegionStart{}, fmt.Errorf("%w: %w: only region 0 can take over what was issued without a region",
+			model.Do("set region.id to 0, and region.bits"), model.ErrRefused)
 	}
 	return within(ctx, s, "give a database a region", func(tx *gorm.DB) (start model.RegionStart, err error) {
 		if err := s.storeRegion(tx, true); err != nil {

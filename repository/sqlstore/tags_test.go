@@ -94,7 +94,7 @@ func TestTagsAreRead(t *testing.T) {
 		run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('tag0', 100), ('tag2', 100), ('TAG1x', 100), "+
 			"('tag77', 0), ('"+strings.Repeat("长", 50)+"', 5)")
 		numbering := model.Numbering{Pattern: "Z{seq:4}", Reset: model.ResetNone}
-		numbered := model.Tag{Name: "zahlen", MaxID: 1, Step: 1_000_000_000, Numbering: numbering,
+		numbered := model.Tag{Name: "zahlen", MaxID: 1, Step: model.MaxTagStep, Numbering: numbering,
 			Description: strings.Repeat("描", 256)}
 		check.Must(t, check.Err(s.CreateTag(ctx, numbered)))
 		all, _, err := s.FindTags(ctx, "", 6)

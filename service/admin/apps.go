@@ -18,7 +18,7 @@ var AppKind = Kind{One: "app", Many: "apps", Path: "apps", Fields: []Field{
 		Value: number(1, model.MaxStep), Default: int64(1000), Add: May, Set: May},
 	{Name: "maxLimitId", Usage: "highest `ID` that may be issued, 0 for none; not below one that may have been",
 		Value: number(0, math.MaxInt64), Add: May, Set: May},
-	{Name: "limitPolicy", Usage: "above the limit: reject, or wrap, which repeats IDs and needs --confirm",
+	{Name: "limitPolicy", Usage: "above the limit: reject, or wrap, which repeats IDs; a change to it needs --confirm",
 		Value:   oneOf(string(model.LimitReject), string(model.LimitWrap)),
 		Default: string(model.LimitReject), Add: May, Set: May},
 	{Name: "scramble", Usage: "IDs show neither their order nor how many there are",

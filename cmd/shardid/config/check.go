@@ -192,6 +192,8 @@ func (l *Loaded) checkTogether() {
 	ofServer := regexp.MustCompile(`^\w+://|@(\w*\(.*\))?/|^[^/\\@:]{2,}:[^@]*@|\bdbname=`).MatchString(d.DSN)
 	when(!isMySQL && ofServer, toMySQL+", as the only servers are MySQL and MariaDB, or correct database.dsn",
 		"database.dsn is that of a server but database.driver is sqlite, which takes the path of a file")
+	when(!isMySQL && (strings.HasPrefix(d.DSN, "file:") || strings.HasPrefix(d.DSN, ":memory:")),
+		"name the path of a file in database.dsn, without file: or options", "database.dsn is %s", d.DSN)
 	when(!isMySQL && len(d.Hosts) > 0, toMySQL, "database.hosts is set but database.driver is sqlite, a file")
 	when(!isMySQL && d.TLS, toMySQL, "database.tls is true but database.driver is sqlite, a file")
 
@@ -226,6 +228,10 @@ func (l *Loaded) checkTogether() {
 		"snowflake.worker.mode is local but snowflake.worker.local_map is empty")
 	when(strings.HasPrefix(w.Mode, "zk") && len(l.ZooKeeper.Addrs) == 0, "list host:port of the servers",
 		"snowflake.worker.mode is %s but zookeeper.addrs is empty", w.Mode)
+	for i, addr := range l.ZooKeeper.Addrs {
+		when(strings.Contains(addr, "/") && i < len(l.ZooKeeper.Addrs)-1, "write a chroot after the last address",
+			"zookeeper.addrs has one after %s", addr)
+	}
 
 	u := l.UID
 	sum := u.TimeBits + u.WorkerBits + u.SeqBits

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -68,13 +67,8 @@ func (k *Key) set(text string) (err error) {
 	case *[]string:
 		*p = splitItems(text)
 	case *map[string]int:
-		if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-			*p, err = readPairs(splitItems(text))
-			return err
-		}
-		kind, do = "a JSON object", `write {"ip:port": 1}`
-		*p = nil
-		err = json.Unmarshal([]byte(text), p)
+		*p, err = readPairs(splitItems(strings.Trim(text, "{ }")))
+		return err
 	case *bool:
 		kind, do = "a boolean", "write true or false"
 		*p, err = strconv.ParseBool(text)
@@ -111,22 +105,23 @@ func splitItems(text string) []string {
 	return regexp.MustCompile(`\s*,\s*`).Split(strings.TrimSpace(text), -1)
 }
 
-// readPairs reads key=value texts, of which the last '=' splits and a key comes once.
+// readPairs reads key=value texts, or "key":value, which are split last, and of which a key comes once.
 func readPairs(items []string) (pairs map[string]int, err error) {
 	for _, item := range items {
-		at := strings.LastIndexByte(item, '=')
-		number, err := strconv.Atoi(item[at+1:])
+		at := strings.LastIndexAny(item, "=:")
+		number, err := strconv.Atoi(strings.TrimSpace(item[at+1:]))
 		if at < 0 || err != nil {
 			return nil, fmt.Errorf("%w: %s is not a key with a whole number",
 				model.Do(`write ip:port=1 in a variable and {"ip:port": 1} in the file`), show(item))
 		}
-		if _, twice := pairs[item[:at]]; twice {
-			return nil, fmt.Errorf("%w: %s is there twice", model.Do("keep one"), show(item[:at]))
+		key := strings.Trim(item[:at], `" `)
+		if _, twice := pairs[key]; twice {
+			return nil, fmt.Errorf("%w: %s is there twice", model.Do("keep one"), show(key))
 		}
 		if pairs == nil {
 			pairs = map[string]int{}
 		}
-		pairs[item[:at]] = number
+		pairs[key] = number
 	}
 	return pairs, nil
 }
