@@ -277,12 +277,15 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 			return m.recorded, !m.fresh && m.layout == nil, m.layout
 		},
 		Claim: func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) {
-			if f := m.registry.during["claim"]; f != nil {
+			var f func()
+			var err error
+			m.registry.set(func(r *registry) { f, err = r.during["claim"], m.claim })
+			if f != nil {
 				f()
 			}
 			m.claims = append(m.claims, c)
 			m.grant.Now = m.clock.server.Load()
-			return m.grant, m.claim
+			return m.grant, err
 		},
 		Log: slog.New(slog.NewTextHandler(l.log, nil)),
 	}

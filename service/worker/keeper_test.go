@@ -74,10 +74,10 @@ func TestALateDatabase(t *testing.T) {
 					r.hangs = hangs
 					r.during["claim"] = func() { time.Sleep(claimTimeout) }
 					r.during["renew"] = func() { time.Sleep(callTimeout - claimTimeout) }
+					if hangs {
+						m.claim = errAway
+					}
 				})
-				if hangs {
-					m.claim = errAway
-				}
 				for began := time.Now(); time.Since(began) < testExpiry/2; time.Sleep(time.Millisecond) {
 					if l.take() == 0 {
 						t.Fatalf("none after %v", time.Since(began))
