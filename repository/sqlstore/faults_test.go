@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -351,7 +352,16 @@ func TestSwitchover(t *testing.T) {
 		Hosts: []string{pair.Primary.Addr(), pair.Replica.Addr()}})
 	check.Must(t, errors.Join(s.Check(t.Context()), s.Beat(t.Context())))
 	pair.CatchUp()
-	check.Must(t, check.Err(plain(t, pair.Primary.DSN("")).Exec("SET GLOBAL read_only = ON")))
+	primary, replica := plain(t, pair.Primary.DSN("")), plain(t, pair.Replica.DSN(""))
+	for readOnly, want := range map[string]model.Level{"ON": model.LevelOK, "OFF": model.LevelUnsafe} {
+		check.Must(t, check.Err(replica.Exec("SET GLOBAL read_only = "+readOnly)))
+		found, err := s.Settings(t.Context())
+		check.Must(t, err)
+		at := slices.IndexFunc(found, func(f model.Finding) bool { return f.Setting == "hosts that take writes" })
+		check.Equal(t, found[at].Level, want, found[at])
+	}
+	check.Must(t, check.Err(replica.Exec("SET GLOBAL read_only = ON")))
+	check.Must(t, check.Err(primary.Exec("SET GLOBAL read_only = ON")))
 	pair.Promote()
 	check.Eventually(t, "heartbeats", func() error { return s.Beat(t.Context()) })
 	check.Eventually(t, "the check", func() error { return s.Check(t.Context()) })

@@ -142,6 +142,25 @@ func (p *primary) open(ctx context.Context, at int, within time.Duration) (drive
 	return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 }
 
+// writable is "one", or the hosts that take writes where more than one does.
+func (p *primary) writable(ctx context.Context) string {
+	var names []string
+	for i := 0; p != nil && i < len(p.hosts); i++ {
+		conn, err := p.hosts[i].Connect(ctx)
+		if err != nil {
+			continue
+		}
+		if readOnly, err := readOne(ctx, conn, "SELECT CONCAT(@@GLOBAL.read_only)"); err == nil && !isOn(readOnly) {
+			names = append(names, p.names[i])
+		}
+		_ = conn.Close()
+	}
+	if len(names) > 1 {
+		return strings.Join(names, " and ")
+	}
+	return "one"
+}
+
 // readOne reads the one value of a query, "" without a row.
 func readOne(ctx context.Context, conn driver.Conn, query string) (string, error) {
 	//nolint:forcetypeassert // it is MySQL's driver

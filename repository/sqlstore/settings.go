@@ -26,7 +26,7 @@ func (s *Store) Settings(ctx context.Context) ([]model.Finding, error) {
 		return nil, s.explain(op, err)
 	}
 	defer conn.Close()
-	a := &asker{ctx: ctx, conn: conn, now: s.opts.Now}
+	a := &asker{ctx: ctx, conn: conn, hosts: s.hosts, now: s.opts.Now}
 	checks := sqliteChecks(filepath.Dir(s.file))
 	if s.server != nil {
 		checks = mysqlChecks()
@@ -78,6 +78,11 @@ func mysqlChecks() []dbCheck {
 				"IF(CAST(@@global.read_only AS CHAR) IN ('0', 'OFF'), 'OFF', 'ON'))"), // MariaDB 12 has more ways of on
 			Level:  model.Unless(unsafe, "OFF"),
 			Advice: adviceReadOnly + ": no segment can be taken",
+		}, {
+			Setting: "hosts that take writes", Want: "one", Hidden: hiddenVariable,
+			Ask: func(a *asker) string { return a.hosts.writable(a.ctx) }, Level: model.Unless(unsafe, "one"),
+			Advice: "SET GLOBAL read_only = ON, and in the server's file, on each host but the primary: a replica of " +
+				"shardid that does not reach the primary uses another one, and IDs repeat",
 		}, {
 			Setting: "innodb_flush_log_at_trx_commit", Want: "1", Hidden: hiddenVariable,
 			Ask:   query1("SELECT @@global.innodb_flush_log_at_trx_commit"),
@@ -217,6 +222,7 @@ func query1(query string) func(*asker) string {
 type asker struct {
 	ctx    context.Context
 	conn   *sql.Conn
+	hosts  *primary // nil for one host alone
 	now    func() time.Time
 	broken error // the server does not answer; no question is put after that
 }
