@@ -132,11 +132,16 @@ func TestConsoleTags(t *testing.T) {
 	b.click(`#tag-rows a`)
 	b.until("it has a chart", `location.hash === '#tag=t%2F150' &&
 		says('#tag-chart figcaption') === 'IDs a second by all replicas: t/150' &&
-		shown('#tag-chart canvas') && shown('#tag-rows [aria-current]') && says('#app-name') === '1 test'`)
+		shown('#tag-chart canvas') && shown('#tag-rows [aria-current]') && says('#app-name') === '1 test' &&
+		$('#language').hash === location.hash`)
+	b.fits("light", 360, 1300)
 	b.run(`$('#new-app').click()`)
 	b.fill("#admin-token", consoleToken)
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.until("an ID is proposed", `$('#admin-id')?.value === '2'`)
+	b.do(chromedp.Navigate(d.url + "/docs/monitoring.md"))
+	b.until("its picture is there", `document.images.length > 0 && [...document.images].every((i) => i.width > 0)`)
+	b.fits("light", 360, 1300)
 	b.clean()
 }
 
@@ -182,7 +187,8 @@ var languages = []struct {
 // sameInChinese are words that Chinese pages have too: names of products, protocols, paths, keys, choices and
 // alarms, and examples.
 var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|UID|MySQL|Redis|HTTP|wrap|reject|UTC|` +
-	`Asia/Shanghai|cache|db|api/status|metrics|healthz|openapi\.yaml|uid\.\w+|P99)\b|ORD-\{yyyyMMdd\}-\{seq:8\}`)
+	`Asia/Shanghai|dec|hex|base36|base62|crockford|cache|db|api/status|metrics|healthz|openapi\.yaml|uid\.\w+|P99)\b|` +
+	`ORD-\{yyyyMMdd\}-\{seq:8\}`)
 
 // TestConsoleLanguages goes through all views in Chinese and in English, as the browser asks for them: no
 // text is of the other language, nothing is wider than the window, and a link leads to the other one.
@@ -229,6 +235,12 @@ func TestConsoleLanguages(t *testing.T) {
 			}
 			b.says("#queue-title", language.queue)
 
+			why := eval[string](b, `(() => {
+				const { fetch } = window, away = Response.json({ code: -1, message: 'start it' }, { status: 503 });
+				window.fetch = (path, options) => (path === 'away' ? Promise.resolve(away) : fetch(path, options));
+				return import('/console/net.js').then(({ ask }) => ask('away')).catch(({ message }) => message);
+			})()`)
+			check.Equal(t, why, "start it", "in the server's words it is said")
 			server.Kill()
 			b.until("the store is unreachable",
 				`says('#alarm-list').includes('ShardidStoreAway') && !$('#replica-none').hidden`)

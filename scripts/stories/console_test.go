@@ -104,9 +104,15 @@ func TestConsoleShows(t *testing.T) {
 	b.until("app 9 is looked at", `says('#app-name') === '9 orders' && location.hash === '#app=9'`)
 	b.says("#app-facts", "9,007,199,254,740,993")
 	b.says("#app-facts", "wrap: IDs repeat")
-	b.fill("#decode-id", "16391")
-	b.click("#decode button")
-	b.says("#decoded", "appId\n7")
+	for _, id := range []struct{ kind, format, text, says string }{
+		{"queue", "dec", " 16391 ", "appId\n7"}, {"segment", "hex", "4007", "number\n16391"},
+	} {
+		b.set("#decode [name=kind]", id.kind)
+		b.set("#decode [name=format]", id.format)
+		b.fill("#decode-id", id.text)
+		b.click("#decode button")
+		b.says("#decoded", id.says)
+	}
 	b.clean()
 }
 
@@ -207,6 +213,7 @@ func TestConsoleAdministers(t *testing.T) {
 
 	b.administerApp(d)
 	b.administerTag(d)
+	b.administerInTrouble()
 	for _, place := range []string{
 		`location.href`, `document.cookie`, `document.documentElement.outerHTML`, `Object.entries(localStorage)`,
 		`Object.entries(sessionStorage)`, `performance.getEntries()`, `history.state`,
@@ -273,13 +280,47 @@ func (b *tab) administerTag(d *daemon) {
 	b.until("the form is there", `$('#admin-maxId') !== null`)
 	b.fill("#admin-maxId", "9,007,199,254,740,993")
 	b.submitted("Changed tag returns")
+	b.click(`#tag-rows [href="#tag=returns"]`)
+	b.until("its chart is there", `shown('#tag-chart')`)
 	b.run(button("Delete") + `.click()`)
 	b.until("the form is there", `$('#admin-confirm') !== null`)
 	b.wantsName("returns")
 	b.submitted("Deleted tag returns")
-	b.until("its row is gone", button("Edit")+` === undefined`)
+	b.until("its row is gone, and its chart", button("Edit")+` === undefined && !shown('#tag-chart')`)
 	made()
 	eventually(b.t, seen, "its IDs are above those of before", func() bool { return d.get(get).body == exactLimit })
+}
+
+// administerInTrouble: what is typed survives an answer that does not come, a store that is away and a token that ends.
+// It is sent once, however often Enter is pressed.
+func (b *tab) administerInTrouble() {
+	b.t.Helper()
+	next := func(answer string) {
+		b.run(`window.real ??= fetch; window.sent = 0; window.fetch = (path, options) => {
+			if (!path.startsWith('admin/')) return real(path, options);
+			window.fetch = (path, options) => { window.sent += path.startsWith('admin/'); return real(path, options) };
+			return ` + answer + `}`)
+	}
+	refusing := func(status, code int) string {
+		const answer = `Promise.resolve(Response.json({ code: %d, message: 'as asked' }, { status: %d }))`
+		return fmt.Sprintf(answer, code, status)
+	}
+	next(`Promise.reject(new TypeError())`)
+	b.click("#new-tag")
+	b.says("#admin-result", "the server cannot be reached")
+	b.submit("the token is still known", `$('#admin-tag') !== null`)
+	b.fill("#admin-tag", "kept")
+	next(refusing(503, -1))
+	b.refused("Look whether the change was made before you repeat it: as asked.")
+	next(refusing(401, -7))
+	b.submit("another token is wanted", `shown('#admin-token') && !shown('#admin-tag')`)
+	b.fill("#admin-token", consoleToken)
+	next(`(window.sent = 1, new Promise((end) => setTimeout(end, 500))).then(() => real(path, options))`)
+	b.run(`$('#admin-form').requestSubmit();
+		$('#admin-tag').dispatchEvent(new Event('input', { bubbles: true }));
+		$('#admin-form').requestSubmit()`)
+	b.until("it is made", `!$('#admin').open && says('#admin-done').includes('Made tag kept')`)
+	check.Equal(b.t, eval[int](b, `window.sent`), 1, "requests are sent")
 }
 
 // dialog opens a form and waits for its fields.

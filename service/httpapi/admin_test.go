@@ -389,3 +389,14 @@ func TestNewAdministration(t *testing.T) {
 	wantAnswer(t, ask(api, "GET", "/admin/apps/256"), 400,
 		"{\"code\":-6,\"message\":\"`id` must be a whole number in 0…255, not \\\"256\\\"\"}")
 }
+
+// TestOneProfileAtATime refuses a profile of CPU time, and a trace, while another is made.
+func TestOneProfileAtATime(t *testing.T) {
+	profiling.Lock()
+	defer profiling.Unlock()
+	for _, name := range []string{"profile", "trace"} {
+		x := exchange{target: "/admin/pprof/" + name + "?seconds=1", token: adminSecret, admin: &fakeAdmin{}}
+		wantAnswer(t, x.do().ResponseRecorder, 429,
+			`{"code":-12,"message":"try again: too many requests: another profile or trace is being made"}`)
+	}
+}

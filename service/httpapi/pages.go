@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -215,6 +216,9 @@ func (w window) cut(many string, things any, total int) (map[string]any, error) 
 	return answer, nil
 }
 
+// unordered are fields that JSON lacks, and texts of numbers and durations, whose order is not that of their bytes.
+var unordered = regexp.MustCompile(`^(|-|hold|.*Str)$`)
+
 // sortByField sorts a slice of structs by the field that has this name in JSON, with - before it from the highest down.
 // Those that are equal stay in their order. Errors: model.ErrInvalidArgument for a field that has no order.
 func sortByField(things any, by string) error {
@@ -223,7 +227,8 @@ func sortByField(things any, by string) error {
 	fields := map[string][]int{}
 	for _, f := range reflect.VisibleFields(all.Type().Elem()) {
 		field, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if _, isOrdered := compareValues(reflect.Zero(f.Type), reflect.Zero(f.Type)); isOrdered && field != "" {
+		zero := reflect.Zero(f.Type)
+		if _, isOrdered := compareValues(zero, zero); isOrdered && !unordered.MatchString(field) {
 			fields[field] = f.Index
 		}
 	}

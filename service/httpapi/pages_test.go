@@ -112,7 +112,9 @@ func pageExchanges() []exchange {
 	}
 	all = append(all,
 		exchange{target: "/db?sort=colour", status: 400, code: -6,
-			says: "sort by one of description, key, maxId, maxIdStr, step, updateTime, not by \"colour\""},
+			says: "sort by one of description, key, maxId, step, updateTime, not by \"colour\""},
+		exchange{target: "/api/names?sort=-", status: 400, code: -6,
+			says: "sort by one of epoch, leased, name, seqBits, shardBits, workerBits, workers, not by \"\""},
 		exchange{target: "/db?sort=step", status: 400, code: -6, change: countless,
 			says: "search for a part of the name: 20001 tags are too many to sort, 20000 at most can be"},
 		exchange{target: "/db?offset=-1", status: 400, code: -6, says: "offset must be a whole number in 0…20000"},

@@ -49,7 +49,7 @@ export class Admin {
   #before = {}; // the fields as the server has them, as texts
   #ready = false; // the token is right and the fields are shown
 
-  /** pageToken() stands in for an administrator's that was not entered; changed(path, answer) is told of success. */
+  /** pageToken() stands in for an administrator's that was not entered; changed(task, answer) is told of success. */
   constructor(pageToken, changed) {
     this.#pageToken = pageToken;
     this.#changed = changed;
@@ -147,13 +147,18 @@ export class Admin {
   }
 
   #submit() {
-    if (this.#ready) {
-      this.#send();
+    if ($('admin-result').dataset.state === 'busy') return;
+    if (!this.#ready) {
+      this.#token = $('admin-token').value.trim() || this.#token;
+      $('admin-token').value = '';
+      this.#ready = $('admin-fields').hasChildNodes(); // They were filled before a token was refused.
+    }
+    if (!this.#ready) {
+      this.#load();
       return;
     }
-    this.#token = $('admin-token').value.trim();
-    $('admin-token').value = '';
-    this.#load();
+    this.#show();
+    this.#send();
   }
 
   async #send() {
@@ -168,7 +173,7 @@ export class Admin {
       if (task === this.#task) $('admin').close();
       setText($('admin-done'), text.admin.done[task.does](task.what(sent), answer.effective));
       setAttribute($('admin-done'), 'hidden', false);
-      this.#changed(task.path, answer);
+      this.#changed(task, answer);
     });
   }
 

@@ -209,7 +209,7 @@ export const text = {
   against: (time, behind, what) => `${time} ${behind ? 'behind' : 'ahead of'} ${what}`,
   lifetime: 'IDs last another',
 
-  decode: { label: 'An ID', example: 'such as 16385', kind: 'Mode', submit: 'Decode' },
+  decode: { label: 'An ID', example: 'such as 16385', kind: 'Mode', format: 'Format', submit: 'Decode' },
 
   admin: {
     token: "Administrator's token", cancel: 'Cancel',

@@ -24,7 +24,7 @@ class Console {
   #on = {}; // the modes, of the latest status
   #seen = ''; // when the latest status came, by the server's clock
 
-  #admin = new Admin(() => this.#token, (path, answer) => this.#administered(path, answer));
+  #admin = new Admin(() => this.#token, (task, answer) => this.#administered(task, answer));
   #health = new Health();
   #fleet = new Fleet();
   #modes = new Modes();
@@ -98,6 +98,7 @@ class Console {
 
   /** Shows another app or tag. */
   #choose() {
+    $('language').hash = location.hash;
     this.#history.wake();
     if (chosenTag()) this.#tagList.wake();
   }
@@ -158,9 +159,10 @@ class Console {
   /** Shows the parts of an ID, by the names that the API has for them. */
   async #decode(event) {
     event.preventDefault();
+    const given = Array.from(new FormData(event.target), ([name, value]) => [name, value.trim()]);
     let [answer, error] = [{}, ''];
     try {
-      ({ answer } = await ask(`decode?${new URLSearchParams(new FormData(event.target))}`));
+      ({ answer } = await ask(`decode?${new URLSearchParams(given)}`));
     } catch (err) {
       error = err.message;
     }
@@ -176,8 +178,9 @@ class Console {
     setAttribute(document.body, 'data-link', state);
   }
 
-  #administered(path, answer) {
+  #administered({ does, path }, answer) {
     if (path === 'admin/apps') location.hash = `app=${answer.id}`;
+    if (does === 'remove' && path === `admin/tags/${encodeURIComponent(chosenTag())}`) location.hash = 'tag=';
     this.#status.wake();
     this.#wakeLists();
   }
@@ -185,5 +188,5 @@ class Console {
 
 const [tag, lang] = text.locale === 'zh-CN' ? ['en', 'en'] : ['zh-CN', 'zh'];
 setAttribute($('language'), 'lang', tag);
-setAttribute($('language'), 'href', `?lang=${lang}`);
+setAttribute($('language'), 'href', `?lang=${lang}${location.hash}`);
 new Console().start();

@@ -38,7 +38,8 @@ export async function ask(path, options) {
   }
   if (!response.ok) {
     const message = answer?.message ?? text.net.status(response.status);
-    throw new AnswerError(response.status, text.codes[answer?.code]?.(message) ?? message);
+    const said = text.codes[answer?.code]?.(message) ?? message;
+    throw new AnswerError(response.status, answer?.code === -1 && options?.method ? text.net.perhaps(said) : said);
   }
   return { answer, now: Date.parse(response.headers.get('Date')) || Date.now() };
 }

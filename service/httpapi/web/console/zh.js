@@ -74,7 +74,6 @@ export const text = {
       (_, modes) => `模式：${modes}`],
   },
   codes: {
-    '-1': () => '尚未就绪，或存储暂时无法读取，请稍后再试。',
     '-2': () => '对象不存在，可能已被删除。',
     '-5': () => '已达上限。',
     '-6': (message) => `填写有误：${message}`,
@@ -228,7 +227,7 @@ export const text = {
   against: (time, behind, what) => `比${what}${behind ? '慢' : '快'} ${time}`,
   lifetime: '时间位还可用',
 
-  decode: { label: 'ID', example: '例如 16385', kind: '模式', submit: '解析' },
+  decode: { label: 'ID', example: '例如 16385', kind: '模式', format: '格式', submit: '解析' },
 
   admin: {
     token: '管理员令牌', cancel: '取消',
