@@ -39,8 +39,8 @@ final class Replicas {
 
     /**
      * The first answer that use takes; what it cannot use is an IllegalArgumentException. A refusal that another replica
-     * would repeat ends it. Anything else is tried at the others, again and again until the end, by System.nanoTime. The
-     * form has the parameters, encoded.
+     * would repeat ends it. Anything else is tried at the others, and but for a GET again and again until the end, by
+     * System.nanoTime. The form has the parameters, encoded.
      */
     <T> T ask(String method, String path, String form, long end, Function<Json, T> use) {
         ShardidException last = null;
@@ -68,7 +68,7 @@ final class Replicas {
                 hope |= refusal.mayPass;
                 wait = Math.max(wait, refusal.afterMs);
             }
-            if (!hope) {
+            if (!hope || method.equals("GET")) { // a check asks each once
                 throw last;
             }
             synchronized (this) {

@@ -101,7 +101,7 @@ public final class Shardid implements AutoCloseable {
         listeners.add(listener);
     }
 
-    /** Asks the replicas whether they can issue IDs, until one can; throws what the last one said after the timeout. */
+    /** Asks each replica once, until one can issue IDs; throws what was heard when none can. */
     public void ping() {
         checkOpen();
         replicas.ask("GET", "/readyz", "", after(timeoutMs), answer -> answer.text("status"));
@@ -160,6 +160,7 @@ public final class Shardid implements AutoCloseable {
     static Thread daemon(String name, Runnable run) {
         Thread thread = new Thread(run, name);
         thread.setDaemon(true);
+        thread.setContextClassLoader(Shardid.class.getClassLoader()); // not that of who asks first
         return thread;
     }
 

@@ -13,6 +13,7 @@ public final class Source {
     private static final int MOST_HELD = 100_000;
     private static final int MOST_OF_A_REQUEST = 10_000;
     private static final int RETRY_MS = 1000; // between fetches that fail, while there are IDs at hand
+    private static final int LIMIT = -5; // the code of a request for more than a limit leaves
     private static final String SHARDED = "sharded=true&"; // asks for numbers that a key is to join
     static final int GRACE_MS = 500; // for a fetch to end, which has the timeout too, and says why nothing came
 
@@ -146,9 +147,19 @@ public final class Source {
         long begun = System.nanoTime();
         ShardidException failed = null;
         try {
-            for (int done = 0; done < count; done += MOST_OF_A_REQUEST) {
-                int n = Math.min(count - done, MOST_OF_A_REQUEST);
-                add(client.replicas.ask("POST", path, form + "ranges=true&count=" + n, end, answer -> ranges(answer, n)), n);
+            int most = MOST_OF_A_REQUEST;
+            for (int done = 0; done < count;) {
+                int n = Math.min(count - done, most);
+                try {
+                    String asked = form + "ranges=true&count=" + n;
+                    add(client.replicas.ask("POST", path, asked, end, answer -> ranges(answer, n)), n);
+                    done += n;
+                } catch (ShardidException e) {
+                    if (e.code() != LIMIT || n == 1) {
+                        throw e;
+                    }
+                    most = n / 2; // they come together or not at all, so fewer may be left
+                }
             }
         } catch (ShardidException e) {
             failed = e;
@@ -158,6 +169,7 @@ public final class Source {
         synchronized (this) {
             fetching = false;
             error = failed;
+            target = failed != null && failed.code() == LIMIT ? 1 : target; // one is enough to hear of a new limit
             notifyAll();
         }
         client.told(name, begun, failed);

@@ -1,8 +1,7 @@
 package shardid;
 
 import com.sun.net.httpserver.HttpServer;
-import java.net.InetSocketAddress;
-import java.net.URLDecoder;
+import java.net.*;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.*;
@@ -99,6 +98,28 @@ final class ShardidTest {
         }
     }
 
+    /** The last IDs of a limit, which is not told ahead, come before the refusal. */
+    @Test
+    void limit() throws Exception {
+        AtomicLong left = new AtomicLong(21);
+        try (Fake fake = new Fake(request -> {
+            long count = Long.parseLong(request.replaceAll(".*count=", ""));
+            return left.get() < count ? "409 {\"code\":-5,\"message\":\"raise the limit\"}"
+                    : "200 {\"code\":0,\"ranges\":[{\"first\":\"" + (22 - left.getAndAdd(-count)) + "\",\"count\":"
+                            + count + ",\"stride\":\"1\"}]}";
+        }); Shardid client = Shardid.connect(fake.url, null)) {
+            for (int id = 1; id <= 21; id++) {
+                check(client.segment("a").next() == id, "it is not " + id);
+            }
+            refused(-5, client.segment("a")::next);
+            int asked = fake.asked.size();
+            refused(-5, client.segment("a")::next);
+            check(fake.asked.size() == asked + 1, "it asks for more than one when none is left: " + fake.asked);
+            left.set(1);
+            check(client.segment("a").next() == 21, "a limit that is raised");
+        }
+    }
+
     /** What is told to listeners and of what is held; a replica that is not ready fails a ping. */
     @Test
     void meters() throws Exception {
@@ -109,13 +130,17 @@ final class ShardidTest {
                         ? "404 {\"code\":-2,\"message\":\"add it\"}" : numbers.apply(r));
                 Shardid client = Shardid.connect(fake.url, null, 3000)) {
             List<String> told = new CopyOnWriteArrayList<>();
+            ClassLoader callers = new URLClassLoader(new URL[0]);
             client.listen((source, nanos, error) -> told.add(source + (error == null ? " ok" : " " + error.code())
-                    + (nanos > 0 ? "" : " 0 ns")));
+                    + (nanos > 0 ? "" : " 0 ns")
+                    + (Thread.currentThread().getContextClassLoader() == callers ? " with the caller's classes" : "")));
             client.listen((source, nanos, error) -> {
                 throw new IllegalStateException("a listener is wrong");
             });
             client.ping();
+            Thread.currentThread().setContextClassLoader(callers);
             client.segment("orders").next();
+            Thread.currentThread().setContextClassLoader(Shardid.class.getClassLoader());
             client.queue(1).next("alice");
             check(client.snowflakes("orders").awaitWorkerId() == 0, "a worker ID");
             refused(-2, client.segment("none")::next);
@@ -129,10 +154,12 @@ final class ShardidTest {
             client.snowflakes("orders").close();
             check(client.leases().isEmpty(), "a closed generator has no lease to lose");
             fake.answer = r -> "503 {\"status\":\"not ready\",\"message\":\"no store answers\"}";
+            long begun = System.nanoTime();
             check(refused(0, () -> {
                 client.ping();
                 return null;
             }).getMessage().contains("no store answers"), "why it is not ready");
+            check(-Shardid.left(begun) < 1000, "a ping that is answered waits");
         }
     }
 

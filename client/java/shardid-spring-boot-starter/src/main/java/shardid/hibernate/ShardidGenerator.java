@@ -1,18 +1,18 @@
 package shardid.hibernate;
 
-import java.lang.reflect.Member;
+import java.lang.reflect.*;
 import java.util.EnumSet;
-import org.hibernate.MappingException;
 import org.hibernate.engine.config.spi.ConfigurationService;
 import org.hibernate.engine.spi.SharedSessionContractImplementor;
 import org.hibernate.generator.*;
+import org.hibernate.mapping.Property;
 import shardid.spring.ShardidIds;
 
 /** Fills IDs with {@link ShardidId}; Hibernate makes one for each such property. An ID that is set, and not 0, stays. */
 public class ShardidGenerator implements BeforeExecutionGenerator, AnnotationBasedGenerator<ShardidId> {
     private static final long serialVersionUID = 1;
 
-    /** The setting of Hibernate that has the {@link ShardidIds}. */
+    /** The setting of Hibernate that has the {@link ShardidIds}; the current ones are taken without it. */
     static final String IDS = "shardid.ids";
 
     private transient ShardidIds ids;
@@ -22,12 +22,13 @@ public class ShardidGenerator implements BeforeExecutionGenerator, AnnotationBas
     @Override
     public void initialize(ShardidId annotation, Member member, GeneratorCreationContext context) {
         ConfigurationService configuration = context.getServiceRegistry().requireService(ConfigurationService.class);
-        ids = (ShardidIds) configuration.getSettings().get(IDS);
-        if (ids == null) {
-            throw new MappingException("set shardid.urls, such as http://ids-1:8080: " + member + " has @ShardidId");
-        }
+        ShardidIds set = (ShardidIds) configuration.getSettings().get(IDS);
+        ids = set == null ? ShardidIds.current() : set;
         at = annotation;
-        asText = context.getProperty().getType().getReturnedClass() == String.class;
+        Property property = context.getProperty(); // null for an ID of an @IdClass in Hibernate 6
+        Class<?> type = property != null ? property.getType().getReturnedClass()
+                : member instanceof Field field ? field.getType() : ((Method) member).getReturnType();
+        asText = type == String.class;
     }
 
     @Override

@@ -21,13 +21,15 @@ import shardid.spring.*;
 @ConditionalOnBean(ShardidIds.class)
 public class MybatisPlusAutoConfiguration {
 
+    /** In place of the bean of MyBatis-Plus, which has one beside Spring Cloud only: it overrules customizers. */
     @Bean
     @ConditionalOnMissingBean
+    @ConditionalOnClass(name = "org.springframework.cloud.commons.util.InetUtils")
     IdentifierGenerator shardidIdentifierGenerator(ShardidIds ids) {
         return new Generator(ids);
     }
 
-    /** A factory that the application makes, as for a second database, has MyBatis-Plus' generator, which is no bean. */
+    /** A factory without a generator of the application's has MyBatis-Plus' one, which is no bean. */
     @Bean
     static BeanPostProcessor shardidSqlSessionFactories(ObjectProvider<ShardidIds> ids,
             ObjectProvider<IdentifierGenerator> beans) {

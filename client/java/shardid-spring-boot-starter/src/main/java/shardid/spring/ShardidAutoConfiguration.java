@@ -1,5 +1,8 @@
 package shardid.spring;
 
+import javax.sql.DataSource;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.beans.factory.config.BeanPostProcessor;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.*;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
@@ -18,24 +21,38 @@ public class ShardidAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
     Shardid shardid(ShardidProperties set) {
-        String token = set.token() == null || set.token().isEmpty() ? null : set.token();
-        return Shardid.connect(String.join(",", set.urls()), token, Math.toIntExact(set.timeout().toMillis()));
+        return Shardid.connect(String.join(",", set.urls()), set.token(), Math.toIntExact(set.timeout().toMillis()));
     }
 
     @Bean
     @ConditionalOnMissingBean
-    @Lazy(false) // ShardingSphere asks for the current one, and for no bean
+    @Lazy(false)
     ShardidIds shardidIds(Shardid client, ShardidProperties set) {
         String name = set.snowflake().name();
         String source = set.source() == null && name != null ? "snowflake:" + name : set.source();
-        return new ShardidIds(client, source, set.instance()).asCurrent();
+        return new ShardidIds(client, source, set.instance());
+    }
+
+    /** Has {@link ShardidIds#current} give the bean, from before a DataSource is used till after that. */
+    @Bean
+    static BeanPostProcessor shardidCurrent(ObjectProvider<ShardidIds> made) {
+        return new BeanPostProcessor() {
+            @Override
+            public Object postProcessAfterInitialization(Object bean, String name) {
+                if (bean instanceof DataSource) { // it may be ShardingSphere's, which asks for the current one
+                    made.getIfUnique();
+                }
+                return bean instanceof ShardidIds ids ? ids.asCurrent() : bean;
+            }
+        };
     }
 
     /** Has a worker ID when it is made, which is before the application serves. The client closes it, after all who ask. */
     @Bean(destroyMethod = "")
     @Lazy(false)
-    @ConditionalOnMissingBean
-    @ConditionalOnProperty("shardid.snowflake.name")
+    @Fallback // where the application has one of its own
+    @ConditionalOnMissingBean(name = "shardidSnowflakes")
+    @ConditionalOnExpression("!'${shardid.snowflake.name:}'.isBlank()")
     Snowflakes shardidSnowflakes(Shardid client, ShardidProperties set) {
         String name = set.snowflake().name();
         Snowflakes ids = set.instance() == null ? client.snowflakes(name) : client.snowflakes(name, set.instance());
@@ -47,7 +64,8 @@ public class ShardidAutoConfiguration {
     static class WithUrls implements Condition {
         @Override
         public boolean matches(ConditionContext context, AnnotatedTypeMetadata of) {
-            return Binder.get(context.getEnvironment()).bind("shardid.urls", Bindable.listOf(String.class)).isBound();
+            return Binder.get(context.getEnvironment()).bind("shardid.urls", Bindable.listOf(String.class))
+                    .map(urls -> !String.join("", urls).isBlank()).orElse(false);
         }
     }
 

@@ -84,7 +84,7 @@ public final class ShardidIds implements AutoCloseable {
         }
         if (key == null) {
             throw new IllegalArgumentException("set " + path + " of the " + entity.getClass().getSimpleName()
-                    + " before it is stored: it is the shard key of its ID");
+                    + " before it is stored: it is the shard key of its ID, and a MetaObjectHandler fills it too late");
         }
         return next(source, key);
     }

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.bind.*;
+import org.springframework.util.StringUtils;
 
 /**
  * What the application's configuration says of shardid.
@@ -31,5 +32,20 @@ public record ShardidProperties(
      *
      * @param name the name of leases whose worker ID is taken before the application serves; a start without one fails
      */
-    public record Snowflake(String name) {}
+    public record Snowflake(String name) {
+        public Snowflake {
+            name = set(name);
+        }
+    }
+
+    public ShardidProperties {
+        token = set(token);
+        source = set(source);
+        instance = set(instance);
+    }
+
+    /** Null for a blank text, such as that of ${SHARDID_TOKEN:}: it is not set. */
+    private static String set(String text) {
+        return StringUtils.hasText(text) ? text : null;
+    }
 }

@@ -4,6 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.net.ConnectException;
+import java.util.*;
+import javax.sql.DataSource;
+import com.baomidou.mybatisplus.autoconfigure.MybatisPlusPropertiesCustomizer;
 import com.baomidou.mybatisplus.core.incrementer.DefaultIdentifierGenerator;
 import com.baomidou.mybatisplus.core.incrementer.IdentifierGenerator;
 import com.baomidou.mybatisplus.core.toolkit.GlobalConfigUtils;
@@ -15,6 +18,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.beans.factory.*;
 import org.springframework.boot.autoconfigure.AutoConfigurations;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.SpringApplication;
@@ -24,6 +28,7 @@ import org.springframework.boot.test.context.runner.ApplicationContextRunner;
 import org.springframework.boot.test.system.CapturedOutput;
 import org.springframework.boot.test.system.OutputCaptureExtension;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.support.GenericApplicationContext;
 import org.springframework.jdbc.datasource.DriverManagerDataSource;
 import shardid.Shardid;
 import shardid.hibernate.HibernateAutoConfiguration;
@@ -46,9 +51,11 @@ class ContextTest {
                 .withPropertyValues("shardid.timeout=1s").withPropertyValues(properties);
     }
 
-    @Test
-    void doesNothingWithoutUrls() {
-        app().run(c -> assertThat(c).hasNotFailed().doesNotHaveBean(Shardid.class).doesNotHaveBean(ShardidIds.class));
+    @ParameterizedTest
+    @ValueSource(strings = {"shardid.token=secret", "shardid.urls=", "shardid.urls[0]= "})
+    void doesNothingWithoutUrls(String set) {
+        app(set).run(c -> assertThat(c).hasNotFailed().doesNotHaveBean(Shardid.class)
+                .doesNotHaveBean(ShardidIds.class));
     }
 
     @ParameterizedTest
@@ -57,7 +64,6 @@ class ContextTest {
     void startsWithUrls(String urls) {
         app(urls)
                 .run(c -> assertThat(c).hasNotFailed().hasSingleBean(Shardid.class)
-                        .hasSingleBean(IdentifierGenerator.class)
                 .hasBean("shardidMeters").hasBean("shardidHealthIndicator").hasBean("shardidEntityManagerFactories"));
     }
 
@@ -100,12 +106,49 @@ class ContextTest {
             assertThat(GlobalConfigUtils.getGlobalConfig(factory.getConfiguration()).getIdentifierGenerator())
                     .isSameAs(c.getBean(IdentifierGenerator.class));
         });
+        IdentifierGenerator own = entity -> 7;
+        app(URLS).withBean(MybatisPlusPropertiesCustomizer.class,
+                () -> set -> set.getGlobalConfig().setIdentifierGenerator(own)).run(c -> {
+                    SqlSessionFactory factory = c.getBean(SqlSessionFactory.class);
+                    assertThat(GlobalConfigUtils.getGlobalConfig(factory.getConfiguration()).getIdentifierGenerator())
+                            .isSameAs(own);
+                });
     }
 
     @Test
     void takesTheClientOfTheApplication() {
         Shardid own = Shardid.connect("http://127.0.0.1:3", null);
-        app(URLS).withBean(Shardid.class, () -> own).run(c -> assertThat(c.getBean(Shardid.class)).isSameAs(own));
+        ShardidIds ids = new ShardidIds(own, null, null);
+        app(URLS).withBean(Shardid.class, () -> own).withBean(ShardidIds.class, () -> ids).run(c -> {
+            assertThat(c.getBean(Shardid.class)).isSameAs(own);
+            assertThat(ShardidIds.current()).isSameAs(ids);
+        });
+    }
+
+    /** What ShardingSphere has, without JPA and MyBatis-Plus, for beans that insert at their start and their end. */
+    @Test
+    void hasIdsWhileThereIsADataSource() {
+        List<ShardidIds> had = new ArrayList<>();
+        class Inserts implements InitializingBean, DisposableBean {
+            Inserts(DataSource into) {}
+
+            @Override
+            public void afterPropertiesSet() {
+                had.add(ShardidIds.current());
+            }
+
+            @Override
+            public void destroy() {
+                had.add(ShardidIds.current());
+            }
+        }
+        new ApplicationContextRunner().withPropertyValues(URLS)
+                .withInitializer(c -> ((GenericApplicationContext) c).registerBean(Inserts.class,
+                        () -> new Inserts(c.getBeanFactory().getBean(DataSource.class))))
+                .withBean(DataSource.class, DriverManagerDataSource::new)
+                .withConfiguration(AutoConfigurations.of(ShardidAutoConfiguration.class))
+                .run(c -> assertThat(c).hasNotFailed());
+        assertThat(had).hasSize(2);
     }
 
     @Test
@@ -142,7 +185,7 @@ class ContextTest {
             snowflake:demo    | no worker ID of the name demo
             """)
     void saysWhatToWrite(String source, String message) {
-        app(URLS).run(c -> {
+        app(URLS, "shardid.default=", "shardid.snowflake.name=").run(c -> {
             ShardidIds ids = c.getBean(ShardidIds.class);
             assertThatThrownBy(() -> ids.next(source, null)).hasMessageContaining(message);
         });

@@ -12,6 +12,7 @@ import java.util.stream.*;
 import org.apache.ibatis.annotations.Mapper;
 import org.apache.shardingsphere.infra.algorithm.keygen.core.KeyGenerateAlgorithm;
 import org.apache.shardingsphere.infra.spi.type.typed.TypedSPILoader;
+import org.hibernate.SessionFactory;
 import org.junit.jupiter.api.*;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.mybatis.spring.annotation.MapperScan;
@@ -22,6 +23,7 @@ import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.ConfigurableApplicationContext;
 import org.springframework.context.annotation.*;
 import org.springframework.transaction.support.TransactionTemplate;
+import shardid.*;
 import shardid.spring.ShardidIds;
 
 /**
@@ -37,6 +39,11 @@ class FrameworksTest {
         @Bean
         DisposableBean takesAnIdAtItsEnd(ShardidIds ids) {
             return () -> last = ids.next("snowflake:demo", null);
+        }
+
+        @Bean
+        Snowflakes own(Shardid client) {
+            return client.snowflakes("flakes");
         }
     }
 
@@ -82,6 +89,19 @@ class FrameworksTest {
         @Id
         @shardid.hibernate.ShardidId("segment:leaf-segment-test")
         long id;
+    }
+
+    @Entity
+    @IdClass(Line.Key.class)
+    public static class Line {
+        record Key(String id, int place) implements java.io.Serializable {}
+
+        @Id
+        @shardid.hibernate.ShardidId("segment:leaf-segment-test")
+        String id;
+
+        @Id
+        int place;
     }
 
     @Entity(name = "orders")
@@ -148,6 +168,16 @@ class FrameworksTest {
         List<Long> skus = transaction.execute(t -> Stream.generate(Sku::new).limit(2).peek(manager::persist)
                 .map(s -> s.id).toList());
         assertThat(skus).doesNotContain(0L).doesNotHaveDuplicates();
+        Line line = new Line();
+        transaction.executeWithoutResult(t -> manager.persist(line));
+        assertThat(Long.parseLong(line.id)).isPositive();
+        try (SessionFactory own = new org.hibernate.cfg.Configuration().addAnnotatedClass(Sku.class)
+                .setProperty("hibernate.connection.url", "jdbc:h2:mem:own")
+                .setProperty("hibernate.hbm2ddl.auto", "create").buildSessionFactory()) {
+            Sku sku = new Sku();
+            own.inTransaction(session -> session.persist(sku));
+            assertThat(sku.id).isPositive();
+        }
         transaction.executeWithoutResult(t -> {
             for (long buyer : buyers) {
                 Order order = new Order();
@@ -194,5 +224,6 @@ class FrameworksTest {
         assertThat(meters.get("shardid.fetch").tag("source", "segment:none").tag("code", "-2").timer().count())
                 .isPositive();
         assertThat(ids.check().get("demo")).isPositive();
+        assertThat(app.getBean(Snowflakes.class)).isNotSameAs(app.getBean("shardidSnowflakes"));
     }
 }
