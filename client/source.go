@@ -157,7 +157,7 @@ func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err erro
 	})
 	var refused *Error
 	if errors.As(err, &refused) && refused.Code == CodeLimit && count > 1 { // fewer may be left
-		return f.More(ctx, int64(count/2))
+		return f.More(ctx, 1)
 	}
 	return ranges, err
 }

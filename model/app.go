@@ -163,6 +163,16 @@ type AppSummary struct {
 	TotalIndices int64 // indices issued, all shards together, gaps included
 }
 
+// CheckNewLimit refuses, with ErrInvalidArgument, a limit that leaves a shard no ID.
+func (a App) CheckNewLimit() error {
+	least := ListKey{App: a.ID, Shard: Shards - 1}.Compose(1)
+	if a.Limit.MaxID == 0 || a.Limit.MaxID >= least {
+		return nil
+	}
+	return fmt.Errorf("%w: give a `maxLimitId` of %d or more, or 0 for none: below %d a shard has no ID",
+		ErrInvalidArgument, least, a.Limit.MaxID)
+}
+
 // AppChange is what to change of an app; nil stays as it is. A change that would let
 // an ID repeat is refused, also to an operator.
 type AppChange struct {
@@ -227,9 +237,9 @@ func (c AppChange) checkList(l ListConfig) error {
 }
 
 // Check refuses, with ErrRefused, a limit below the ID of an index that the list has
-// issued, with 0 for none below its first ID.
+// issued; index 0 means none.
 func (l Limit) Check(key ListKey, index int64) error {
-	if index = max(index, 1); index <= key.LastIndexWithin(l.MaxID) {
+	if index < 1 || index <= key.LastIndexWithin(l.MaxID) {
 		return nil
 	}
 	highest := key.Compose(min(index, MaxIndex))

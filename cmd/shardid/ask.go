@@ -84,23 +84,23 @@ func (c *cli) health() *cobra.Command {
 }
 
 // resolve is the URL of the server, or of its page, and how to trust it. The server of this configuration is on this
-// machine: its certificate is for the name that callers know and not for the loopback, so it counts unless --ca-file is
-// given. Where clients must have a certificate, the server's own is shown.
+// machine: its certificate is for the name that callers know and not for the loopback, and nothing is sent that another
+// could use. Where clients must have a certificate, the server's own is shown.
 func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err error) {
 	own, isOwn := cfg.Server, a.url == "" || a.url[0] == '/'
 	target = a.url
 	secure = &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: a.insecure || isOwn && a.caFile == "", //nolint:gosec // the operator's choice, or see above
+		InsecureSkipVerify: a.insecure || isOwn, //nolint:gosec // the operator's choice, or see above
 	}
-	if isOwn {
+	switch {
+	case isOwn:
 		if target, err = serverURL(own); err == nil && own.TLSClientCAFile != "" {
 			files := config.TLSFiles{TLSCertFile: own.TLSCertFile, TLSKeyFile: own.TLSKeyFile}
 			err = addTLSFiles(secure, "server", files)
 		}
 		target += a.url
-	}
-	if a.caFile != "" && err == nil {
+	case a.caFile != "":
 		secure.RootCAs, err = access.ReadPool(a.caFile)
 	}
 	if err != nil {

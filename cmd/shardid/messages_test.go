@@ -217,7 +217,7 @@ func TestWrongInputs(t *testing.T) {
 				"leave it, by --if-missing if it is the same, or change it with `shardid apps set --app 1`: "},
 		}},
 		{"what nothing could use", []wrong{
-			{"apps add --app 9 --name x --max-limit-id 5", "give a max limit ID of 16393 or more, or 0 for none: "},
+			{"apps add --app 9 --name x --max-limit-id 5", "give a --max-limit-id of 32521 or more, or 0 for none: "},
 			{"tags add --tag ..", `choose another tag than ".."`},
 			{"config check --config memory.yaml", "name the path of a file in database.dsn, "},
 			{"config check --set zookeeper.addrs=a:1/x,b:2", "write a chroot after the last address: "},
@@ -227,7 +227,6 @@ func TestWrongInputs(t *testing.T) {
 		{"a file that is not there", []wrong{
 			{"doctor --token-file nosuch", "name a file that holds a token of the server by --token-file: "},
 			{"status --wait 1h --token-file nosuch", "name a file that holds a token of the server by --token-file: "},
-			{"status --ca-file nosuch", "name a PEM file of authorities that this user may read: "},
 		}},
 		{"a token", []wrong{
 			{"GET hunter2-is-no-token@/admin/apps", "send another token: "},

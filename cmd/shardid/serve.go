@@ -52,9 +52,13 @@ key=value pairs with commas. These are the keys with their defaults:
 }
 
 // serve runs the service until a signal or a failure of the listener. SIGTERM
-// drains with the configured delay, Ctrl-C without. A second signal kills, and so does one before the service runs.
+// drains with the configured delay, Ctrl-C without; a second signal kills. One before the service runs ends the start.
 func serve(ctx context.Context, cfg Config, demo bool) error {
 	log, level := newLogger(os.Stderr, cfg.Log)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+
 	if os.Getenv("GOGC") == "" {
 		keepHeapGoal()
 	}
@@ -62,11 +66,17 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	if err != nil {
 		return err
 	}
-	if err := app.Start(ctx, demo); err != nil {
+	starting, started := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	err = app.Start(starting, demo)
+	if err != nil {
+		if starting.Err() != nil { // which is why
+			err = nil
+		}
+		signal.Stop(signals)
+		started()
 		return errors.Join(err, app.Stop(0))
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	started()
 	notify(log, daemon.SdNotifyReady)
 	delay := cfg.Server.DrainDelay
 	select {
@@ -80,7 +90,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	case <-ctx.Done():
 		delay = 0
 	}
-	signal.Stop(signals)
+	signal.Stop(signals) // from here on a signal kills
 	notify(log, daemon.SdNotifyStopping)
 	err = errors.Join(err, app.Stop(delay))
 	if err == nil {

@@ -39,8 +39,8 @@ func (c adoptedColumn) holdsMore(baseline string) bool {
 	switch baseline {
 	case "int":
 		return strings.HasPrefix(c.Type, "bigint")
-	case "date", "timestamp":
-		return c.Type == "datetime"
+	case "date":
+		return !strings.HasPrefix(c.Type, "date") || strings.HasPrefix(c.Type, "datetime")
 	}
 	var length int64
 	_, err := fmt.Sscanf(baseline, "varchar(%d)", &length)

@@ -158,7 +158,7 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 // scrambled and shall not be, or the reverse, *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
-	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description),
+	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description), app.CheckNewLimit(),
 		s.opts.Region.Refuses(app.Limit)); err != nil {
 		return summary, err
 	}

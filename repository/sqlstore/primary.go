@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,21 +144,22 @@ func (p *primary) open(ctx context.Context, at int, within time.Duration) (drive
 	return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 }
 
-// writable is "one", or the hosts that take writes where more than one does.
+// writable is "one", or the servers that take writes where more than one of those does that answer.
 func (p *primary) writable(ctx context.Context) string {
-	var names []string
+	servers := map[string]string{} // their addresses
 	for i := 0; p != nil && i < len(p.hosts); i++ {
-		conn, err := p.hosts[i].Connect(ctx)
-		if err != nil {
-			continue
+		within, cancel := context.WithTimeout(ctx, othersWithin)
+		if conn, err := p.hosts[i].Connect(within); err == nil {
+			state, err := readOne(within, conn, "SELECT CONCAT(@@GLOBAL.read_only, ' ', @@hostname, ' ', @@port)")
+			if readOnly, server, _ := strings.Cut(state, " "); err == nil && !isOn(readOnly) {
+				servers[server] = p.names[i]
+			}
+			_ = conn.Close()
 		}
-		if readOnly, err := readOne(ctx, conn, "SELECT CONCAT(@@GLOBAL.read_only)"); err == nil && !isOn(readOnly) {
-			names = append(names, p.names[i])
-		}
-		_ = conn.Close()
+		cancel()
 	}
-	if len(names) > 1 {
-		return strings.Join(names, " and ")
+	if len(servers) > 1 {
+		return strings.Join(slices.Sorted(maps.Values(servers)), " and ")
 	}
 	return "one"
 }

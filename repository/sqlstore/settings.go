@@ -79,11 +79,6 @@ func mysqlChecks() []dbCheck {
 			Level:  model.Unless(unsafe, "OFF"),
 			Advice: adviceReadOnly + ": no segment can be taken",
 		}, {
-			Setting: "hosts that take writes", Want: "one", Hidden: hiddenVariable,
-			Ask: func(a *asker) string { return a.hosts.writable(a.ctx) }, Level: model.Unless(unsafe, "one"),
-			Advice: "SET GLOBAL read_only = ON, and in the server's file, on each host but the primary: a replica of " +
-				"shardid that does not reach the primary uses another one, and IDs repeat",
-		}, {
 			Setting: "innodb_flush_log_at_trx_commit", Want: "1", Hidden: hiddenVariable,
 			Ask:   query1("SELECT @@global.innodb_flush_log_at_trx_commit"),
 			Level: model.Unless(unsafe, "1", "3"), // 3 is MariaDB's group commit of old with three syncs
@@ -132,6 +127,11 @@ func mysqlChecks() []dbCheck {
 			Advice: "let redis.url name the same Redis in the configuration of every replica: those of this " +
 				"deployment use different ones, or some none, so no Redis knows what was issued, and numbers are " +
 				"skipped after a failover of the database",
+		}, {
+			Setting: "hosts that take writes", Want: "one", Hidden: hiddenVariable,
+			Ask: func(a *asker) string { return a.hosts.writable(a.ctx) }, Level: model.Unless(unsafe, "one"),
+			Advice: "SET GLOBAL read_only = ON, and in the server's file, on each host but the primary: a replica of " +
+				"shardid that does not reach the primary uses another one, and IDs repeat",
 		},
 	}
 }

@@ -46,6 +46,17 @@ func TestTimeThatWasMissed(t *testing.T) {
 	l.issues("after that")
 }
 
+// A registry without a clock says nothing of what moved, so that nothing is tried at once without the database.
+func TestTimeThatIsNotTold(t *testing.T) {
+	m := withFile(t)
+	l := m.boot(func(o *Options) { o.Registry = clockless{m.registry} })
+	l.mustStep()
+	m.clock.suspend(time.Hour)
+	m.claim = errAway
+	_ = l.steps()
+	check.Equal(t, len(l.due), 0, "steps that are due")
+}
+
 // A call was stored, its answer lost, and the clock set right: what the registry
 // holds since is not taken for the grant that was asked for.
 func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {

@@ -285,6 +285,9 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 			}
 			m.claims = append(m.claims, c)
 			m.grant.Now = m.clock.server.Load()
+			if isAway(err) {
+				return model.ClaimGrant{}, err
+			}
 			return m.grant, err
 		},
 		Log: slog.New(slog.NewTextHandler(l.log, nil)),

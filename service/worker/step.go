@@ -255,7 +255,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 		}
 	}
 	k.lease, k.trust = want, trust
-	if moved {
+	if moved && want.ServerTime != 0 {
 		k.Wake() // it was the registry's, too, so time can be reserved
 	}
 	if k.allowed {

@@ -67,7 +67,7 @@ func (k *Key) set(text string) (err error) {
 	case *[]string:
 		*p = splitItems(text)
 	case *map[string]int:
-		*p, err = readPairs(splitItems(strings.Trim(text, "{ }")))
+		*p, err = readPairs(splitItems(strings.Trim(text, "{} \t\r\n")))
 		return err
 	case *bool:
 		kind, do = "a boolean", "write true or false"
@@ -105,23 +105,27 @@ func splitItems(text string) []string {
 	return regexp.MustCompile(`\s*,\s*`).Split(strings.TrimSpace(text), -1)
 }
 
-// readPairs reads key=value texts, or "key":value, which are split last, and of which a key comes once.
+// pair is a key with a number, in a variable or in JSON.
+var pair = regexp.MustCompile(`^\s*(?:"(.*)"\s*:|(.*)=)\s*(-?\d+)\s*$`)
+
+// readPairs reads key=value or "key":value texts, of which a key comes once.
 func readPairs(items []string) (pairs map[string]int, err error) {
 	for _, item := range items {
-		at := strings.LastIndexAny(item, "=:")
-		number, err := strconv.Atoi(strings.TrimSpace(item[at+1:]))
-		if at < 0 || err != nil {
+		parts := pair.FindStringSubmatch(item)
+		if parts == nil {
 			return nil, fmt.Errorf("%w: %s is not a key with a whole number",
 				model.Do(`write ip:port=1 in a variable and {"ip:port": 1} in the file`), show(item))
 		}
-		key := strings.Trim(item[:at], `" `)
+		key := parts[1] + parts[2]
 		if _, twice := pairs[key]; twice {
 			return nil, fmt.Errorf("%w: %s is there twice", model.Do("keep one"), show(key))
 		}
 		if pairs == nil {
 			pairs = map[string]int{}
 		}
-		pairs[key] = number
+		if pairs[key], err = strconv.Atoi(parts[3]); err != nil {
+			return nil, fmt.Errorf("%w: %s", model.Do("write a smaller number"), show(item))
+		}
 	}
 	return pairs, nil
 }
