@@ -90,7 +90,7 @@ done
 go build -C scripts/moduleproxy -o "$work/moduleproxy" .
 "$work/moduleproxy" "$copy" "$module" >"$work/url" &
 proxy=$!
-until [ -s "$work/url" ]; do kill -0 "$proxy" && sleep 0.1; done
+until [ -s "$work/url" ]; do kill -0 "$proxy"; sleep 0.1; done
 GOPROXY=$(cat "$work/url"),file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 GOFLAGS="-modcacherw $(go env GOFLAGS)"
 export GOPROXY GOFLAGS GOMODCACHE=$work/modules GONOSUMDB=$module

@@ -138,7 +138,7 @@ echo "test-publish: go get $module/client@v$version"
 go build -C scripts/moduleproxy -o "$work/moduleproxy" .
 "$work/moduleproxy" "$work/clone" "$module" >"$work/url" &
 started+=($!)
-until [ -s "$work/url" ]; do kill -0 "${started[-1]}" && sleep 0.1; done
+until [ -s "$work/url" ]; do kill -0 "${started[-1]}"; sleep 0.1; done
 mkdir "$work/app"
 (
 	GOPROXY=$(cat "$work/url"),file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)

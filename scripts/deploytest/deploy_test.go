@@ -38,8 +38,9 @@ func TestFilesAgree(t *testing.T) {
 		"  --property=EnvironmentFile=-/etc/shardid/shardid.env "
 	for _, c := range []struct{ what, path, text string }{
 		{"the version", image, `image.version="` + version + `"`},
-		{"the version", chart + "Chart.yaml", "\nappVersion: " + version + "\n"},
+		{"the version", chart + "Chart.yaml", "\nversion: " + version + "\nappVersion: " + version + "\n"},
 		{"the version", "deploy/compose/compose.yaml", "\n  image: shardid:" + version + "\n"},
+		{"the version", "docs/running.md", "shardid:" + version},
 		{"the version", "README.md", "/shardid:" + version + " "},
 		{"the version", "README.md", "/shardid@v" + version + "\n"},
 		{"the version", "README.md", " --version " + version + " "},
