@@ -414,10 +414,11 @@ func TestSequenceRequests(t *testing.T) {
 
 // A client gets what is left below a limit, although that is less than it asks for.
 func TestTheLastIDs(t *testing.T) {
-	const last = 39
-	next := 1
+	const last = 1039
+	next, asked := 1, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count, _ := strconv.Atoi(r.FormValue("count"))
+		asked++
 		if next+count-1 > last {
 			w.WriteHeader(http.StatusConflict)
 			_, _ = fmt.Fprintf(w, `{"code":%d,"message":"too few are left"}`, CodeLimit)
@@ -428,10 +429,16 @@ func TestTheLastIDs(t *testing.T) {
 	}))
 	defer server.Close()
 	ids := newClient(t, Options{Addrs: []string{server.URL}}).Segment("orders")
-	for want := range int64(last) {
-		if id, err := ids.Next(t.Context()); err != nil || id != want+1 {
-			t.Fatalf("got %d, %v, want %d", id, err, want+1)
+	if all, err := ids.Take(t.Context(), 1000); err != nil || all[999] != 1000 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for want := range int64(last - 1000) {
+		if id, err := ids.Next(t.Context()); err != nil || id != want+1001 {
+			t.Fatalf("got %d, %v, want %d", id, err, want+1001)
 		}
+	}
+	if asked > 40 {
+		t.Errorf("%d requests for %d IDs", asked, last)
 	}
 	var refused *Error
 	if _, err := ids.Next(t.Context()); !errors.As(err, &refused) || refused.Code != CodeLimit {

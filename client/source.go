@@ -121,7 +121,7 @@ func (n *numbers) open() *hold.Pool {
 	n.client.mu.Lock()
 	defer n.client.mu.Unlock()
 	if n.pool.Load() == nil {
-		n.pool.Store(n.client.addPool(fetcher{n.client, n.path + "sharded=true&", n}))
+		n.pool.Store(n.client.addPool(fetcher{n.client, n.path + "sharded=true&", n, new(atomic.Bool)}))
 	}
 	return n.pool.Load()
 }
@@ -139,14 +139,18 @@ func (n *numbers) noteBits(bits uint32) error {
 // fetcher fetches the IDs of one buffer: it is the source of its pool.
 type fetcher struct {
 	client  *Client
-	path    string   // to which parameters are added
-	numbers *numbers // what is fetched are those; nil where it is IDs
+	path    string       // to which parameters are added
+	numbers *numbers     // what is fetched are those; nil where it is IDs
+	atLimit *atomic.Bool // the last request heard that none is left
 }
 
 // More implements hold.Source with one request, and others where fewer are left below a limit. Each is made at several
 // replicas until one answers or Options.Timeout has passed, so that no error of it is worth a wait.
 func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err error) {
 	count := int(min(n, maxBatch))
+	if f.atLimit.Load() {
+		count = 1 // is enough to hear of a new limit
+	}
 	q := question{method: http.MethodPost, path: f.path + "ranges=true&count=" + strconv.Itoa(count)}
 	err = f.client.askNow(ctx, q, func(a answer) (err error) {
 		ranges, err = a.ranges(count)
@@ -156,15 +160,17 @@ func (f fetcher) More(ctx context.Context, n int64) (ranges []hold.Run, err erro
 		return err
 	})
 	var refused *Error
-	if errors.As(err, &refused) && refused.Code == CodeLimit && count > 1 { // fewer may be left
-		return f.More(ctx, 1)
+	isLimit := errors.As(err, &refused) && refused.Code == CodeLimit
+	if isLimit && count > 1 { // fewer may be left
+		return f.More(ctx, int64(count/2))
 	}
+	f.atLimit.Store(isLimit)
 	return ranges, err
 }
 
 // addSource makes a source whose buffer is fetched from a path. Callers hold mu.
 func (c *Client) addSource(path string) *Source {
-	return &Source{buffer: c.addPool(fetcher{client: c, path: path})}
+	return &Source{buffer: c.addPool(fetcher{client: c, path: path, atLimit: new(atomic.Bool)})}
 }
 
 // addPool makes a buffer. Callers hold mu.

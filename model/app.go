@@ -163,10 +163,10 @@ type AppSummary struct {
 	TotalIndices int64 // indices issued, all shards together, gaps included
 }
 
-// CheckNewLimit refuses, with ErrInvalidArgument, a limit that leaves a shard no ID.
+// CheckNewLimit refuses, with ErrInvalidArgument, a limit that leaves a shard no ID; with wrap each has some.
 func (a App) CheckNewLimit() error {
 	least := ListKey{App: a.ID, Shard: Shards - 1}.Compose(1)
-	if a.Limit.MaxID == 0 || a.Limit.MaxID >= least {
+	if a.Limit.MaxID == 0 || a.Limit.MaxID >= least || a.Limit.Policy == LimitWrap {
 		return nil
 	}
 	return fmt.Errorf("%w: give a `maxLimitId` of %d or more, or 0 for none: below %d a shard has no ID",

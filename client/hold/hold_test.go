@@ -66,7 +66,7 @@ func pool(t testing.TB, c *counter, change func(*Options)) *Pool {
 // and given up at the end. Each ID is taken once, or dropped; and a batch rises.
 func TestNoIDTwice(t *testing.T) {
 	c := &counter{most: 1000}
-	p := pool(t, c, func(o *Options) { o.Least, o.Most = 200, 5000 })
+	p := pool(t, c, func(o *Options) { o.Least, o.Most, o.Timeout = 200, 5000, time.Minute })
 	var all sync.WaitGroup
 	var taken [4][]int64
 	for g := range taken {

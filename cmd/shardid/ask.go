@@ -84,8 +84,8 @@ func (c *cli) health() *cobra.Command {
 }
 
 // resolve is the URL of the server, or of its page, and how to trust it. The server of this configuration is on this
-// machine: its certificate is for the name that callers know and not for the loopback, and nothing is sent that another
-// could use. Where clients must have a certificate, the server's own is shown.
+// machine: its certificate is for the name that callers know and not for the loopback, so it is verified with --url
+// alone. Where clients must have a certificate, the server's own is shown.
 func (a asking) resolve(cfg Config) (target string, secure *tls.Config, err error) {
 	own, isOwn := cfg.Server, a.url == "" || a.url[0] == '/'
 	target = a.url

@@ -256,12 +256,12 @@ func appLines() []line {
 		{"apps set --app 7", 2,
 			"give some of --name, --description, --step, --max-limit-id, --limit-policy, --min-index: "},
 		{"apps set --app 7 --min-index 4000 --description d", 0, "app 7 is changed, on every replica with its next"},
-		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
+		{"apps set --app 7 --max-limit-id 32519", 1, "may have been issued"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
 		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap"},
 		{"apps delete --app 7 --confirm Orders", 2, `confirm the deletion with the app's name, "orders"`},
 		{"apps delete --app 7 --confirm orders", 0, `^APP .*\n7 +orders +64 +\d+ +4000 .*\napp 7 is deleted, `},
-		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued"},
+		{"provision --app 7 --name again --max-limit-id 32519", 1, "may have been issued"},
 		{"provision --app 7 --name again", 0, `^APP .*\n7 +again +64 +1000 +4000 `},
 	}
 }

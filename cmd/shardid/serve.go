@@ -62,21 +62,22 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	if os.Getenv("GOGC") == "" {
 		keepHeapGoal()
 	}
+	starting, started := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer started()
 	app, err := NewApp(cfg, log, level)
 	if err != nil {
 		return err
 	}
-	starting, started := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	err = app.Start(starting, demo)
-	if err != nil {
-		if starting.Err() != nil { // which is why
-			err = nil
-		}
+	ended := starting.Err() != nil
+	if started(); ended {
+		log.Info("stopped during the start", "error", err)
+		err = nil
+	}
+	if ended || err != nil {
 		signal.Stop(signals)
-		started()
 		return errors.Join(err, app.Stop(0))
 	}
-	started()
 	notify(log, daemon.SdNotifyReady)
 	delay := cfg.Server.DrainDelay
 	select {

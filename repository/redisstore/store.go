@@ -152,17 +152,15 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 }
 
 // TryLock tries to take each name for ttl, in whole milliseconds, under the token and says, in order, which it got; a
-// name that is held under this token already is one, and is held no longer for it. After an error each may be held.
+// name that is held under this token already is one, and is held no longer for it. Beside an error those that may be
+// held count, too.
 func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	results := s.runParts(ctx, lockScript, callsFor(names, 1, s.lockKey, token, ttl.Milliseconds()), pipelineCalls)
-	if err := firstError(results); err != nil {
-		return nil, explain("lock", err)
-	}
 	got := make([]bool, len(names))
 	for i, r := range results {
-		got[i] = r.reply == "1"
+		got[i] = r.err != nil || r.reply == "1"
 	}
-	return got, nil
+	return got, explain("lock", firstError(results))
 }
 
 // Unlock frees those names that the token still holds. A failure does not keep

@@ -40,7 +40,7 @@ func (c adoptedColumn) holdsMore(baseline string) bool {
 	case "int":
 		return strings.HasPrefix(c.Type, "bigint")
 	case "date":
-		return !strings.HasPrefix(c.Type, "date") || strings.HasPrefix(c.Type, "datetime")
+		return strings.HasPrefix(c.Type, "datetime") || strings.HasPrefix(c.Type, "timestamp")
 	}
 	var length int64
 	_, err := fmt.Sscanf(baseline, "varchar(%d)", &length)
@@ -133,7 +133,8 @@ func (a adoptedTable) planUpgrade(g *gorm.DB, baseline string) (statements []str
 	}
 	switch {
 	case !complete:
-		statements = append([]string{"SET SESSION sql_mode = 'STRICT_ALL_TABLES'"}, statements...)
+		statements = append([]string{"SET SESSION sql_mode = 'STRICT_ALL_TABLES', " +
+			"time_zone = @@global.time_zone"}, statements...)
 		return append(statements, "ALTER TABLE "+a.name+" "+strings.Join(append(parts, options), ", ")), nil
 	case is.Engine != "InnoDB": // row locks need it
 		return []string{"ALTER TABLE " + a.name + " ENGINE=InnoDB"}, nil

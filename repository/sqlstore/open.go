@@ -140,6 +140,7 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 	}
 	cfg.Params["innodb_lock_wait_timeout"] = cmp.Or(cfg.Params["innodb_lock_wait_timeout"], lockWait)
 	cfg.Params["lock_wait_timeout"] = lockWait // of tables: MySQL keeps the connection of who has given up for a year
+	cfg.Params["time_zone"] = "'+00:00'"       // no hour comes twice when a table was made
 	cfg.Params["autocommit"] = "1"
 	// Only MariaDB reads a comment of the first kind, only MySQL one of the second. MySQL has no
 	// idle_transaction_timeout; there wait_timeout ends transactions too. Each statement reads what is committed when

@@ -150,7 +150,8 @@ func (p *primary) writable(ctx context.Context) string {
 	for i := 0; p != nil && i < len(p.hosts); i++ {
 		within, cancel := context.WithTimeout(ctx, othersWithin)
 		if conn, err := p.hosts[i].Connect(within); err == nil {
-			state, err := readOne(within, conn, "SELECT CONCAT(@@GLOBAL.read_only, ' ', @@hostname, ' ', @@port)")
+			state, err := readOne(within, conn,
+				"SELECT CONCAT(@@GLOBAL.read_only, ' ', @@hostname, ' ', @@port, ' ', @@server_id)")
 			if readOnly, server, _ := strings.Cut(state, " "); err == nil && !isOn(readOnly) {
 				servers[server] = p.names[i]
 			}

@@ -41,7 +41,8 @@ func ReadFile(name string) ([]*Token, error) {
 // Parse is ReadFile for what is read already; name is for messages.
 func Parse(name string, data []byte) ([]*Token, error) {
 	var entries []entry
-	documents := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\uFEFF"))), yaml.Strict())
+	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
+	documents := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	err := documents.Decode(&entries)
 	if wrong, ok := errors.AsType[yaml.Error](err); ok {
 		problem := regexp.MustCompile(`"[^"]*"|'[^']*'|[\r\n]`).ReplaceAllString(wrong.GetMessage(), "…")
@@ -59,9 +60,16 @@ func Parse(name string, data []byte) ([]*Token, error) {
 		return nil, fmt.Errorf("%w: %s: has no token", model.Do("restore the file, or paste the line of shardid token "+
 			"new, or write [] if there is to be no token"), name)
 	}
+	var written []map[string]any
+	_ = yaml.Unmarshal(data, &written) // it was read before
 	all, seen := make([]*Token, len(entries)), map[Credential]bool{}
 	for i, e := range entries {
 		t, err := newToken(e)
+		for _, key := range []string{"rate", "ids_per_second", "expires"} {
+			if value, is := written[i][key]; is && value == nil { // as of a variable that is not set
+				err = fmt.Errorf("%w: %s: is empty", model.Do("write a value, or remove the key"), key)
+			}
+		}
 		if err == nil && seen[t.sum] {
 			err = fmt.Errorf("%w: sha256: is there twice", model.Do("keep one"))
 		}

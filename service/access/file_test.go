@@ -84,6 +84,8 @@ func TestParseNamesTheMistake(t *testing.T) {
 		one("a", "[]\n  rate: 1000001"):             "rate: is not a number of requests a second",
 		one("a", "[]\n  ids_per_second: 0.5"):       "write a number in 1…1000000000000, or remove the key",
 		one("a", "[]\n  expires: 2027-02-30"):       "expires: is not a date",
+		one("a", "[]\n  expires:"):                  "expires: is empty",
+		one("a", "[]\n  ids_per_second: ~"):         "ids_per_second: is empty",
 		good + good:                                 "token 2: sha256: is there twice",
 	} {
 		tokens, err := Parse("t.yaml", []byte(text))

@@ -122,6 +122,7 @@ func accessExchanges() []exchange {
 	for _, x := range []exchange{ // the host is example.com
 		{name: "of nowhere", header: []string{"Origin", "null"}, says: says},
 		{name: "of another port", header: []string{"Origin", "http://example.com:3000"}, says: says},
+		{name: "of the same site that hides its host", header: []string{"Sec-Fetch-Site", "same-site"}, says: says},
 		{name: "of the same site", header: []string{"Origin", "http://www.example.com", "Sec-Fetch-Site", "same-site"},
 			says: says},
 		{name: "by a link", header: []string{"Referer", "http://www.example.com/page"}, says: says},

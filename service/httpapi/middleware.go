@@ -207,8 +207,8 @@ func isForeign(r *http.Request) bool {
 		return true
 	}
 	page := cmp.Or(r.Header.Get("Origin"), r.Referer())
-	if page == "" || len(site) > 0 && !slices.Contains(site, "same-site") { // which another host may be, too
-		return false
+	if same := slices.Contains(site, "same-site"); page == "" || len(site) > 0 && !same {
+		return same // another host may be, too
 	}
 	from, err := url.Parse(page)
 	return err != nil || !strings.EqualFold(from.Host, r.Host)

@@ -283,12 +283,12 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 
 func (l *lists) TryLock(ctx context.Context, names []string, _ string, ttl time.Duration) ([]bool, error) {
 	if err := l.awaitSilent(ctx, names); err != nil {
-		return nil, err
+		return slices.Repeat([]bool{true}, len(names)), err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := cmp.Or(l.err, l.readOnly); err != nil {
-		return nil, err
+		return slices.Repeat([]bool{true}, len(names)), err
 	}
 	got := make([]bool, len(names))
 	for i, name := range names {

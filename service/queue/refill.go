@@ -179,11 +179,11 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 	token := rand.Text()
 	locking, done := context.WithTimeout(ctx, lockTimeout)
 	defer done()
-	got, err := s.opts.Lists.TryLock(locking, names, token, lockTTL)
+	got, _ := s.opts.Lists.TryLock(locking, names, token, lockTTL)
 	var held []string
 	for i, j := range jobs {
 		switch {
-		case err != nil || got[i]:
+		case got[i]:
 			locked, held = append(locked, j), append(held, names[i])
 		case j.ignoresLock():
 			locked = append(locked, j)

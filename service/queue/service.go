@@ -206,7 +206,8 @@ type Lists interface {
 	// Locks keep replicas from refilling one list at the same time. Correctness never depends on them.
 
 	// TryLock tries to take each name for ttl under the token and says, in
-	// order, which it got. Errors: *model.StoreError, after which each may be held.
+	// order, which it got. Errors: *model.StoreError, beside which those
+	// that may be held count, too.
 	TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error)
 	// Unlock frees those names that the token still holds. Errors: *model.StoreError.
 	Unlock(ctx context.Context, names []string, token string) error

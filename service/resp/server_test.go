@@ -39,7 +39,7 @@ func TestStopDrains(t *testing.T) {
 		for s.connections() < 2 || f.Counts().Calls == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		budget := 5 * time.Second
+		budget := 30 * time.Second
 		if patient {
 			time.AfterFunc(100*time.Millisecond, func() { close(released) })
 		} else {
@@ -49,7 +49,7 @@ func TestStopDrains(t *testing.T) {
 		began := time.Now()
 		check.OK(t, s.Stop(ctx))
 		cancel()
-		if time.Since(began) > 4*time.Second {
+		if time.Since(began) > 25*time.Second {
 			t.Errorf("Stop took %v", time.Since(began))
 		}
 		got, _ := io.ReadAll(c)

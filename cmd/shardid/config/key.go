@@ -106,7 +106,7 @@ func splitItems(text string) []string {
 }
 
 // pair is a key with a number, in a variable or in JSON.
-var pair = regexp.MustCompile(`^\s*(?:"(.*)"\s*:|(.*)=)\s*(-?\d+)\s*$`)
+var pair = regexp.MustCompile(`^\s*(?:"(.*)"\s*:|"?(.*?)"?\s*=)\s*(-?\d+)\s*$`)
 
 // readPairs reads key=value or "key":value texts, of which a key comes once.
 func readPairs(items []string) (pairs map[string]int, err error) {
@@ -124,7 +124,7 @@ func readPairs(items []string) (pairs map[string]int, err error) {
 			pairs = map[string]int{}
 		}
 		if pairs[key], err = strconv.Atoi(parts[3]); err != nil {
-			return nil, fmt.Errorf("%w: %s", model.Do("write a smaller number"), show(item))
+			return nil, fmt.Errorf("%w: %s", model.Do("write a number in range"), show(item))
 		}
 	}
 	return pairs, nil
