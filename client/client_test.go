@@ -415,17 +415,16 @@ func TestSequenceRequests(t *testing.T) {
 // A client gets what is left below a limit, although that is less than it asks for.
 func TestTheLastIDs(t *testing.T) {
 	const last = 1039
-	next, asked := 1, 0
+	var next, asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count, _ := strconv.Atoi(r.FormValue("count"))
-		asked++
-		if next+count-1 > last {
+		asked.Add(1)
+		if next.Load()+int64(count) > last {
 			w.WriteHeader(http.StatusConflict)
 			_, _ = fmt.Fprintf(w, `{"code":%d,"message":"too few are left"}`, CodeLimit)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, next, count)
-		next += count
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, next.Add(int64(count))-int64(count)+1, count)
 	}))
 	defer server.Close()
 	ids := newClient(t, Options{Addrs: []string{server.URL}}).Segment("orders")
@@ -437,8 +436,8 @@ func TestTheLastIDs(t *testing.T) {
 			t.Fatalf("got %d, %v, want %d", id, err, want+1001)
 		}
 	}
-	if asked > 40 {
-		t.Errorf("%d requests for %d IDs", asked, last)
+	if n := asked.Load(); n > 40 {
+		t.Errorf("%d requests for %d IDs", n, last)
 	}
 	var refused *Error
 	if _, err := ids.Next(t.Context()); !errors.As(err, &refused) || refused.Code != CodeLimit {
