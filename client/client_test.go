@@ -424,7 +424,8 @@ func TestTheLastIDs(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"code":%d,"message":"too few are left"}`, CodeLimit)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, next.Add(int64(count))-int64(count)+1, count)
+		first := next.Add(int64(count)) - int64(count) + 1
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, first, count)
 	}))
 	defer server.Close()
 	ids := newClient(t, Options{Addrs: []string{server.URL}}).Segment("orders")

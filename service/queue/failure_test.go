@@ -365,3 +365,24 @@ func TestSweep(t *testing.T) {
 		}
 	})
 }
+
+// All IDs are the region's, whatever a list has.
+func TestRegion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, region := newLists(), model.Region{ID: 2, Bits: 2}
+		l.onPop = func(p model.Popped) model.Popped {
+			if len(p.Indices) > 0 {
+				p.Indices = append(p.Indices, region.MaxIndex()+1)
+			}
+			return p
+		}
+		r := start(t, l, newTable(1), func(o *queue.Options) { o.Region = region })
+		time.Sleep(time.Second) // it has read the apps
+		for range 3000 {
+			id, err := r.one(1, passOf(0))
+			if err != nil || id>>(63-region.Bits) != 2 {
+				t.Fatal(id, err)
+			}
+		}
+	})
+}

@@ -154,7 +154,7 @@ func TestNodeLost(t *testing.T) {
 func TestBoundsOfTerms(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode func(*Options)) {
 		rng, c := rand.New(rand.NewPCG(1, 0)), newClock()
-		s := kept(t, &table{}, func(o *Options) { mode(o); o.Now = c.now })
+		s := kept(t, &table{}, func(o *Options) { mode(o); o.Now, o.Region = c.now, model.Region{ID: 2, Bits: 2} })
 		seen, worker, after, until := map[int64]bool{}, int64(0), int64(0), int64(0)
 		for range 4000 {
 			now := s.second()
@@ -186,7 +186,7 @@ func TestBoundsOfTerms(t *testing.T) {
 			default:
 				ids, _ := s.take(t.Context(), 1+rng.IntN(9), nil)
 				for _, id := range ids {
-					second, by := id>>25+epoch().Unix(), id>>3&(1<<22-1)
+					second, by := id>>25+epoch().Unix(), id>>3&(1<<22-1)-2<<20
 					if seen[id] || second <= after || second > until || by != worker {
 						t.Fatalf("%d, of worker ID %d and second %d, in the term %d…%d of %d; issued before: %t",
 							id, by, second, after+1, until, worker, seen[id])
