@@ -119,17 +119,17 @@ func requestTimeout(cfg Config) time.Duration {
 }
 
 // limits bound the connections of both front ends. By default there are three quarters of the descriptors, as the rest
-// is for stores and files, and at most what takes 300 MB of memory when all are idle, and half of GOMEMLIMIT when each
+// is for stores and files, and at most what takes 300 MB of memory when all are idle, and most of GOMEMLIMIT when each
 // has sent a body of the greatest length.
 func limits(cfg Config) guard.Limits {
 	l := guard.Limits{Most: cfg.Server.MaxConnections, New: headTimeout, Idle: idleTimeout, Active: requestTimeout(cfg)}
 	if l.Most == 0 {
 		const (
 			idle   = 16384
-			asking = 48 << 10 // bytes
+			asking = 56 << 10 // bytes
 			least  = 64
 		)
-		l.Most = int(max(least, min(idle, debug.SetMemoryLimit(-1)/2/asking)))
+		l.Most = int(max(least, min(idle, debug.SetMemoryLimit(-1)/asking)))
 		var descriptors syscall.Rlimit
 		if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors) == nil {
 			l.Most = min(l.Most, int(min(descriptors.Cur/4*3, idle)))

