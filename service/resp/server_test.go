@@ -112,7 +112,7 @@ func TestWhatIsSlowEnds(t *testing.T) {
 // its connection: libraries do not expect to lose it.
 func TestWhoReadsStays(t *testing.T) {
 	t.Parallel()
-	const limit = 2 * time.Second
+	const limit = 6 * time.Second
 	limits := guard.Limits{Most: 9, New: limit, Idle: time.Millisecond, Active: limit}
 	g := guard.New(limits, slog.New(slog.DiscardHandler), nil)
 	_, addr := startOn(t, g.Listen, &fakes.Mode{}, func(o *Options) { o.ConnState = g.SetState })
