@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -143,13 +144,16 @@ func (t *Token) forbidden(what string) error {
 type limit struct {
 	perSecond float64
 	now       func() time.Time
+	run       chan struct{} // has one while a run is under way
 
 	mu   sync.Mutex // guards what follows
 	left float64    // below 0 after one that was more than a second's
 	then time.Time  // when left was so much; zero before the first use
 }
 
-func newLimit(perSecond float64) *limit { return &limit{perSecond: perSecond, now: time.Now} }
+func newLimit(perSecond float64) *limit {
+	return &limit{perSecond: perSecond, now: time.Now, run: make(chan struct{}, 1)}
+}
 
 // fill adds what has come since then. Callers hold mu.
 func (l *limit) fill() {
@@ -227,4 +231,18 @@ func (t *Token) Charge(n int64) {
 	t.ids.mu.Lock()
 	defer t.ids.mu.Unlock()
 	t.ids.left -= float64(n)
+}
+
+// BeginRun waits until no other run of the token is under way, whose length is not charged yet: each would be granted
+// for the last ID. Call end after Charge. Errors: ctx's.
+func (t *Token) BeginRun(ctx context.Context) (end func(), err error) {
+	if t == nil || t.ids == nil {
+		return func() {}, nil
+	}
+	select {
+	case t.ids.run <- struct{}{}:
+		return func() { <-t.ids.run }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }

@@ -167,10 +167,15 @@ func (s *Issuer) allow(token *access.Token, r Request) error {
 // many are left. Errors: those of Issue.
 func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, r Request) (run hold.Run, err error) {
 	r.Count = 1
-	if err = s.allow(token, r); err == nil {
-		err = token.Take(1)
+	if err = s.allow(token, r); err != nil {
+		return run, err
 	}
+	end, err := token.BeginRun(ctx)
 	if err != nil {
+		return run, err
+	}
+	defer end()
+	if err = token.Take(1); err != nil {
 		return run, err
 	}
 	if run, err = s.Segment.Run(ctx, r.Tag, r.ShardKey); err == nil {

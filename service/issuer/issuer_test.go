@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"shardid/client/hold"
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/fakes"
@@ -88,6 +90,40 @@ func TestQuota(t *testing.T) {
 	}
 	_, _, err := s.Issue(t.Context(), token, Request{Mode: model.ModeSegment, Tag: "a", Count: 1}, nil)
 	check.Is(t, err, model.ErrTooMany, "after a run")
+}
+
+// slowRun gives runs after a while, as a database does.
+type slowRun struct{ fakes.Segment }
+
+func (s slowRun) Run(ctx context.Context, tag string, key model.ShardKey) (hold.Run, error) {
+	time.Sleep(time.Millisecond)
+	return s.Segment.Run(ctx, tag, key)
+}
+
+// The last ID of a quota is worth one run, however many are asked for at once.
+func TestRunsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Issuer{Segment: slowRun{fakes.Segment{Mode: &fakes.Mode{}}}}
+		token := tokenOf(t, "may: ['segment:*'], ids_per_second: 10")
+		var all sync.WaitGroup
+		var given atomic.Int32
+		for range 5 {
+			all.Go(func() {
+				_, err := s.IssueRun(t.Context(), token, Request{Mode: model.ModeSegment, Tag: "a"})
+				if err == nil {
+					given.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		check.Equal(t, given.Load(), 1, "runs")
+		late, cancel := context.WithCancel(t.Context())
+		end, err := token.BeginRun(late)
+		check.Must(t, err)
+		cancel()
+		check.Is(t, check.Err(token.BeginRun(late)), context.Canceled)
+		end()
+	})
 }
 
 // A batch that fails costs no more than a second of the quota, however large it is.
