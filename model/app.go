@@ -169,7 +169,7 @@ func (a App) CheckNewLimit() error {
 	if a.Limit.MaxID == 0 || a.Limit.MaxID >= least || a.Limit.Policy == LimitWrap {
 		return nil
 	}
-	return fmt.Errorf("%w: give a `maxLimitId` of %d or more, or 0 for none: below %d a shard has no ID",
+	return fmt.Errorf("%w: give a `maxLimitId` of %d or more, or 0 for none: with %d a shard has no ID",
 		ErrInvalidArgument, least, a.Limit.MaxID)
 }
 

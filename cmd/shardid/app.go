@@ -132,7 +132,7 @@ func limits(cfg Config) guard.Limits {
 		l.Most = int(max(least, min(idle, debug.SetMemoryLimit(-1)/asking)))
 		var descriptors syscall.Rlimit
 		if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors) == nil {
-			l.Most = min(l.Most, int(min(descriptors.Cur/4*3, idle)))
+			l.Most = int(min(descriptors.Cur/4*3, uint64(l.Most)))
 		}
 	}
 	return l

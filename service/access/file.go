@@ -50,6 +50,10 @@ func Parse(name string, data []byte) ([]*Token, error) {
 			"keys name, sha256, may, rate, ids_per_second and expires; docs/access.md#tokens-of-03 shows those of 0.3"),
 			name, wrong.GetToken().Position.Line, problem)
 	}
+	var written []map[string]any // the entries with their keys that are empty
+	if err == nil {
+		err = yaml.Unmarshal(data, &written)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: %s: is not YAML", model.Do("restore the file"), name)
 	}
@@ -60,8 +64,6 @@ func Parse(name string, data []byte) ([]*Token, error) {
 		return nil, fmt.Errorf("%w: %s: has no token", model.Do("restore the file, or paste the line of shardid token "+
 			"new, or write [] if there is to be no token"), name)
 	}
-	var written []map[string]any
-	_ = yaml.Unmarshal(data, &written) // it was read before
 	all, seen := make([]*Token, len(entries)), map[Credential]bool{}
 	for i, e := range entries {
 		t, err := newToken(e)

@@ -171,19 +171,29 @@ func (l *lane) answerQueue() {
 		late := ctx.Err() != nil
 		cancel()
 		l.mu.Lock()
-		silent := map[string]bool{} // servers
 		for i, a := range answers {
-			if late && a.Err != nil {
-				silent[asks[i].Server] = true
-			}
 			l.takeAnswer(asked[i], asks[i], a)
 		}
-		for _, s := range l.sections {
-			if silent[s.grant.server] { // to ask for one after the other would keep those of all servers waiting
-				s.grant = grant{}
-			}
+		if late {
+			l.dropSilent(asks, answers)
 		}
 		l.mu.Unlock()
+	}
+}
+
+// dropSilent has the sections of servers that gave no answer in time looked at before they are asked again: to ask for
+// one after the other would keep those of all servers waiting. Callers hold mu.
+func (l *lane) dropSilent(asks []model.SectionAsk, answers []model.SectionAnswer) {
+	silent := map[string]bool{}
+	for i, a := range answers {
+		if a.Err != nil {
+			silent[asks[i].Server] = true
+		}
+	}
+	for _, s := range l.sections {
+		if silent[s.grant.server] {
+			s.grant = grant{}
+		}
 	}
 }
 
